@@ -25,8 +25,11 @@ export function causeTable(
     subscriptions,
   )
   const shown = list.slice(0, maxCauses)
-  const rows = shown.map((cause) => causeColumns.map(({ lines }) => cell(lines(cause, { now, idOf }).join(', '))))
+  const columns = causeColumns.map((column) => ({
+    ...column,
+    of: (cause: CauseStatus) => cell(column.lines(cause, { now, idOf }).join(', ')),
+  }))
   const rest = records - shown.reduce((sum, cause) => sum + cause.records, 0)
-  const more = `... and ${count(total - rows.length)} more with ${counted(rest, 'delivery', 'deliveries')}: --json lists them\n`
-  return table(causeColumns, rows, width) + (total > rows.length ? more : '')
+  const more = `... and ${count(total - shown.length)} more with ${counted(rest, 'delivery', 'deliveries')}: --json lists them\n`
+  return table(columns, shown, { width }) + (total > shown.length ? more : '')
 }

@@ -1,6 +1,6 @@
 // Calls to the daemon on its own host, and `healthcheck`, which is one. Docker starts it every 30 s beside the daemon: no
 // undici and no log here, so that it takes little memory.
-import { request } from 'node:http'
+import { request, type IncomingMessage } from 'node:http'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -35,38 +35,23 @@ export interface DaemonCall {
   timeoutMs: number
 }
 
-interface Answered {
-  status: number
-  body: string
-}
-
 /** The daemon's answer, or the system's error code. */
-export type DaemonAnswer = Answered | { problem: string }
+export type DaemonAnswer = { status: number; body: string } | { problem: string }
 
-const maxBytes = 4 * 1024 * 1024
-
-function withCode(code: string): Error {
-  return Object.assign(new Error(code), { code })
-}
+const maxLength = 4 * 1024 * 1024
 
 /** One exchange on a connection of its own, never by a proxy: the daemon is on this host. */
-function exchange({ headers = {}, method, url }: DaemonCall, signal: AbortSignal): Promise<Answered> {
-  const answered = Promise.withResolvers<Answered>()
-  const outgoing = request(url, { method, headers, agent: false, signal }, (response) => {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      chunks.push(chunk)
-      if (bytes > maxBytes) outgoing.destroy(withCode('TOO_LARGE'))
-    })
-    response.once('error', answered.reject)
-    response.once('end', () => {
-      answered.resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') })
-    })
-  })
-  outgoing.once('error', answered.reject).end()
-  return answered.promise
+async function exchange({ headers = {}, method, url }: DaemonCall, signal: AbortSignal): Promise<DaemonAnswer> {
+  const outgoing = request(url, { method, headers, agent: false, signal })
+  const answered = Promise.withResolvers<IncomingMessage>()
+  outgoing.on('response', answered.resolve).on('error', answered.reject).end()
+  const response = await answered.promise
+  let body = ''
+  for await (const chunk of response.setEncoding('utf8')) {
+    body += String(chunk)
+    if (body.length > maxLength) return { problem: 'TOO_LARGE' }
+  }
+  return { status: response.statusCode ?? 0, body }
 }
 
 /** Rejects only with the signal's reason. */
@@ -76,13 +61,9 @@ export async function callDaemon(
 ): Promise<DaemonAnswer> {
   if (!URL.canParse(call.url)) return { problem: 'not an address' }
   const late = new AbortController()
-  const over = new AbortController()
-  clock.sleep(call.timeoutMs, over.signal).then(
-    () => {
-      late.abort()
-    },
-    () => undefined,
-  )
+  const cancel = clock.timer(call.timeoutMs, () => {
+    late.abort()
+  })
   try {
     return await exchange(call, AbortSignal.any([signal, late.signal]))
   } catch (error) {
@@ -90,7 +71,7 @@ export async function callDaemon(
     if (late.signal.aborted) return { problem: 'TIMEOUT' }
     return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no answer' }
   } finally {
-    over.abort()
+    cancel()
   }
 }
 

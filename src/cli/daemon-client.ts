@@ -1,5 +1,4 @@
 // The running daemon's /status, as other commands read it.
-import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { span } from '../ops/words.ts'
@@ -7,22 +6,6 @@ import type { Situation } from '../reconcile/decide.ts'
 import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
-
-/** Parses a JSON text; undefined for one that does not fit. */
-export function parseAs<S extends z.ZodMiniType>(schema: S, text: string): z.infer<S> | undefined {
-  try {
-    return schema.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
-}
-
-/** Of the status document, which has one meaning while its version is the same: only whether it is one is checked. */
-const statusSchema = z.looseObject({
-  schemaVersion: z.literal(2),
-  instance: z.string(),
-  summary: z.looseObject({ headline: z.string() }),
-})
 
 /** Its keys that hold a time. */
 const timeKeys = new Set(
@@ -32,12 +15,20 @@ const timeKeys = new Set(
   ).split(' '),
 )
 
-/** The status document with its times. */
+/**
+ * The status document with its times; undefined for another text. Only whether it is one is checked: it has one meaning while
+ * its version is the same.
+ */
 function readDocument(text: string): StatusDocument | undefined {
-  if (parseAs(statusSchema, text) === undefined) return undefined
-  return JSON.parse(text, (key, value: unknown) =>
-    timeKeys.has(key) && typeof value === 'string' ? new Date(value) : value,
-  ) as StatusDocument
+  try {
+    const document = JSON.parse(text, (key, value: unknown) =>
+      timeKeys.has(key) && typeof value === 'string' ? new Date(value) : value,
+    ) as Partial<StatusDocument> | null
+    const isStatus = document?.schemaVersion === 2 && typeof document.summary?.headline === 'string'
+    return isStatus ? (document as StatusDocument) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** The daemon's state. */

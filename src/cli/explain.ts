@@ -1,6 +1,6 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
-import { counted, nextText, response } from '../ops/words.ts'
-import { createTimeZone } from '../platform/time-zone.ts'
+import { counted, response } from '../ops/words.ts'
+import { toDate } from '../ops/causes.ts'
 import { readReceiverAnswer, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
@@ -8,7 +8,7 @@ import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-client.ts'
 import type { Io } from './io.ts'
 import { recordsOfEvent, searchIds, type EventRecords } from './round/gather.ts'
-import { asIso, explainRecord, type ExplainedRecord } from './record.ts'
+import { explainRecord, nextRetryText, type ExplainedRecord } from './record.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
 import { visibleText } from '../runtime/redact.ts'
@@ -46,13 +46,10 @@ function block(
   { answers, now }: Pick<ExplainShown, 'answers' | 'now'>,
   { config, moments, width }: Session,
 ): string {
-  const name = config.subscriptions[one.subscriptionId]
-  const { attempts, lastAttempt, nextRetryBy: by, responseStatusCode } = one
-  const show = (iso: string | null): string => moments.show(iso === null ? undefined : Date.parse(iso))
-  const answered = response(responseStatusCode)
-  const last = lastAttempt === null ? 'none is shown' : `${attempts}, the last at ${show(lastAttempt)}: ${answered}`
-  const at = one.nextRetry === null ? Infinity : Date.parse(one.nextRetry)
-  const next = nextText({ by, at }, () => (at <= now ? 'now' : `at ${moments.show(at)}`))
+  const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
+  const name = config.subscriptions[id]
+  const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
+  const next = nextRetryText(one, now, (at) => `at ${moments.show(at)}`)
   const command = byHand(one)
   return (
     `webhook ${cell(one.webhookId)}: ${one.state}\n` +
@@ -60,12 +57,12 @@ function block(
       [
         ['why', one.explanation],
         ['event type', cell(one.eventType)],
-        ['subscription', cell(name === undefined ? one.subscriptionId : `${name} (${one.subscriptionId})`)],
-        ['event time', show(one.event)],
-        ['attempts', last],
+        ['subscription', cell(name === undefined ? id : `${name} (${id})`)],
+        ['event time', moments.show(one.event)],
+        ['attempts', lastAttempt === null ? 'none is shown' : last],
         ...answerPairs(answers.get(one.webhookId.toLowerCase())),
-        ['next retry', by === 'probe' ? `${next}: this record, or another one before it` : next],
-        ...(one.status === 'failed' ? [['in the window until', show(one.leavesWindow)] as const] : []),
+        ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
+        ...(one.status === 'failed' ? [['in the window until', moments.show(one.leavesWindow)] as const] : []),
         ...(command === undefined ? [] : [['to retry it now', command] as const]),
       ],
       { indent: '  ', width },
@@ -74,7 +71,7 @@ function block(
 }
 
 /** The oddities of the platform's answer. */
-function remarks({ foreign, unreadable }: EventRecords): string[] {
+function remarksOf({ foreign, unreadable }: EventRecords): string[] {
   return [
     ...(foreign > 0
       ? [
@@ -98,29 +95,22 @@ const noneFound =
 interface ExplainShown {
   /** As given. */
   id: string
-  found: EventRecords
-  now: number
-  daemon: AskedDaemon
+  list: readonly ExplainedRecord[]
+  now: Date
   answers: Answers
+  remarks: readonly string[]
 }
 
-function printText(list: readonly ExplainedRecord[], shown: ExplainShown, session: Session): void {
-  const { daemon, found, id, now } = shown
-  const { moments, print, target, width } = session
-  const lines = [
-    paragraph(
-      `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}`,
-      width,
-    ),
+function explainText(shown: ExplainShown, session: Session): string {
+  const { id, list, now, remarks } = shown
+  const { moments, target, width } = session
+  const eventId = list[0]?.eventId ?? id
+  const head = `Event ${cell(eventId)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}`
+  return [
+    paragraph(head, width),
     ...list.map((one) => block(one, shown, session)),
-    ...[
-      ...(list.length === 0 ? [noneFound] : []),
-      ...remarks(found),
-      ...(list.length > 0 ? [inWords(daemon)] : []),
-      ...awaitedRemarks(list, daemon),
-    ].map((text) => paragraph(text, width)),
-  ]
-  print(lines.join('\n'))
+    ...remarks.map((text) => paragraph(text, width)),
+  ].join('\n')
 }
 
 /** The records of an event, or the one with this webhook id if there is no such event. */
@@ -129,9 +119,8 @@ async function find(id: string, session: Session): Promise<EventRecords> {
   const found = await recordsOfEvent(reconciler.client, id, stop)
   if (found.records.length > 0) return found
   const records: WebhookRecord[] = []
-  const missing = new Set([id])
   progress.show(() => `Looking for webhook ${id} among the failed records of ${target} ...`)
-  await searchIds(missing, session, (meant) => records.push(...meant))
+  await searchIds([id], session, (meant) => records.push(...meant))
   return records.length === 0 ? found : { records, unreadable: [], foreign: 0 }
 }
 
@@ -153,34 +142,35 @@ export async function explainCommand(text: string, io: Io, options: ExplainFlags
     throw new UsageError("--response: the receiver's words may be confidential, and are shown on a terminal only")
   }
   return inSession(io, options, {}, async (session) => {
-    const { config, reconciler, policy } = session
+    const { config, connection, reconciler, policy } = session
     const found = await find(id, session)
-    const [first] = found.records
-    const answers: Answers = isAsked && first !== undefined ? await askAnswers(first.eventId, session) : new Map()
+    const eventId = found.records[0]?.eventId
+    const answers: Answers = isAsked && eventId !== undefined ? await askAnswers(eventId, session) : new Map()
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
-    const zone = createTimeZone(config.platform.timeZone)
     const situationIn = (subscriptionId: string): Situation =>
       config.retry.enabled
         ? { now, ...situationOf(daemon, subscriptionId) }
         : { now, gate: 'disabled', stopsForMs: Infinity }
     const list = found.records.map((record) => {
-      const situation = situationIn(record.subscriptionId)
-      return explainRecord(createFailedRecord(record, { zone, now }), { policy, situation, status: record.status })
+      const entry = createFailedRecord(record, { zone: connection.zone, now })
+      const { status, subscriptionId } = record
+      return explainRecord(entry, { policy, situation: situationIn(subscriptionId), status })
     })
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
-    if (options.json !== true) printText(list, { id, found, now, daemon, answers }, session)
-    else
-      session.printJson({
-        schemaVersion: 1,
-        instance: session.instance,
-        platform: session.platform,
-        now: asIso(now),
-        eventId: found.records[0]?.eventId ?? null,
-        records: list,
-        remarks: [...remarks(found), ...awaitedRemarks(list, daemon)],
-        exitCode: code,
-      })
+    const [odd, awaited] = [remarksOf(found), awaitedRemarks(list, daemon)]
+    const document = {
+      schemaVersion: 1,
+      instance: session.instance,
+      platform: session.platform,
+      now: toDate(now),
+      eventId: eventId ?? null,
+      records: list,
+      remarks: [...odd, ...awaited],
+      exitCode: code,
+    }
+    const remarks = [...(list.length === 0 ? [noneFound, ...odd] : [...odd, inWords(daemon)]), ...awaited]
+    session.answer(document, () => explainText({ id, list, now: new Date(now), answers, remarks }, session))
     return code
   })
 }

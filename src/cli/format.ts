@@ -1,13 +1,22 @@
-// Text for terminals: tables that fit the width, times in one stated zone, spans, short ids, colours, and one line of progress.
+// Text for terminals: answers, tables that fit the width, short ids, colours, and one line of progress.
 import { styleText } from 'node:util'
-import { parseDuration } from '../config/duration.ts'
 import { shownText } from '../config/sources.ts'
 import type { Clock } from '../runtime/clock.ts'
-import type { SubscriptionNames } from '../ops/words.ts'
-import { UsageError } from '../runtime/errors.ts'
+import { count, type SubscriptionNames } from '../ops/words.ts'
+import { redact, redactedJson } from '../runtime/redact.ts'
 import type { Output } from './io.ts'
 
-export interface TableColumn {
+/** With --json a command prints one document, else text for people. */
+export interface JsonFlag {
+  json?: true
+}
+
+/** Prints the answer of a command, redacted. */
+export function answer(output: Output, { json }: JsonFlag, document: object, text: () => string): void {
+  output.write(json === true ? `${redactedJson(document, 2)}\n` : redact(text()))
+}
+
+export interface TableColumn<Row> {
   name: string
   /** Default `left`. */
   align?: 'left' | 'right'
@@ -15,6 +24,7 @@ export interface TableColumn {
   minWidth?: number
   /** Left out where not all columns fit. */
   isOptional?: boolean
+  of(row: Row): string
 }
 
 /** A cell fit for a terminal: no control characters, no secrets, not long; `-` for nothing. */
@@ -23,64 +33,68 @@ export function cell(value: string | number | undefined): string {
   return shownText(String(value))
 }
 
-type Rows = readonly (readonly string[])[]
+/** A column with its cells, the name in capitals first, and the width that it takes. */
+interface FilledColumn extends Omit<TableColumn<never>, 'of'> {
+  cells: readonly string[]
+  width: number
+}
 
 const gap = '  '
 
-function wholeWidth(widths: readonly number[]): number {
-  return widths.reduce((sum, one) => sum + one + gap.length, -gap.length)
+function wholeWidth(columns: readonly FilledColumn[]): number {
+  return columns.reduce((sum, { width }) => sum + width + gap.length, -gap.length)
 }
 
-function fullWidths(columns: readonly TableColumn[], rows: Rows): number[] {
-  return columns.map(({ name }, index) => Math.max(name.length, ...rows.map((cells) => cells[index]?.length ?? 0)))
-}
-
-/** The widths of all columns: where the whole is too wide, the widest column that may be cut gives way first. */
-function fittedWidths(columns: readonly TableColumn[], rows: Rows, width: number): number[] {
-  const widths = fullWidths(columns, rows)
-  let excess = wholeWidth(widths) - width
-  while (excess > 0) {
-    const spare = columns.map(({ minWidth }, index) =>
-      minWidth !== undefined && (widths[index] ?? 0) > minWidth ? (widths[index] ?? 0) : 0,
-    )
-    const widest = spare.indexOf(Math.max(...spare))
-    if ((spare[widest] ?? 0) === 0) break
-    widths[widest] = (widths[widest] ?? 0) - 1
-    excess -= 1
+/** Where the whole is too wide, the widest column that may be cut gives way first. */
+function fit(columns: readonly FilledColumn[], width: number): void {
+  for (let excess = wholeWidth(columns) - width; excess > 0; excess -= 1) {
+    const spare = columns.filter((column) => column.width > (column.minWidth ?? Infinity))
+    const [widest] = spare.toSorted((a, b) => b.width - a.width)
+    if (widest === undefined) return
+    widest.width -= 1
   }
-  return widths
 }
 
-function aligned(columns: readonly TableColumn[], rows: Rows, widths: readonly number[]): string {
-  const fit = (text: string, width: number): string => (text.length > width ? `${text.slice(0, width - 1)}…` : text)
-  const line = (cells: readonly string[]): string =>
-    cells
-      .map((text, index) => {
-        const width = widths[index] ?? 0
-        const fitted = fit(text, width)
-        return columns[index]?.align === 'right' ? fitted.padStart(width) : fitted.padEnd(width)
-      })
-      .join(gap)
-      .trimEnd()
-  return [columns.map(({ name }) => name.toUpperCase()), ...rows].map((cells) => `${line(cells)}\n`).join('')
+function aligned(columns: readonly FilledColumn[], line: number): string {
+  const cells = columns.map(({ align, cells, width }) => {
+    const text = cells[line] ?? ''
+    const fitted = text.length > width ? `${text.slice(0, width - 1)}…` : text
+    return align === 'right' ? fitted.padStart(width) : fitted.padEnd(width)
+  })
+  return `${cells.join(gap).trimEnd()}\n`
 }
 
-function stacked(columns: readonly TableColumn[], rows: Rows): string {
-  return rows.map((cells) => pairs(cells.map((text, index) => [columns[index]?.name ?? '', text]))).join('\n')
+export interface TableShown {
+  /** Of the terminal in characters; undefined without one: then lines have any length. */
+  width?: number | undefined
+  /** Shows so many rows. Default: all. */
+  max?: number
+  /** How many there are, where not all are given. */
+  total?: number
+  /** The flag that shows the rest. */
+  rest?: '--json' | '--records'
 }
 
-/**
- * Aligned columns; one block a row where they do not fit.
- * @param width of the terminal in characters; undefined without one: then lines have any length
- */
-export function table(columns: readonly TableColumn[], rows: Rows, width = Infinity): string {
-  if (wholeWidth(fullWidths(columns, rows)) > width && columns.some(({ isOptional }) => isOptional)) {
-    const isNeeded = (_: unknown, index: number): boolean => columns[index]?.isOptional !== true
-    const needed = rows.map((cells) => cells.filter(isNeeded))
-    return table(columns.filter(isNeeded), needed, width)
+/** Aligned columns; one block a row where they do not fit. */
+export function table<Row>(
+  columns: readonly TableColumn<Row>[],
+  rows: readonly Row[],
+  { max = Infinity, rest = '--json', total = rows.length, width = Infinity }: TableShown = {},
+): string {
+  const shown = rows.slice(0, max)
+  const more = total > shown.length ? `... and ${count(total - shown.length)} more: ${rest} lists them\n` : ''
+  const all = columns.map((column): FilledColumn => {
+    const cells = [column.name.toUpperCase(), ...shown.map((row) => column.of(row))]
+    return { ...column, cells, width: Math.max(...cells.map(({ length }) => length)) }
+  })
+  const filled = wholeWidth(all) > width ? all.filter(({ isOptional }) => isOptional !== true) : all
+  fit(filled, width)
+  if (wholeWidth(filled) <= width) {
+    return [undefined, ...shown].map((_, line) => aligned(filled, line)).join('') + more
   }
-  const widths = fittedWidths(columns, rows, width)
-  return wholeWidth(widths) > width ? stacked(columns, rows) : aligned(columns, rows, widths)
+  const block = (_: Row, index: number): string =>
+    pairs(filled.map(({ cells, name }) => [name, cells[index + 1] ?? '']))
+  return shown.map(block).join('\n') + more
 }
 
 /** Names and values, each pair on a line of its own. */
@@ -92,29 +106,18 @@ export function pairs(
   return list.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
 }
 
-/** A label and items, broken into lines of `width`; further lines are indented as far as the label, or as given. */
-export function wrapped(
-  label: string,
-  items: readonly string[],
-  width = Infinity,
-  { indent = label.length, separator = ', ' } = {},
-): string {
-  const lines: string[] = []
-  let line = label
-  items.forEach((item, index) => {
-    const text = index < items.length - 1 ? item + separator : item
-    if (index > 0 && line.length + text.trimEnd().length > width) {
-      lines.push(line.trimEnd())
-      line = ' '.repeat(indent)
+/** A text behind a label, broken between words where lines have a width; further lines are indented as far as the label. */
+export function paragraph(text: string, width = Infinity, label = '', indent = label.length): string {
+  const [first = '', ...words] = text.split(' ')
+  let [lines, line] = ['', label + first]
+  for (const word of words) {
+    if (line.length + 1 + word.length <= width) line += ` ${word}`
+    else {
+      lines += `${line.trimEnd()}\n`
+      line = ' '.repeat(indent) + word
     }
-    line += text
-  })
-  return [...lines, line].map((one) => `${one}\n`).join('')
-}
-
-/** A text behind a label, broken between words. */
-export function paragraph(text: string, width?: number, label = ''): string {
-  return wrapped(label, text.split(' '), width, { separator: ' ' })
+  }
+  return `${lines}${line}\n`
 }
 
 /** Width of the terminal behind an output; undefined without one, or for one that does not tell it. */
@@ -141,65 +144,6 @@ export type Paint = (colour: Colour, text: string) => string
 export function createPaint({ isTTY }: Output, env: Readonly<Record<string, string | undefined>>): Paint {
   const isColoured = isTTY === true && (env['NO_COLOR'] ?? '') === ''
   return (colour, text) => (isColoured ? styleText(colour, text, { validateStream: false }) : text)
-}
-
-/** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */
-export type Edge = 'earlier' | 'later'
-
-export interface Moments {
-  /** IANA name of the zone. */
-  zone: string
-  /** `2026-01-02T03:04:05Z`, or with the zone's offset; `-` for undefined and for an impossible time. Epoch ms. */
-  show(ms: number | undefined): string
-  /**
-   * Epoch ms of an option's value: a moment with its zone (`2026-01-02T03:04:05Z`), a local one in the zone
-   * (`2026-01-02T03:04`, `2026-01-02`), or how long before `now` (`6h`).
-   * @throws UsageError that names the option
-   */
-  parse(text: string, about: { option: string; now: number; edge: Edge }): number
-}
-
-/** A time of day, then `Z` or an offset. */
-const hasOffset = /[Tt ][^[]*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)(?:\[|$)/
-
-/** @throws UsageError for an unknown zone */
-export function createMoments(zone: string): Moments {
-  const name = zoneNamed(zone)
-
-  function read(text: string, now: number, edge: Edge): number {
-    const before = parseDuration(text)
-    if (before !== undefined) return now - before
-    if (hasOffset.test(text)) return Temporal.Instant.from(text).epochMilliseconds
-    return Temporal.PlainDateTime.from(text).toZonedDateTime(name, { disambiguation: edge }).epochMilliseconds
-  }
-
-  return {
-    zone: name,
-    show(ms) {
-      if (ms === undefined || !(Math.abs(ms) <= 8.64e15)) return '-'
-      const at = Temporal.Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(name)
-      const local = at.toPlainDateTime().toString({ smallestUnit: 'second' })
-      return local + (name === 'UTC' ? 'Z' : at.offset)
-    },
-    parse(text, { option, now, edge }) {
-      try {
-        return read(text, now, edge)
-      } catch {
-        throw new UsageError(
-          `${option}: a moment such as 2026-01-02T03:04:05Z or 2026-01-02T03:04 (in ${name}), or how long ago, such as 6h; ` +
-            `not "${shownText(text)}"`,
-        )
-      }
-    },
-  }
-}
-
-function zoneNamed(zone: string): string {
-  try {
-    return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone).timeZoneId
-  } catch {
-    throw new UsageError(`--zone: an IANA time zone such as UTC or Europe/Berlin, not "${shownText(zone)}"`)
-  }
 }
 
 /** One line on a terminal's stderr that changes while something long goes on; nothing at all without a terminal. */

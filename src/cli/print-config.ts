@@ -4,14 +4,11 @@ import type { Key } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { keys } from '../config/schema.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import { redact, redactedJson } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 import type { ConfigOption } from './service.ts'
-import { table } from './format.ts'
+import { answer, table, type JsonFlag, type TableColumn } from './format.ts'
 
-export interface PrintOptions extends ConfigOption {
-  json?: true
-}
+export type PrintOptions = ConfigOption & JsonFlag
 
 /** A key's value as it would be written in YAML; null when it is unset, and for a secret that is set `hidden`. */
 interface ShownKey {
@@ -59,15 +56,15 @@ function inWords(value: unknown): string {
   return typeof value === 'string' ? value || '""' : JSON.stringify(value)
 }
 
+const columns: TableColumn<ShownKey>[] = [
+  { name: 'key', of: ({ key }) => key },
+  { name: 'value', of: ({ value }) => inWords(value) },
+  { name: 'origin', of: ({ origin }) => origin },
+]
+
 /** Runs `print-config`. */
 export function printConfigCommand(io: Io, options: PrintOptions): ExitCode {
-  const shown = shownConfig(loadConfig({ file: options.config, ...io }))
-  if (options.json === true) {
-    io.stdout.write(`${redactedJson({ schemaVersion: 1, configuration: shown }, 2)}\n`)
-    return exitCode.done
-  }
-  const rows = shown.map(({ key, origin, value }) => [key, redact(inWords(value)), origin])
-  const columns = ['key', 'value', 'origin'].map((name) => ({ name }))
-  io.stdout.write(table(columns, rows))
+  const configuration = shownConfig(loadConfig({ file: options.config, ...io }))
+  answer(io.stdout, options, { schemaVersion: 1, configuration }, () => table(columns, configuration))
   return exitCode.done
 }

@@ -1,9 +1,9 @@
 // The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
-import { Command, CommanderError } from 'commander'
-import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { Command, CommanderError, Option } from 'commander'
+import { ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
-import type { CheckOptions } from './check/looks.ts'
+import type { SessionOptions } from './session.ts'
 import type { HealthcheckOptions } from './daemon-call.ts'
 import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
@@ -109,7 +109,11 @@ function readCommands(io: Io, run: Run): Command[] {
       .option('--until <time>', 'events before then; default now')
       .option('--type <name>', 'only of this event type; repeatable', collect)
       .option('--subscription <id>', 'only of this subscription; repeatable', collect)
-      .option('--key <name>', 'what the two sides have in common: entity, eventId or webhookId', 'entity')
+      .addOption(
+        new Option('--key <name>', 'what the two sides have in common')
+          .choices(['entity', 'eventId', 'webhookId'])
+          .default('entity'),
+      )
       .option('--rate <number>', 'list calls a second at most; default half of platform.maxRequestsPerSecond')
       .option('--records', 'print each difference as NDJSON, and the report to stderr')
       .option('--output <file>', 'write there in place of stdout')
@@ -118,7 +122,9 @@ function readCommands(io: Io, run: Run): Command[] {
       ),
     withSession(new Command('check'))
       .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
-      .action((options: CheckOptions) => run(async () => (await import('./check/check.ts')).checkCommand(io, options))),
+      .action((options: SessionOptions) =>
+        run(async () => (await import('./check/check.ts')).checkCommand(io, options)),
+      ),
     withJson(withConfig(new Command('print-config')))
       .description('show every key with the value in use and its origin; secrets are hidden')
       .action((options: PrintOptions) =>
@@ -201,6 +207,10 @@ async function reportError(error: unknown, command: string | undefined, io: Io):
   if (error instanceof ConfigurationError) {
     printProblems(error, io)
     return exitCode.configuration
+  }
+  if (isAbort(error, io.signal)) {
+    io.stderr.write('Interrupted before the end. Nothing was changed.\n')
+    return exitCode.interrupted
   }
   const { reportBug } = await import('./bug.ts')
   reportBug(error, io)

@@ -1,5 +1,6 @@
 // One record as the platform shows it, with what is decided of it, why, and when it is retried next. Pure functions.
 import { toDate } from '../ops/causes.ts'
+import { nextText } from '../ops/words.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import {
   decide,
@@ -14,37 +15,26 @@ import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 
-/** When something is retried next, and what that waits for; null when no clock tells. */
-export interface ReportedNext {
-  nextRetry: string | null
-  nextRetryBy: NextRetry['by']
-}
-
 /** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
 export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
 
 /** One record as the platform shows it, with what is decided of it and why. */
-export interface ExplainedRecord
-  extends
-    Pick<FailedRecord, 'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'>,
-    ReportedNext {
+export interface ExplainedRecord extends Pick<
+  FailedRecord,
+  'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'
+> {
   webhookId: string
   status: WebhookRecord['status']
   state: State
-  event: string | null
-  lastAttempt: string | null
-  leavesWindow: string | null
+  event: Date | null
+  lastAttempt: Date | null
+  leavesWindow: Date | null
   /** The rule that matched, and its sentence. */
   why: Because
   explanation: string
-}
-
-export function asIso(ms: number | undefined): string | null {
-  return toDate(ms)?.toISOString() ?? null
-}
-
-export function reportNext({ at, by }: NextRetry): ReportedNext {
-  return { nextRetry: asIso(at), nextRetryBy: by }
+  /** When it is retried next, and what that waits for; null when no clock tells. */
+  nextRetry: Date | null
+  nextRetryBy: NextRetry['by']
 }
 
 export interface ExplainOptions {
@@ -85,11 +75,22 @@ export function explainRecord(entry: FailedRecord, options: ExplainOptions): Exp
     ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
     status: options.status ?? 'failed',
     state,
-    event: asIso(entry.eventAt),
-    lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
-    leavesWindow: asIso(leavesAt),
+    event: toDate(entry.eventAt),
+    lastAttempt: entry.lastAttemptLocal === null ? null : toDate(entry.lastAt),
+    leavesWindow: toDate(leavesAt),
     why: because,
     explanation: sentenceOf(because),
-    ...reportNext(next),
+    nextRetry: toDate(next.at),
+    nextRetryBy: next.by,
   }
+}
+
+/** Its next retry in words. `show` shows a time that is still to come. */
+export function nextRetryText(
+  { nextRetry, nextRetryBy: by }: Pick<ExplainedRecord, 'nextRetry' | 'nextRetryBy'>,
+  now: Date,
+  show: (at: Date) => string,
+): string {
+  const when = (at: number): string => (at <= now.getTime() ? 'now' : show(new Date(at)))
+  return nextText({ by, at: nextRetry?.getTime() ?? Infinity }, when)
 }

@@ -6,29 +6,37 @@ import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { createConnection, type Connection } from '../platform/connection.ts'
 import type { Transport } from '../platform/http/http.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
-import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
-import type { TelemetryEvent } from '../observe/events.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import type { Emit, TelemetryEvent } from '../observe/events.ts'
 import { auditOnly } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
+import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
 import { periodOf } from '../runtime/schedule.ts'
-import { redact, redactedJson } from '../runtime/redact.ts'
-import { createMoments, createProgressLine, paragraph, widthOf, type Moments, type ProgressLine } from './format.ts'
+import { redact } from '../runtime/redact.ts'
+import { answer, createProgressLine, paragraph, widthOf, type JsonFlag, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
 import { openService, type ConfigOption, type Service } from './service.ts'
 
-export interface SessionOptions extends ConfigOption {
-  json?: true
+export interface SessionOptions extends ConfigOption, JsonFlag {
   verbose?: true
   zone: string
 }
 
-export interface Session {
+/** Everything that asks the platform, for a command. It starts nothing. */
+export interface Platform {
+  connection: Connection
+  policy: Policy
+  reconciler: Reconciler
+  /** Asks the receiver's health address once. Rejects with the signal's reason, or with a bug. */
+  askReceiver(stop: AbortSignal): Promise<ReceiverEvent | undefined>
+}
+
+export interface Session extends Platform {
   /** As it is in use here. */
   config: Config
-  reconciler: Reconciler
-  policy: Policy
   service: Service
   clock: Clock
   moments: Moments
@@ -40,14 +48,12 @@ export interface Session {
   platform: string
   /** Aborted by the wish to stop. */
   stop: AbortSignal
-  /** Calls the listener with every event of the reconciler from now on. */
-  listen(listener: (event: TelemetryEvent) => void): void
+  /** Calls the listener with every event of the reconciler from now on, in place of the one before. */
+  listen(listener: Emit): void
   /** Of the terminal behind stdout, in characters; undefined without one. */
   width: number | undefined
-  /** Writes to stdout, redacted. */
-  print(text: string): void
-  /** Prints one document as JSON, redacted. */
-  printJson(document: object): void
+  /** Prints the answer of the command. */
+  answer(document: object, text: () => string): void
 }
 
 export interface SessionPlan {
@@ -55,16 +61,6 @@ export interface SessionPlan {
   change?: (config: Config) => Config
   /** Stands in log and audit in the place of the rule. */
   why?: 'asked-for' | undefined
-}
-
-function toJson(document: object): string {
-  return `${redactedJson(document, 2)}\n`
-}
-
-/** Says that a signal came before the end of a command that only reads. */
-export function interrupted(io: Pick<Io, 'stderr'>): ExitCode {
-  io.stderr.write('Interrupted before the end. Nothing was changed.\n')
-  return exitCode.interrupted
 }
 
 /** Says why nothing is known, and returns the exit code. */
@@ -80,29 +76,41 @@ export function unavailable(
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }
 
-/** Everything that asks the platform, for a command. It starts nothing. */
-export interface Platform {
-  connection: Connection
-  policy: Policy
-  reconciler: Reconciler
-}
-
 export function openPlatform(
   config: Config,
   { clock, random }: Pick<Io, 'clock' | 'random'>,
-  parts: { key: Reloadable<SigningKey>; transport: Transport; emit: (event: TelemetryEvent) => void },
+  parts: { key: Reloadable<SigningKey>; transport: Transport; emit: Emit },
 ): Platform {
-  const { emit, key, transport } = parts
+  const { key, transport } = parts
   const policy = toPolicy(config, periodOf(config.schedule))
+  const answered = Promise.withResolvers<ReceiverEvent>()
+  const emit = (event: TelemetryEvent): void => {
+    parts.emit(event)
+    if (event.type === 'receiver') answered.resolve(event)
+  }
   const connection = createConnection(config, { clock, random, transport, key, emit })
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
-  return { connection, policy, reconciler }
+  return {
+    connection,
+    policy,
+    reconciler,
+    async askReceiver(stop) {
+      const over = new AbortController()
+      const polling = reconciler.receiver.run(AbortSignal.any([stop, over.signal]))
+      try {
+        return (await Promise.race([answered.promise, polling])) ?? undefined
+      } finally {
+        over.abort(new Error('it has been asked'))
+        await Promise.allSettled([polling])
+      }
+    },
+  }
 }
 
 /**
  * Opens a session, runs the body in it, and closes it. Starts nothing by itself.
  * @returns the body's exit code, or the one of what kept it from its end
- * @throws ConfigurationError, UsageError, and bugs
+ * @throws ConfigurationError, UsageError, the reason of a signal, and bugs
  */
 export async function inSession(
   io: Io,
@@ -118,72 +126,42 @@ export async function inSession(
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
   const reporter = createLogReporter(options.verbose === true ? service.log : auditOnly(service.log), io.clock)
-  const listeners: ((event: TelemetryEvent) => void)[] = []
+  let listener: Emit = () => undefined
   function emit(given: TelemetryEvent): void {
     const event = given.type === 'retry' && plan.why !== undefined ? { ...given, why: plan.why } : given
     reporter.observe(event)
-    for (const listener of listeners) listener(event)
+    listener(event)
   }
-  const { clock, signal: stop } = io
   const { key } = service
   const { transport } = service.http
-  const { policy, reconciler } = openPlatform(config, io, { key, transport, emit })
-  const print = (text: string): void => {
-    progress.clear()
-    io.stdout.write(redact(text))
-  }
   try {
     return await body({
+      ...openPlatform(config, io, { key, transport, emit }),
       config,
-      reconciler,
-      policy,
       service,
-      clock,
+      clock: io.clock,
       moments,
       progress,
       target,
       instance,
       platform,
-      stop,
+      stop: io.signal,
       width: widthOf(io.stdout),
-      listen: (listener) => {
-        listeners.push(listener)
+      listen(next) {
+        listener = next
       },
-      print,
-      printJson(document) {
+      answer(document, text) {
         progress.clear()
-        io.stdout.write(toJson(document))
+        answer(io.stdout, options, document, text)
       },
     })
   } catch (error) {
-    progress.clear()
-    if (isAbort(error, stop)) return interrupted(io)
     const failure = failureOf(error)
     if (failure === undefined) throw error
+    progress.clear()
     return unavailable(failure, target, io)
   } finally {
+    progress.clear()
     await service.http.close()
   }
-}
-
-/**
- * Asks the receiver's health address once. `answered` resolves when the reconciler reports its answer.
- * Rejects with the signal's reason, or with a bug.
- */
-export async function askReceiver(
-  reconciler: Reconciler,
-  answered: Promise<void>,
-  stop: AbortSignal,
-): Promise<boolean | undefined> {
-  const over = new AbortController()
-  const asking = reconciler.receiver.run(AbortSignal.any([stop, over.signal])).catch((error: unknown) => {
-    if (!over.signal.aborted) throw error
-  })
-  try {
-    await Promise.race([answered, asking])
-  } finally {
-    over.abort(new Error('it has been asked'))
-    await asking
-  }
-  return reconciler.receiver.up()
 }

@@ -4,7 +4,8 @@ import { doneOf, missingOf, recoveredOf } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow } from '../ops/words.ts'
 import { causeTable } from './cause-table.ts'
-import { cell, pairs, paragraph, type Colour, type Moments, type Paint } from './format.ts'
+import { cell, pairs, paragraph, type Colour, type Paint } from './format.ts'
+import type { Moments } from './moments.ts'
 
 export interface StatusShown {
   url: string
@@ -65,7 +66,7 @@ export function incidentText(status: StatusDocument, { width }: StatusShown): st
 
 export function statusText(status: StatusDocument, shown: StatusShown): string {
   const { instance, now, summary, version } = status
-  const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(now.getTime())}\n`
+  const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(now)}\n`
   const advised = (text: string): string => (text === '' ? '' : paragraph(text, shown.width, adviceLabel))
   const notices = summary.notices.map(({ advice, level, text }) => levelLine(level, text, shown) + advised(advice))
   return (

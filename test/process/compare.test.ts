@@ -218,7 +218,12 @@ describe('compare', () => {
     ['another file', 'a'.repeat(70_000), [], 'line 1'],
     ['no JSON', '{"type":"a","entityId":"b"}\n{', [], 'line 2: "{"'],
     ['an id that is none', 'eventId\nabc\n', ['--key', 'eventId'], 'line 2: "abc"'],
-    ['another key', '', ['--key', 'iban'], '--key: one of entity, eventId, webhookId, not "iban"'],
+    [
+      'another key',
+      '',
+      ['--key', 'iban'],
+      "argument 'iban' is invalid. Allowed choices are entity, eventId, webhookId.",
+    ],
     ['an empty span', '', ['--until', '3d'], 'must be before --until'],
   ])('%s is refused with 2, before anything is asked', async (_, text, flags, problem) => {
     await using sandbox = await startPlatform()

@@ -20,71 +20,61 @@ export interface KeyTable {
   severalEvents(): number
 }
 
-/** 128 bits of a hash: among millions of keys two do not meet by chance. */
-const wordsPerKey = 4
+/** Of a hash, as many bits as a number holds: a lost record has the hash of another of a million keys once in four billion times. */
+const hexDigits = 13
 const firstCapacity = 1024
 const maxLoad = 0.7
 
-/** The same array each time: it is read at once. A digest as text leaves less behind than a Buffer. */
-const words = new Uint32Array(wordsPerKey)
-
-function wordsOf(text: string): Uint32Array {
-  const digest = hash('sha256', text, 'hex')
-  for (let index = 0; index < wordsPerKey; index += 1) {
-    words[index] = Number.parseInt(digest.slice(index * 8, (index + 1) * 8), 16)
-  }
-  return words
+/** As text it leaves less memory behind than as a Buffer. */
+function hashOf(text: string): number {
+  return Number.parseInt(hash('sha256', text, 'hex').slice(0, hexDigits), 16)
 }
 
 interface Slots {
   capacity: number
-  words: Uint32Array
-  /** Of the first event, to notice a second one. */
-  events: Uint32Array
+  keys: Float64Array
+  /** The first event of each, to notice a second one. */
+  events: Float64Array
+  /** 0 in a free slot. */
   bits: Uint8Array
 }
 
 function createSlots(capacity: number): Slots {
-  const bits = new Uint8Array(capacity)
-  return { capacity, words: new Uint32Array(capacity * wordsPerKey), events: new Uint32Array(capacity), bits }
+  const [keys, events] = [new Float64Array(capacity), new Float64Array(capacity)]
+  return { capacity, keys, events, bits: new Uint8Array(capacity) }
 }
 
 /** The slot of a key: its own, or the free one where it belongs. */
-function slotOf({ bits, capacity, words: held }: Slots, key: Uint32Array): number {
-  const isSame = (slot: number): boolean => key.every((word, index) => held[slot * wordsPerKey + index] === word)
-  let slot = (key[0] ?? 0) % capacity
-  while (bits[slot] !== 0 && !isSame(slot)) slot = (slot + 1) % capacity
+function slotOf({ bits, capacity, keys }: Slots, key: number): number {
+  let slot = key % capacity
+  while (bits[slot] !== 0 && keys[slot] !== key) slot = (slot + 1) % capacity
   return slot
+}
+
+function grown(old: Slots): Slots {
+  const slots = createSlots(old.capacity * 2)
+  for (const [from, known] of old.bits.entries()) {
+    if (known === 0) continue
+    const to = slotOf(slots, old.keys[from] ?? 0)
+    slots.keys[to] = old.keys[from] ?? 0
+    slots.events[to] = old.events[from] ?? 0
+    slots.bits[to] = known
+  }
+  return slots
 }
 
 export function createKeyTable(): KeyTable {
   let slots = createSlots(firstCapacity)
   let size = 0
 
-  function grow(): void {
-    const old = slots
-    slots = createSlots(old.capacity * 2)
-    for (const [from, known] of old.bits.entries()) {
-      if (known === 0) continue
-      const key = old.words.subarray(from * wordsPerKey, (from + 1) * wordsPerKey)
-      const to = slotOf(slots, key)
-      slots.words.set(key, to * wordsPerKey)
-      slots.events[to] = old.events[from] ?? 0
-      slots.bits[to] = known
-    }
-  }
-
-  /** The slot of a key, with a place for it. */
-  function place(text: string): number {
-    const key = wordsOf(text)
-    let slot = slotOf(slots, key)
-    if (slots.bits[slot] !== 0) return slot
-    if (size + 1 > slots.capacity * maxLoad) {
-      grow()
-      slot = slotOf(slots, key)
-    }
-    size += 1
-    slots.words.set(key, slot * wordsPerKey)
+  /** Adds what is known of a key; returns its slot. */
+  function add(text: string, bits: number): number {
+    const key = hashOf(text)
+    if (size + 1 > slots.capacity * maxLoad) slots = grown(slots)
+    const slot = slotOf(slots, key)
+    if (slots.bits[slot] === 0) size += 1
+    slots.keys[slot] = key
+    slots.bits[slot] = (slots.bits[slot] ?? 0) | bits
     return slot
   }
 
@@ -93,20 +83,17 @@ export function createKeyTable(): KeyTable {
 
   return {
     addProcessed(key) {
-      const slot = place(key)
-      slots.bits[slot] = (slots.bits[slot] ?? 0) | inFile
+      add(key, inFile)
     },
     addPlatform(key, eventId) {
-      const slot = place(key)
-      const before = slots.bits[slot] ?? 0
-      const [event = 0] = wordsOf(eventId)
-      const isSecond = (before & onPlatform) !== 0 && slots.events[slot] !== event
-      if ((before & onPlatform) === 0) slots.events[slot] = event
-      const bits = before | onPlatform | (isSecond ? several : 0)
-      slots.bits[slot] = bits
-      return bits
+      const slot = add(key, onPlatform)
+      const event = hashOf(eventId)
+      if (slots.events[slot] === 0) slots.events[slot] = event
+      const known = (slots.bits[slot] ?? 0) | (slots.events[slot] === event ? 0 : several)
+      slots.bits[slot] = known
+      return known
     },
-    known: (key) => slots.bits[slotOf(slots, wordsOf(key))] ?? 0,
+    known: (key) => slots.bits[slotOf(slots, hashOf(key))] ?? 0,
     count: (wanted) => countIf((bits) => (bits & ~several) === wanted),
     severalEvents: () => countIf((bits) => (bits & several) !== 0),
   }

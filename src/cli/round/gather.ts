@@ -2,16 +2,15 @@
 import { sliceFields } from '../../observe/log/log-reporter.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
-import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { maxPageSize } from '../../platform/wire.ts'
-import { failureOf, isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
+import { failureOf } from '../../reconcile/platform-trouble.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
-import { sweep } from '../../reconcile/sweep/sweep.ts'
-import { slidingWindow, type Span } from '../../reconcile/window.ts'
+import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/sweep.ts'
+import type { Span } from '../../reconcile/window.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import { finish } from '../../runtime/steps.ts'
 import type { Session } from '../session.ts'
-import type { RecordSelection } from './select.ts'
+import { createSpanFilter, type RecordSelection } from './select.ts'
 
 export interface EventRecords {
   /** Each id once, in any status. */
@@ -64,66 +63,55 @@ export interface Gathered {
   notFound: readonly string[]
 }
 
-const nothing: Gathered = {
-  result: 'complete',
-  found: 0,
-  notFailed: 0,
-  moved: false,
-  notFound: [],
-}
-
-/** Called with the number of records found so far. */
-type OnFound = (found: number) => void
+const nothing: Gathered = { result: 'complete', found: 0, notFailed: 0, moved: false, notFound: [] }
 
 const hourMs = 3_600_000
 const dayMs = 86_400_000
 /** The platform has no older record. */
 const beginningOfTime = Date.UTC(2000, 0, 1)
 
-/** A span of event time on the platform's wall clock, widened where daylight saving repeats an hour. */
-export function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
-  const policy = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
-  return slidingWindow(now, policy, zone)
+/** Lists spans in their order, slice by slice. */
+export function listSpans(
+  spans: readonly Span[],
+  { clock, config, reconciler, stop }: Session,
+  more: Partial<Pick<SweepOptions, 'client' | 'status'>> = {},
+): AsyncIterable<SweepStep> {
+  const { client, dispatcher } = reconciler
+  const { concurrency, sliceRecords } = config.sweep
+  const fence: SweepOptions['fence'] = (span, signal) => dispatcher.fence(span, signal)
+  return sweep(spans, { client, monotonic: clock.monotonic, concurrency, sliceRecords, fence, ...more }, stop)
 }
 
 interface RecordSearch {
-  session: Session
   /** Which of the listed records are meant. */
   isMeant: (record: WebhookRecord) => boolean
   /** Ends the search when all are found. */
-  isDone: () => boolean
+  isDone?: () => boolean
   /** Takes the meant ones of each slice. */
   take: (records: WebhookRecord[], askedAt: number) => void
-  onFound: OnFound
 }
 
-/** Lists the failed records of spans, in the order of the spans. */
-async function search(
-  spans: readonly Span[],
-  { session, ...by }: RecordSearch,
-): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
-  const { clock, config, reconciler, service, stop } = session
-  const { concurrency, sliceRecords } = config.sweep
-  const fence = (span: Span, signal: AbortSignal): Promise<() => void> => reconciler.dispatcher.fence(span, signal)
+type Take = RecordSearch['take']
+
+/** Looks for failed records in spans. */
+async function search(spans: readonly Span[], session: Session, by: RecordSearch): Promise<Gathered> {
   const seen = new Set<string>()
   let [isComplete, moved] = [true, false]
-  const options = { client: reconciler.client, monotonic: clock.monotonic, concurrency, sliceRecords, fence }
-  for await (const step of sweep(spans, options, stop)) {
-    if (step.skipped !== undefined) {
+  for await (const { listed, skipped } of listSpans(spans, session)) {
+    if (skipped !== undefined) {
       isComplete = false
-      service.log.event('slice_skipped', sliceFields(step.skipped))
+      session.service.log.event('slice_skipped', sliceFields(skipped))
     }
-    if (step.listed === undefined) continue
-    const { askedAt, complete, records, shrank = false } = step.listed
+    if (listed === undefined) continue
+    const { askedAt, complete, records, shrank = false } = listed
     isComplete &&= complete || shrank
     moved ||= shrank
     const meant = records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
     for (const { id } of meant) seen.add(id.toLowerCase())
     by.take(meant, askedAt)
-    by.onFound(seen.size)
-    if (by.isDone()) break
+    if (by.isDone?.() === true) break
   }
-  return { found: seen.size, moved, result: isComplete ? 'complete' : 'incomplete' }
+  return { ...nothing, found: seen.size, moved, result: isComplete ? 'complete' : 'incomplete' }
 }
 
 /** The platform's time comes with its answers. */
@@ -132,83 +120,16 @@ export async function learnTime({ reconciler: { client }, stop }: Session): Prom
   return client.now()
 }
 
-type Take = RecordSearch['take']
-
-async function bySpan(
-  selection: Extract<RecordSelection, { by: 'span' }>,
-  session: Session,
-  take: Take,
-  onFound: OnFound,
-): Promise<Gathered> {
-  const zone = createTimeZone(session.config.platform.timeZone)
-  const now = await learnTime(session)
-  const until = Math.min(selection.until, now)
-  const missing = new Map([
-    ...(selection.types ?? []).map((type) => [type, `type ${type}`] as const),
-    ...(selection.subscriptions ?? []).map((id) => [id, `subscription ${id}`] as const),
-    ...(selection.responses ?? []).map((response) => [response, `response ${response}`] as const),
-  ])
-  // The flags select, as the span does: the records of others are not reported as excluded.
-  const isMeant = ({ eventLocal, eventType, responseStatusCode: code, subscriptionId }: WebhookRecord): boolean => {
-    const eventAt = laterReadingNotAfter(zone, eventLocal, now)
-    if (eventAt < selection.from || eventAt >= until) return false
-    const subscription = subscriptionId.toLowerCase()
-    const responses = code === null ? ['none'] : [String(code), `${Math.floor(code / 100)}xx`]
-    for (const word of [eventType, subscription, ...responses]) missing.delete(word)
-    return (
-      (selection.types ?? [eventType]).includes(eventType) &&
-      (selection.subscriptions ?? [subscription]).includes(subscription) &&
-      (selection.responses ?? responses).some((one) => responses.includes(one))
-    )
-  }
-  const { from, to } = spanOf(selection.from, until, now, zone)
-  // A second more, as `until` may lie within one: each record's own time decides.
-  const spans = [{ from, to: to + 1 }]
-  const done = await search(spans, { session, isMeant, isDone: () => false, take, onFound })
-  return { ...nothing, ...done, notFound: [...missing.values()] }
-}
-
-/** Lists failed records by id, the newest first: most named records are of today. `missing` keeps the ids not found. */
-export async function searchIds(
-  missing: Set<string>,
-  session: Session,
-  take: Take,
-  onFound: OnFound = () => undefined,
-): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
-  const zone = createTimeZone(session.config.platform.timeZone)
+/** Lists failed records by id, the newest first: most named records are of today. */
+export async function searchIds(ids: readonly string[], session: Session, take: Take): Promise<Gathered> {
+  const missing = new Set(ids)
   const now = await learnTime(session)
   const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, beginningOfTime]
-  const second = (at: number): number => Math.floor(zone.toLocal(at) / 1000)
+  const second = (at: number): number => Math.floor(session.connection.zone.toLocal(at) / 1000)
   const spans = edges.slice(1).map((from, index) => ({ from: second(from), to: second(edges[index] ?? now) }))
   const isMeant = ({ id }: WebhookRecord): boolean => missing.delete(id.toLowerCase())
-  return search(spans, { session, isMeant, isDone: () => missing.size === 0, take, onFound })
-}
-
-async function byIds(ids: readonly string[], session: Session, take: Take, onFound: OnFound): Promise<Gathered> {
-  const missing = new Set(ids)
-  const done = await searchIds(missing, session, take, onFound)
-  return { ...nothing, ...done, notFound: [...missing].map((id) => `webhook id ${id}`) }
-}
-
-async function byEvent(eventId: string, session: Session, take: Take, onFound: OnFound): Promise<Gathered> {
-  const askedAt = session.clock.monotonic()
-  const { records } = await recordsOfEvent(session.reconciler.client, eventId, session.stop)
-  const failed = records.filter(({ status }) => status === 'failed')
-  take(failed, askedAt)
-  onFound(failed.length)
-  return { ...nothing, found: failed.length, notFailed: records.length - failed.length }
-}
-
-/** Puts records into the backlog, as if a sweep had listed them. */
-function createTake({ reconciler }: Session): Take {
-  return (records, askedAt) => {
-    if (records.length === 0) return
-    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
-    // Not complete: it says nothing of the records that it does not show.
-    const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
-    finish(reconciler.backlog.learn(listing, reconciler.client.now()))
-    reconciler.planner.changed()
-  }
+  const found = await search(spans, session, { isMeant, isDone: () => missing.size === 0, take })
+  return { ...found, notFound: [...missing].map((id) => `webhook id ${id}`) }
 }
 
 /** True when nothing but the shrinking of the list kept the sweep from being complete. */
@@ -216,32 +137,55 @@ function isReadUpToShrinking({ incompleteSlices, result, shrunkSlices, skippedSl
   return result === 'incomplete' && skippedSlices === 0 && incompleteSlices === shrunkSlices
 }
 
-async function list(selection: RecordSelection, session: Session, onFound: OnFound): Promise<Gathered> {
-  if (selection.by === 'due') {
-    const report = await session.reconciler.sweeper.make('full', session.stop)
-    const { failure, listed, shrunkSlices } = report
-    return {
-      ...nothing,
-      found: listed,
-      result: isReadUpToShrinking(report) ? 'complete' : report.result,
-      moved: shrunkSlices > 0,
-      ...(failure !== undefined && { failure }),
+/** Puts records into the backlog, as if a sweep had listed them. */
+function learn({ backlog, client, planner }: Session['reconciler'], records: WebhookRecord[], askedAt: number): void {
+  if (records.length === 0) return
+  const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
+  // Not complete: it says nothing of the records that it does not show.
+  const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+  finish(backlog.learn(listing, client.now()))
+  planner.changed()
+}
+
+async function list(selection: RecordSelection, session: Session): Promise<Gathered> {
+  const { clock, connection, reconciler, stop } = session
+  const take: Take = (records, askedAt) => {
+    learn(reconciler, records, askedAt)
+  }
+  switch (selection.by) {
+    case 'due': {
+      const report = await reconciler.sweeper.make('full', stop)
+      const { failure, listed: found, shrunkSlices } = report
+      const result = isReadUpToShrinking(report) ? 'complete' : report.result
+      return { ...nothing, found, result, moved: shrunkSlices > 0, ...(failure && { failure }) }
+    }
+    case 'ids':
+      return searchIds(selection.ids, session, take)
+    case 'event': {
+      const askedAt = clock.monotonic()
+      const { records } = await recordsOfEvent(reconciler.client, selection.eventId, stop)
+      const failed = records.filter(({ status }) => status === 'failed')
+      take(failed, askedAt)
+      return { ...nothing, found: failed.length, notFailed: records.length - failed.length }
+    }
+    case 'span': {
+      // The flags select, as the span does: the records of others are not reported as excluded.
+      const { isMeant, span, unseen } = createSpanFilter(selection, connection.zone, await learnTime(session))
+      const found = await search([span], session, { isMeant, take })
+      return { ...found, notFound: unseen() }
     }
   }
-  const take = createTake(session)
-  if (selection.by === 'ids') return byIds(selection.ids, session, take, onFound)
-  if (selection.by === 'event') return byEvent(selection.eventId, session, take, onFound)
-  return bySpan(selection, session, take, onFound)
 }
 
 /** Finds the selected records; afterwards the backlog holds them. Trouble of the platform is a result, not an error. */
-export async function gather(selection: RecordSelection, session: Session, onFound: OnFound): Promise<Gathered> {
+export async function gather(selection: RecordSelection, session: Session): Promise<Gathered> {
   try {
-    return await list(selection, session, onFound)
+    return await list(selection, session)
   } catch (error) {
     if (isAbort(error, session.stop))
       return { ...nothing, result: 'incomplete', found: session.reconciler.backlog.size() }
-    if (!isPlatformTrouble(error)) throw error
-    return { ...nothing, result: 'failed', failure: failureOf(error) }
+    const failure = failureOf(error)
+    if (failure === undefined) throw error
+    return { ...nothing, result: 'failed', failure }
   }
 }

@@ -1,12 +1,12 @@
 // The report of a round as text for a terminal of 80 columns or more: at most ten causes, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
 import { retryExhausted } from '../../ops/notices.ts'
-import { count, counted, nextText, response, span } from '../../ops/words.ts'
+import { count, counted, fromNow, response, span } from '../../ops/words.ts'
 import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, pairs, paragraph, table, type TableColumn } from '../format.ts'
-import type { ExplainedRecord, ReportedNext } from '../record.ts'
+import { nextRetryText, type ExplainedRecord } from '../record.ts'
 import type { Session } from '../session.ts'
 import { type CommandRound, type RetriedRecord, type RoundReport, type StoppedBy } from './report.ts'
 
@@ -14,40 +14,18 @@ const maxBad = 20
 
 type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<CommandRound, 'daemon'>
 
-function ageOf(iso: string | null, report: RoundReport): string {
-  if (iso === null || report.decidedAt === null) return '-'
-  return span(Date.parse(report.decidedAt) - Date.parse(iso))
-}
-
-function nextCell({ nextRetry, nextRetryBy: by }: ReportedNext, { decidedAt }: RoundReport): string {
-  if (nextRetry === null || decidedAt === null) return '-'
-  const ms = Date.parse(nextRetry) - Date.parse(decidedAt)
-  return nextText({ by, at: ms }, () => (ms <= 0 ? 'now' : `in ${span(ms)}`))
-}
-
-const recordColumns: TableColumn[] = [
-  { name: 'webhook' },
-  { name: 'event type', minWidth: 6 },
-  { name: 'age' },
-  { name: 'attempts', align: 'right' },
-  { name: 'response' },
-  { name: 'decision', minWidth: 6 },
-  { name: 'next' },
-]
-
-function recordTable(records: readonly ExplainedRecord[], report: RoundReport, width: number | undefined): string {
-  const rows = records
-    .toSorted((a, b) => (a.event ?? '').localeCompare(b.event ?? ''))
-    .map((record) => [
-      cell(record.webhookId),
-      cell(record.eventType),
-      ageOf(record.event, report),
-      String(record.attempts),
-      response(record.responseStatusCode),
-      record.state,
-      nextCell(record, report),
-    ])
-  return `\n${table(recordColumns, rows, width)}`
+function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
+  const columns: TableColumn<ExplainedRecord>[] = [
+    { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
+    { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+    { name: 'age', of: ({ event }) => (event === null ? '-' : span(now.getTime() - event.getTime())) },
+    { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
+    { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
+    { name: 'decision', minWidth: 6, of: ({ state }) => state },
+    { name: 'next', of: (record) => nextRetryText(record, now, (at) => fromNow(at, now)) },
+  ]
+  const oldestFirst = records.toSorted((a, b) => Number(a.event) - Number(b.event))
+  return `\n${table(columns, oldestFirst, { width })}`
 }
 
 /** One line for each decision that some record has. */
@@ -72,52 +50,47 @@ function conclusions(report: RoundReport, { config, daemon }: ReportShown): stri
 }
 
 function dryRunText(report: RoundReport, shown: ReportShown): string {
-  const { listing, selection } = report
-  const which = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
+  const { causes: list, listing, selection } = report
+  const { config, daemon, width } = shown
+  const which = selection.by === 'due' ? ` of the last ${formatDuration(config.window.lookback)}` : ' selected'
   const head = `${counted(listing.found, 'failed record')}${which}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
   if (listing.found === 0) return head
-  const { causes: list, decidedAt, startedAt } = report
   const sum = list.reduce((all, { records }) => all + records, 0)
-  const now = new Date(decidedAt ?? startedAt)
-  const known = { list, total: list.length, records: sum, now, subscriptions: shown.config.subscriptions }
-  const causes = list.length > 0 ? `\n${causeTable(known, shown.width)}` : ''
-  const records = report.records === undefined ? '' : recordTable(report.records, report, shown.width)
-  const lines = conclusions(report, shown).map((line) => paragraph(line, shown.width))
-  return `${head}${paragraph(inWords(shown.daemon), shown.width)}${causes}${records}\n${lines.join('')}`
+  const now = report.decidedAt ?? report.startedAt
+  const known = { list, total: list.length, records: sum, now, subscriptions: config.subscriptions }
+  const causes = list.length > 0 ? `\n${causeTable(known, width)}` : ''
+  const records = report.records === undefined ? '' : recordTable(report.records, now, width)
+  const lines = conclusions(report, shown).map((line) => paragraph(line, width))
+  return `${head}${paragraph(inWords(daemon), width)}${causes}${records}\n${lines.join('')}`
 }
+
+const isBad = ({ outcome, result }: RetriedRecord): boolean =>
+  outcome !== 'recovered' && result !== 'already-resolved' && (outcome !== undefined || result !== 'accepted')
 
 /** The records that did not arrive, the first of them. */
 function badTable(retried: readonly RetriedRecord[], width: number | undefined): string {
-  const bad = retried.filter(
-    ({ outcome, result }) =>
-      outcome !== 'recovered' && result !== 'already-resolved' && (outcome !== undefined || result !== 'accepted'),
-  )
+  const bad = retried.filter(isBad)
   if (bad.length === 0) return ''
-  const columns: TableColumn[] = [
-    { name: 'webhook' },
-    { name: 'event type', minWidth: 6 },
-    { name: 'result' },
-    { name: 'response' },
+  const columns: TableColumn<RetriedRecord>[] = [
+    { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
+    { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+    {
+      name: 'result',
+      of: ({ outcome, result }) => outcome ?? (result === 'gone' ? 'gone (unknown to the platform)' : result),
+    },
+    {
+      name: 'response',
+      of: ({ outcome, responseStatusCode: code = null }) => (outcome === undefined ? '-' : response(code)),
+    },
   ]
-  const rows = bad
-    .slice(0, maxBad)
-    .map(({ eventType, outcome, responseStatusCode, result, webhookId }) => [
-      cell(webhookId),
-      cell(eventType),
-      outcome ?? resultText(result),
-      outcome === undefined ? '-' : response(responseStatusCode ?? null),
-    ])
-  const more = bad.length > maxBad ? `... and ${bad.length - maxBad} more: --json has all\n` : ''
-  return `\n${table(columns, rows, width)}${more}`
+  return `\n${table(columns, bad, { width, max: maxBad })}`
 }
-
-const resultText = (result: RetriedRecord['result']): string =>
-  result === 'gone' ? 'gone (unknown to the platform)' : result
 
 function resultLines(report: RoundReport): [string, string][] {
   const { awaiting, cutOff, failed, blocked, notFailed, selection, sums } = report
   const isSelected = selection.by !== 'due'
   const later = failed['backing-off']
+  const byFlag = isSelected ? ': add --exhausted for these' : ''
   const all: [number, string, string][] = [
     [1, 'recovered', String(sums.recovered)],
     [1, 'failed again', String(sums['failed-again'])],
@@ -125,11 +98,7 @@ function resultLines(report: RoundReport): [string, string][] {
     [sums.unknown, 'unknown', `${sums.unknown} (no outcome within outcome.giveUpAfter)`],
     [sums.resolved, 'already delivered', `${sums.resolved} (not failed any more when retried)`],
     [notFailed, 'not failed', `${notFailed} (nothing to do)`],
-    [
-      failed.exhausted,
-      'exhausted',
-      `${failed.exhausted} left alone (retry.maxAttempts)${isSelected ? ': add --exhausted for these' : ''}`,
-    ],
+    [failed.exhausted, 'exhausted', `${failed.exhausted} left alone (retry.maxAttempts)${byFlag}`],
     [
       failed.excluded,
       'excluded',
@@ -145,7 +114,7 @@ function resultLines(report: RoundReport): [string, string][] {
   return all.filter(([count]) => count > 0).map(([, name, value]) => [name, value])
 }
 
-function movedText(daemon: RoundReport['daemon']): string {
+function movedText({ daemon }: RoundReport): string {
   if (daemon !== null && 'recovered' in daemon && daemon.recovered > 0)
     return `The daemon recovered ${daemon.recovered} meanwhile.`
   return 'The list became shorter while it was read, so a record may be missing: run again to be sure.'
@@ -158,36 +127,32 @@ function stopText(stoppedBy: StoppedBy): string {
 }
 
 function notes(report: RoundReport, { config }: ReportShown): string[] {
-  const { daemon, leftOut, listing, notFound, stoppedBy } = report
-  const isSelected = report.selection.by !== 'due'
-  const isEmpty = listing.found + report.notFailed === 0 && notFound.length === 0
-  return [
-    ...(isEmpty ? [isSelected ? 'No failed record was found for this selection.' : 'There is nothing to retry.'] : []),
-    ...notFound.map((value) =>
-      report.selection.by === 'ids'
-        ? `There is no failed record with ${cell(value)}: it was delivered, is being delivered, or the id is wrong.`
-        : `There is no failed record of ${cell(value)} in the span.`,
-    ),
-    ...(leftOut > 0
-      ? [
-          `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
-        ]
-      : []),
-    ...(listing.result === 'incomplete' ? ['A part of the list could not be read: run again.'] : []),
-    ...(listing.moved ? [movedText(daemon)] : []),
-    ...(report.command === 'once' && !config.retry.enabled ? ['retry.enabled is false: nothing was retried.'] : []),
-    ...(report.command === 'retry' && daemon !== null && 'problem' in daemon
-      ? [
-          `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
-        ]
-      : []),
-    ...(stoppedBy === null ? [] : [stopText(stoppedBy)]),
+  const { command, daemon, leftOut, listing, notFailed, notFound, selection, stoppedBy } = report
+  const none = selection.by === 'due' ? 'There is nothing to retry.' : 'No failed record was found for this selection.'
+  const unknown = (name: string): string =>
+    selection.by === 'ids'
+      ? `There is no failed record with ${cell(name)}: it was delivered, is being delivered, or the id is wrong.`
+      : `There is no failed record of ${cell(name)} in the span.`
+  const all: (string | false)[] = [
+    listing.found + notFailed === 0 && notFound.length === 0 && none,
+    ...notFound.map(unknown),
+    leftOut > 0 &&
+      `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
+    listing.result === 'incomplete' && 'A part of the list could not be read: run again.',
+    listing.moved && movedText(report),
+    command === 'once' && !config.retry.enabled && 'retry.enabled is false: nothing was retried.',
+    command === 'retry' &&
+      daemon !== null &&
+      'problem' in daemon &&
+      `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
+    stoppedBy !== null && stopText(stoppedBy),
   ]
+  return all.filter((note) => note !== false)
 }
 
 export function toText(report: RoundReport, shown: ReportShown): string {
   const { moments, target, width } = shown
-  const head = `${target}, ${moments.show(report.decidedAt === null ? undefined : Date.parse(report.decidedAt))}`
+  const head = `${target}, ${moments.show(report.decidedAt)}`
   const body = report.dryRun
     ? `\n${dryRunText(report, shown)}`
     : `: ${counted(report.sums.retried, 'retry', 'retries')} in ${report.seconds.toFixed(1)} s\n` +

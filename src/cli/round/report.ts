@@ -1,15 +1,18 @@
 // The report of a round, as `--json` prints it: decisions, causes, an estimate of the time, and the exit code that follows from it.
-import { type CauseStatus, groupByCause, showCause } from '../../ops/causes.ts'
+import { type CauseStatus, groupByCause, showCause, toDate } from '../../ops/causes.ts'
 import { type FoundStatus, type RetryResult, retryResults } from '../../platform/operations.ts'
+import type { Config } from '../../config/schema.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
-import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
+import type { TelemetryEvent } from '../../observe/events.ts'
 import { type Counts, type Situation } from '../../reconcile/decide.ts'
+import type { CallFailure } from '../../reconcile/platform-trouble.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
+import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
 import { type AskedDaemon, openCircuitsOf, pausedSince, situationOf } from '../daemon-client.ts'
-import { asIso, explainRecord, type ExplainedRecord } from '../record.ts'
+import { explainRecord, type ExplainedRecord } from '../record.ts'
 import type { Session, SessionOptions } from '../session.ts'
 import { type Gathered } from './gather.ts'
 import type { RecordSelection, SelectionFlags } from './select.ts'
@@ -18,11 +21,7 @@ import type { RecordSelection, SelectionFlags } from './select.ts'
 export type StoppedBy = 'signal' | 'unauthorized' | 'platform' | 'paused' | 'receiver-down' | 'circuit'
 
 /** One retried record. */
-export interface RetriedRecord {
-  webhookId: string
-  eventId: string
-  subscriptionId: string
-  eventType: string
+export interface RetriedRecord extends Pick<RetryEvent, 'webhookId' | 'eventId' | 'subscriptionId' | 'eventType'> {
   /** The platform's answer to the last PATCH. */
   result: RetryResult
   /** With `already-resolved`: the status that the platform found. */
@@ -42,84 +41,65 @@ export interface RetrySums extends Record<Outcome, number> {
   refused: number
 }
 
-/** Follows the events of one round. */
-export interface RetryTally {
-  retried(event: RetryEvent): void
-  settled(event: OutcomeEvent): void
-  records(): readonly RetriedRecord[]
-  sums(): RetrySums
-  results(): Record<RetryResult, number>
+/** The part of the report that follows from the retries. */
+export interface RetrySummary {
+  sums: RetrySums
+  /** Retried records by the platform's last answer. */
+  retries: Record<RetryResult, number>
+  /** The records that were retried. */
+  retried: readonly RetriedRecord[]
 }
 
-/** Undefined while its outcome is not known. */
-function kindOf({ outcome, result }: RetriedRecord): keyof RetrySums | undefined {
-  if (outcome !== undefined) return outcome
-  if (result === 'accepted') return undefined
+/** Follows the events of one round. */
+export interface RetryTally {
+  observe(event: TelemetryEvent): void
+  summary(): RetrySummary
+}
+
+/** What a retry came to by the platform's answer alone; undefined while the outcome is yet to come. */
+function kindOf({ lost, result }: { lost?: boolean; result: RetryResult }): keyof RetrySums | undefined {
+  if (result === 'accepted' || lost === true) return undefined
   return result === 'already-resolved' ? 'resolved' : 'refused'
 }
 
 export function createRetryTally(): RetryTally {
-  const byId = new Map<string, RetriedRecord>()
-  /** Retries whose answer was lost: their outcome is yet to come. */
-  const lost = new Set<string>()
+  const retried = new Map<string, RetriedRecord>()
+  const kinds = new Map<string, keyof RetrySums | undefined>()
 
   return {
-    retried({ answer, eventId, eventType, webhookId: id, subscriptionId }) {
-      if (!answer.sent) return
-      const { found, result } = answer
-      const known = byId.get(id)
-      byId.set(id, {
-        webhookId: id,
-        eventId,
-        subscriptionId,
-        eventType,
-        result,
-        ...(found !== undefined && { found }),
+    observe(event) {
+      if (event.type !== 'retry' && event.type !== 'outcome') return
+      const { eventId, eventType, subscriptionId, webhookId } = event
+      const known = retried.get(webhookId) ?? { webhookId, eventId, subscriptionId, eventType, result: 'accepted' }
+      if (event.type === 'outcome') {
+        const { outcome, responseStatusCode } = event
+        retried.set(webhookId, { ...known, outcome, responseStatusCode })
+        kinds.set(webhookId, outcome)
+      } else if (event.answer.sent) {
+        const { found, result } = event.answer
+        retried.set(webhookId, { ...known, result, ...(found !== undefined && { found }) })
         // A final answer gives its outcome before the retry event comes.
-        ...(known?.outcome !== undefined && {
-          outcome: known.outcome,
-          responseStatusCode: known.responseStatusCode ?? null,
-        }),
-      })
-      if (answer.lost === true && known?.outcome === undefined) lost.add(id)
-    },
-    settled({ eventId, eventType, webhookId: id, outcome, responseStatusCode, subscriptionId }) {
-      const known = byId.get(id) ?? { webhookId: id, eventId, subscriptionId, eventType, result: 'accepted' as const }
-      lost.delete(id)
-      byId.set(id, { ...known, outcome, responseStatusCode })
-    },
-    records: () => [...byId.values()],
-    sums() {
-      const sums: RetrySums = {
-        retried: byId.size,
-        resolved: 0,
-        refused: 0,
-        recovered: 0,
-        'failed-again': 0,
-        unknown: 0,
+        kinds.set(webhookId, known.outcome ?? kindOf(event.answer))
       }
-      for (const one of byId.values()) {
-        const kind = lost.has(one.webhookId) ? undefined : kindOf(one)
-        if (kind !== undefined) sums[kind] += 1
-      }
-      return sums
     },
-    results() {
-      const results = Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>
-      for (const { result } of byId.values()) results[result] += 1
-      return results
+    summary() {
+      const sums = { retried: retried.size, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
+      const retries = Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>
+      for (const kind of kinds.values()) if (kind !== undefined) sums[kind] += 1
+      for (const { result } of retried.values()) retries[result] += 1
+      return { sums, retries, retried: [...retried.values()] }
     },
   }
 }
 
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
-export interface RoundReport {
+export interface RoundReport extends RetrySummary {
   schemaVersion: 2
   command: 'plan' | 'once' | 'retry'
   instance: string
   /** Host of the platform's base URL. */
   platform: string
-  startedAt: string
+  startedAt: Date
   seconds: number
   selection: { by: RecordSelection['by'] }
   /** `found`: failed records that were selected. `moved`: the list became shorter while it was read. */
@@ -127,10 +107,10 @@ export interface RoundReport {
     result: SweepReport['result']
     found: number
     moved: boolean
-    failure?: { stage: 'token' | 'list'; reason: string; rejected: boolean; message: string; advice: string }
+    failure?: Pick<CallFailure, 'stage' | 'reason' | 'rejected' | 'message' | 'advice'>
   }
   /** When decisions were made, on the platform's clock. */
-  decidedAt: string | null
+  decidedAt: Date | null
   /** Selected records by decision, before the first retry. */
   failed: Counts
   /** Records of the event in another status. */
@@ -160,9 +140,6 @@ export interface RoundReport {
   dryRun: boolean
   /** False where `retry.enabled` is: then this is the plan for when it is true. */
   retriesEnabled: boolean
-  sums: RetrySums
-  /** Retried records by the platform's last answer. */
-  retries: Record<RetryResult, number>
   /** Due and not retried in this round; `stoppedBy` says why. */
   blocked: number
   /** Retries without a known outcome at the end. */
@@ -170,8 +147,6 @@ export interface RoundReport {
   /** Retries in flight when `shutdown.grace` was over. */
   cutOff: number
   stoppedBy: StoppedBy | null
-  /** The records that were retried. */
-  retried: readonly RetriedRecord[]
   /** With --records: all that were selected. */
   records?: readonly ExplainedRecord[]
   exitCode: ExitCode
@@ -201,8 +176,6 @@ export interface CommandRound {
   /** What the daemon recovered while the list was read. */
   recoveredMeanwhile: number
   dryRun: boolean
-  /** Mean time of a call to the platform so far. */
-  secondsPerCall: number
 }
 
 /**
@@ -217,124 +190,97 @@ export function situationIn(
   return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId, 'disabled')) }
 }
 
-export interface PaceLimits {
-  /** Calls a second to the platform that are allowed at present. */
-  callsPerSecond: number
-  /** Maximum retries a second; undefined: no limit of their own. */
-  retriesPerSecond: number | undefined
-  /** Maximum retries in flight. */
-  concurrency: number
-  /** How long a call takes, in seconds, as far as it was measured; 0 when it was not. */
-  secondsPerCall: number
-}
-
 /** One retry, and its share of the checks of outcomes. @see docs/architecture.md "Outcomes" */
 const callsPerRecord = 1.05
 
-/** Retries per second. */
-export function permittedPace(limits: PaceLimits): number {
-  return Math.min(
-    limits.callsPerSecond / callsPerRecord,
-    limits.retriesPerSecond ?? Infinity,
-    limits.secondsPerCall > 0 ? limits.concurrency / limits.secondsPerCall : Infinity,
-  )
-}
-
-/** Rounds of outcomes that a circuit needs for so many records: its limit doubles with each. */
-export function slowStartRounds(records: number, initialLimit: number): number {
-  return Math.ceil(Math.log2(records / initialLimit + 1))
-}
-
-function causesOf(round: CommandRound): CauseStatus[] {
-  const { policy, reconciler } = round.session
-  const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
-  const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
-  return groupByCause(reconciler.backlog.entries(), options).list.map((cause) => showCause(cause))
-}
-
-function estimateOf(
-  { secondsPerCall, session: { config, reconciler } }: CommandRound,
+/** How long the retries take at the pace that is permitted. A circuit starts slowly: its limit doubles with each round of outcomes. */
+export function estimateOf(
+  { circuit, outcome, retry }: Pick<Config, 'circuit' | 'outcome' | 'retry'>,
   records: number,
+  callsPerSecond: number,
 ): RoundReport['estimate'] {
-  const { circuit, outcome, retry } = config
-  const callsPerSecond = reconciler.rate.limit()
-  const { concurrency, maxPerSecond: retriesPerSecond } = retry
-  const pace = permittedPace({ callsPerSecond, retriesPerSecond, concurrency, secondsPerCall })
-  const rounds = circuit.enabled ? slowStartRounds(records, circuit.initialLimit) : 1
-  const drain = estimateDrain({
+  const perSecond = Math.min(callsPerSecond / callsPerRecord, retry.maxPerSecond ?? Infinity)
+  const rounds = circuit.enabled ? Math.ceil(Math.log2(records / circuit.initialLimit + 1)) : 1
+  const { doneAt = 0 } = estimateDrain({
     pending: records,
     backingOff: 0,
     notBefore: rounds * outcome.firstCheck,
-    recoveredPerMs: pace / 1000,
+    recoveredPerMs: perSecond / 1000,
     now: 0,
   })
-  const seconds = Math.round((drain.doneAt ?? 0) / 1000)
-  return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
+  return { records, seconds: Math.round(doneAt / 1000), callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
 }
 
 function daemonOf({ daemon, recoveredMeanwhile: recovered }: CommandRound): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
   const { gates, instance, url } = daemon
-  const holding = gates.map(({ gate }) => gate)
   return {
     url,
     instance,
-    holding,
+    holding: gates.map(({ gate }) => gate),
     pausedSince: pausedSince(daemon),
     openCircuits: openCircuitsOf(daemon).map(({ subscriptionId }) => subscriptionId),
     recovered,
   }
 }
 
-function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
+function listingOf({ failure, found, moved, result }: Gathered): RoundReport['listing'] {
   if (failure === undefined) return { result, found, moved }
   const { advice, message, reason, rejected, stage } = failure
   return { result, found, moved, failure: { stage, reason, rejected, message, advice } }
 }
 
-export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
-  const { command, decidedAt, gathered, options, selection, session, startedAt } = round
-  const { reconciler } = session
-  const leftOut = reconciler.backlog.leftOut.counts()
-  const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id))
+/** The report of a round that has retried nothing yet. */
+export function toReport(round: CommandRound): RoundReport {
+  const { command, decidedAt, gathered, options, receiverUp: up, selection, session } = round
+  const { backlog } = session.reconciler
+  const { policy } = session
+  const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
+  const entries = [...backlog.entries()]
+  const leftOut = backlog.leftOut.counts()
+  const { counts: failed } = backlog.summary(decidedAt, situationOf)
+  const causes = groupByCause(entries, { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 })
+  const explain = (entry: FailedRecord): ExplainedRecord => {
+    const situation = situationOf(entry.subscriptionId)
+    return explainRecord(entry, { policy, situation, isSelected: selection.by !== 'due' })
+  }
   return {
     schemaVersion: 2,
     command,
     instance: session.instance,
     platform: session.platform,
-    startedAt: new Date(startedAt).toISOString(),
-    seconds: Math.round(session.clock.monotonic() - round.started) / 1000,
+    startedAt: new Date(round.startedAt),
+    seconds: secondsOf(round),
     selection: { by: selection.by },
     listing: listingOf(gathered),
-    decidedAt: gathered.result === 'failed' ? null : asIso(decidedAt),
+    decidedAt: gathered.result === 'failed' ? null : toDate(decidedAt),
     failed,
     notFailed: gathered.notFailed,
     notFound: gathered.notFound,
     leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
-    receiver: round.receiverUp === undefined ? null : { up: round.receiverUp },
+    receiver: up === undefined ? null : { up },
     daemon: daemonOf(round),
-    causes: causesOf(round),
-    estimate: estimateOf(round, failed.due),
+    causes: causes.list.map((cause) => showCause(cause)),
+    estimate: estimateOf(session.config, failed.due, session.reconciler.rate.limit()),
     dryRun: round.dryRun,
     retriesEnabled: session.config.retry.enabled,
-    sums: { retried: 0, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 },
-    retries: Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>,
+    ...createRetryTally().summary(),
     blocked: 0,
     awaiting: 0,
     cutOff: 0,
     stoppedBy: null,
-    retried: [],
-    ...(options.records === true && {
-      records: [...reconciler.backlog.entries()].map((entry) => {
-        const situation = situationIn(round, entry.subscriptionId)
-        return explainRecord(entry, { policy: session.policy, situation, isSelected: selection.by !== 'due' })
-      }),
-    }),
+    ...(options.records === true && { records: entries.map(explain) }),
+    exitCode: exitCode.done,
   }
 }
 
-/** The exit code of a round that ended. */
-export function judge(report: Omit<RoundReport, 'exitCode'>): ExitCode {
+/** How long the round has taken, with three digits. */
+export function secondsOf({ session: { clock }, started }: CommandRound): number {
+  return Math.round(clock.monotonic() - started) / 1000
+}
+
+/** The exit code of a round that ended so. */
+export function exitCodeOf(report: RoundReport): ExitCode {
   const { failed, listing, stoppedBy, sums } = report
   if (stoppedBy === 'unauthorized' || listing.failure?.rejected === true) return exitCode.authenticationRejected
   if (stoppedBy === 'platform' || listing.result === 'failed') return exitCode.platformUnreachable

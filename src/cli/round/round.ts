@@ -1,24 +1,25 @@
 // One round for three commands: select, decide, retry unless it is a dry run, report. `plan` and `retry` select; `once` takes what is due.
-import type { TelemetryEvent } from '../../observe/events.ts'
 import { createGrace } from '../../ops/grace.ts'
+import { counted, span } from '../../ops/words.ts'
 import { decide } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import type { Reconciler, RetrySignals } from '../../reconciler.ts'
 import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
 import { askDaemon, type AskedDaemon, pausedSince, recoveredBetween } from '../daemon-client.ts'
-import { counted, span } from '../../ops/words.ts'
-import { bar, createMoments } from '../format.ts'
+import { bar } from '../format.ts'
 import type { Io } from '../io.ts'
-import { askReceiver, inSession, type Session, unavailable } from '../session.ts'
+import { createMoments } from '../moments.ts'
+import { inSession, type Session, unavailable } from '../session.ts'
 import { gather } from './gather.ts'
 import { toText } from './report-text.ts'
 import {
   createRetryTally,
-  judge,
+  exitCodeOf,
+  secondsOf,
   toReport,
   type CommandRound,
-  type RetryTally,
+  type RetrySums,
+  type RoundCommand,
   type RoundOptions,
   type RoundReport,
   type StoppedBy,
@@ -30,17 +31,11 @@ async function look(
   { command, options, selection, session }: Pick<CommandRound, 'command' | 'options' | 'selection' | 'session'>,
   io: Io,
 ): Promise<CommandRound> {
-  const { clock, config, reconciler, progress, stop, target } = session
+  const { clock, config, progress, reconciler, stop, target } = session
   const [startedAt, started] = [clock.now(), clock.monotonic()]
-  const calls = { count: 0, seconds: 0 }
-  const answered = Promise.withResolvers<void>()
-  session.listen((event) => {
-    if (event.type === 'receiver') answered.resolve()
-    if (event.type !== 'platform-request') return
-    calls.count += 1
-    calls.seconds += event.seconds
-    if (selection.by === 'due')
-      progress.show(() => `Listing the failed records of ${target}: ${reconciler.backlog.size()} so far ...`)
+  const what = selection.by === 'due' ? 'Listing the failed records' : 'Looking for the selected records'
+  session.listen(() => {
+    progress.show(() => `${what} of ${target}: ${reconciler.backlog.size()} found so far ...`)
   })
   const ask = async (): Promise<AskedDaemon> => {
     try {
@@ -51,14 +46,11 @@ async function look(
     }
   }
   const daemonBefore = await ask()
-  const gathered = await gather(selection, session, (found) => {
-    progress.show(() => `Looking for the selected records of ${target}: ${found} found so far ...`)
-  })
+  const gathered = await gather(selection, session)
   if (command === 'plan') stop.throwIfAborted()
   const isKnown = gathered.result !== 'failed' && !stop.aborted
-  const hasHealth = config.receiver.healthUrl !== undefined
-  const receiverUp =
-    command === 'plan' && isKnown && hasHealth ? await askReceiver(reconciler, answered.promise, stop) : undefined
+  const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
+  const receiver = isAsked ? await session.askReceiver(stop) : undefined
   const daemon = await ask()
   return {
     command,
@@ -69,11 +61,10 @@ async function look(
     startedAt,
     started,
     decidedAt: reconciler.client.now(),
-    receiverUp,
+    receiverUp: receiver?.up,
     daemon,
     recoveredMeanwhile: recoveredBetween(daemonBefore, daemon),
     dryRun: command === 'plan' || !config.retry.enabled,
-    secondsPerCall: calls.count === 0 ? 0 : calls.seconds / calls.count,
   }
 }
 
@@ -92,7 +83,7 @@ function question(due: readonly FailedRecord[], { moments, target }: Session): s
 function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefined {
   const since = pausedSince(daemon)
   if ('problem' in daemon || since === null) return undefined
-  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(since.getTime())}`
+  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(since)}`
 }
 
 /** @throws UsageError without a terminal where a question is due */
@@ -101,7 +92,7 @@ async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], i
   const { enabled } = session.service.config.retry
   if (due.length === 0) return true
   const paused = pauseText(round.daemon, session)
-  const isAsked = !(options.yes === true || (due.length <= maxUnasked && enabled && paused === undefined))
+  const isAsked = options.yes !== true && (due.length > maxUnasked || !enabled || paused !== undefined)
   if (isAsked && io.ask === undefined) {
     const why = paused ?? (enabled ? undefined : 'retry.enabled is false')
     const selected = `${counted(due.length, 'record')} of ${session.target} selected`
@@ -113,24 +104,6 @@ async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], i
   if (!enabled) io.stderr.write('retry.enabled is false: the daemon retries nothing automatically.\n')
   const answer = await io.ask(question(due, session), session.stop)
   return /^\s*y(?:es)?\s*$/i.test(answer ?? '')
-}
-
-/**
- * Retries what was due at `onlyDueAt` (epoch ms of the platform's clock) and follows it to its outcome; what becomes due
- * meanwhile is not for this round. Resolves when nothing is left that could be done or waited for.
- * Rejects with the first bug that any part met.
- */
-async function runReconciler(
-  { confirm, receiver, retry }: Reconciler,
-  { stop, kill }: RetrySignals,
-  onlyDueAt: number,
-): Promise<void> {
-  const over = new AbortController()
-  async function round(signal: AbortSignal): Promise<void> {
-    await retry({ stop: AbortSignal.any([stop, signal]), kill }, { onlyDueAt })
-    over.abort(new Error('the round is over'))
-  }
-  await runTogether([round, receiver.run, confirm], over.signal)
 }
 
 /** Records that were due then and have not been retried since. */
@@ -156,47 +129,33 @@ function stopOf(
     : null
 }
 
-interface Retrying {
-  round: CommandRound
-  tally: RetryTally
-  /** Records that are due. */
-  total: number
+/** How far the retries are. */
+function progressText(total: number, sums: RetrySums, seconds: number): string {
+  const { recovered, refused, resolved, retried, unknown, 'failed-again': failedAgain } = sums
+  const done = recovered + failedAgain + unknown + resolved + refused
+  const left = done > 0 ? `, about ${span((seconds / done) * (total - done) * 1000)} left` : ''
+  return (
+    `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${recovered} recovered, ` +
+    `${failedAgain} failed again, ${refused} refused, ${retried - done} waited for`
+  )
 }
 
-function showProgress({ round, tally, total }: Retrying, started: number): void {
-  const { clock, progress } = round.session
-  progress.show(() => {
-    const sums = tally.sums()
-    const done = sums.recovered + sums['failed-again'] + sums.unknown + sums.resolved + sums.refused
-    const seconds = (clock.monotonic() - started) / 1000
-    const left = done > 0 ? `, about ${span((seconds / done) * (total - done) * 1000)} left` : ''
-    return (
-      `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${sums.recovered} recovered, ` +
-      `${sums['failed-again']} failed again, ${sums.refused} refused, ${sums.retried - done} waited for`
-    )
-  })
-}
-
-/** Follows the retries of a round: counts them and shows how far they are. */
-function follow(retrying: Retrying): (event: TelemetryEvent) => void {
-  const { round, tally } = retrying
-  const started = round.session.clock.monotonic()
-  return (event) => {
-    if (event.type === 'outcome') tally.settled(event)
-    if (event.type === 'retry') tally.retried(event)
-    if (event.type === 'outcome' || event.type === 'retry') showProgress(retrying, started)
-  }
-}
-
-/** Retries what is due, and follows it to its outcome. Returns the retries that were cut off. */
-async function retryDue(retrying: Retrying): Promise<number> {
-  const { round } = retrying
-  const { clock, config, reconciler, service, stop } = round.session
-  round.session.listen(follow(retrying))
-  const { inFlight } = reconciler.dispatcher
+/**
+ * Retries the records that were due when the round decided, and follows them to their outcome; what becomes due meanwhile is
+ * not for this round. Returns the retries that were cut off. Rejects with the first bug that any part met.
+ */
+async function retryDue({ decidedAt: onlyDueAt, session }: CommandRound): Promise<number> {
+  const { clock, config, reconciler, service, stop } = session
+  const { confirm, dispatcher, receiver, retry } = reconciler
+  const { inFlight } = dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log: service.log })
+  const over = new AbortController()
+  async function round(signal: AbortSignal): Promise<void> {
+    await retry({ stop: AbortSignal.any([stop, signal]), kill: grace.signal }, { onlyDueAt })
+    over.abort(new Error('the round is over'))
+  }
   try {
-    await runReconciler(reconciler, { stop, kill: grace.signal }, round.decidedAt)
+    await runTogether([round, receiver.run, confirm], over.signal)
   } finally {
     grace.end()
   }
@@ -204,55 +163,52 @@ async function retryDue(retrying: Retrying): Promise<number> {
 }
 
 async function runRound(round: CommandRound, io: Io): Promise<RoundReport | undefined> {
-  const { command, gathered, session } = round
+  const { command, daemon, gathered, session } = round
+  const { clock, progress, reconciler, stop } = session
   const before = toReport(round)
-  if (round.dryRun || gathered.result === 'failed') return { ...before, exitCode: judge(before) }
+  if (round.dryRun || gathered.result === 'failed') return before
   const due = dueRecords(round)
-  const isStopped = session.stop.aborted
+  const isStopped = stop.aborted
   if (command === 'retry' && !isStopped && !(await confirmRetry(round, due, io))) return undefined
+  const mayRetry = !isStopped && !(command === 'once' && pausedSince(daemon) !== null)
   const tally = createRetryTally()
-  const mayRetry = !isStopped && !(command === 'once' && pausedSince(round.daemon) !== null)
-  const cutOff = mayRetry ? await retryDue({ round, tally, total: due.length }) : 0
+  const retryingSince = clock.monotonic()
+  session.listen((event) => {
+    tally.observe(event)
+    progress.show(() => progressText(due.length, tally.summary().sums, (clock.monotonic() - retryingSince) / 1000))
+  })
+  const cutOff = mayRetry ? await retryDue(round) : 0
   const blocked = dueRecords(round).length
-  const awaiting = session.reconciler.outcomes.pending().size
-  const after = {
-    ...before,
-    seconds: Math.round(session.clock.monotonic() - round.started) / 1000,
-    sums: tally.sums(),
-    retries: tally.results(),
-    retried: tally.records(),
-    blocked,
-    awaiting,
-    cutOff,
-    stoppedBy: stopOf(round, blocked, awaiting),
-  }
-  return { ...after, exitCode: judge(after) }
+  const awaiting = reconciler.outcomes.pending().size
+  const stoppedBy = stopOf(round, blocked, awaiting)
+  return { ...before, seconds: secondsOf(round), ...tally.summary(), blocked, awaiting, cutOff, stoppedBy }
 }
 
 /** Runs `plan`, `once` or `retry`. */
 export async function roundCommand(
-  command: CommandRound['command'],
+  command: RoundCommand,
   ids: readonly string[],
   options: RoundOptions,
   io: Io,
 ): Promise<ExitCode> {
   const moments = createMoments(options.zone)
-  const select = { moments, now: io.clock.now(), ifNone: command === 'retry' ? 'refuse' : 'due' } as const
-  const selection = selectionOf(ids, options, select)
+  const ifNone = command === 'retry' ? 'refuse' : 'due'
+  const selection = selectionOf(ids, options, { moments, now: io.clock.now(), ifNone })
   const plan = {
     change: (config: Session['config']) => configFor(selection, options, config),
     why: command === 'retry' ? ('asked-for' as const) : undefined,
   }
   return inSession(io, options, plan, async (session) => {
     const round = await look({ command, selection, options, session }, io)
-    const report = await runRound(round, io)
-    if (report === undefined) {
+    const ended = await runRound(round, io)
+    if (ended === undefined) {
       io.stderr.write('Nothing was retried.\n')
       return exitCode.incomplete
     }
+    const report = { ...ended, exitCode: exitCodeOf(ended) }
     const { failure } = round.gathered
-    if (options.json === true) session.printJson(report)
-    else if (failure === undefined) session.print(toText(report, { ...session, daemon: round.daemon }))
+    if (options.json === true || failure === undefined)
+      session.answer(report, () => toText(report, { ...session, daemon: round.daemon }))
     else {
       session.progress.clear()
       unavailable(failure, session.target, io)

@@ -1,18 +1,24 @@
-// The selection of `plan`, `once` and `retry`: from the flags, and the configuration of the round that follows from it. Pure functions.
+// The selection of `plan`, `once`, `retry` and `compare`: from the flags, and the configuration of the round that follows from it. Pure functions.
 import { shownText } from '../../config/sources.ts'
 import type { Config } from '../../config/schema.ts'
-import { isUuid } from '../../platform/record.ts'
+import { isUuid, type WebhookRecord } from '../../platform/record.ts'
+import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { UsageError } from '../../runtime/errors.ts'
-import type { Moments } from '../format.ts'
+import type { Moments } from '../moments.ts'
 
-/** As the command line gives it. */
-export interface SelectionFlags {
-  event?: string
+/** A span of event time, and what narrows it. */
+export interface SpanFlags {
   since?: string
   until?: string
   type?: string[]
   subscription?: string[]
   response?: string[]
+}
+
+/** As the command line gives it. */
+export interface SelectionFlags extends SpanFlags {
+  event?: string
   exhausted?: true
   rate?: string
 }
@@ -21,15 +27,17 @@ export interface SelectionFlags {
 export type RecordSelection =
   { by: 'due' } | { by: 'ids'; ids: readonly string[] } | { by: 'event'; eventId: string } | SpanSelection
 
-/** Events at or after `from` and before `until`, epoch ms. Without types, subscriptions or responses: all of them. */
-interface SpanSelection {
+/** Flags that narrow a span. `response`: the receiver's last answer, `503`, `4xx` or `none`. */
+const narrowingFlags = ['type', 'subscription', 'response'] as const
+
+type Narrowing = (typeof narrowingFlags)[number]
+
+/** Events at or after `from` and before `until`, epoch ms; where a flag is given, only those that have one of its names. */
+export interface SpanSelection {
   by: 'span'
   from: number
   until: number
-  types?: readonly string[]
-  subscriptions?: readonly string[]
-  /** The receiver's last answers: `503`, `4xx`, `none`. */
-  responses?: readonly string[]
+  only: Readonly<Partial<Record<Narrowing, readonly string[]>>>
 }
 
 export interface SelectOptions {
@@ -64,9 +72,7 @@ function responseOf(text: string): string {
 function isOneWay(ids: readonly string[], flags: SelectionFlags, ifNone: SelectOptions['ifNone']): boolean {
   const given = [ids.length > 0, flags.event !== undefined, flags.since !== undefined].filter(Boolean)
   if (given.length > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
-  const narrowing = (['until', 'type', 'subscription', 'response', 'exhausted'] as const).find(
-    (name) => flags[name] !== undefined,
-  )
+  const narrowing = (['until', ...narrowingFlags, 'exhausted'] as const).find((name) => flags[name] !== undefined)
   if (given.length === 0) {
     if (ifNone === 'due' && narrowing === undefined) return false
     throw new UsageError(`no records are selected: ${ways}`)
@@ -75,25 +81,62 @@ function isOneWay(ids: readonly string[], flags: SelectionFlags, ifNone: SelectO
   throw new UsageError(`--${narrowing}: goes with --since only`)
 }
 
+/** @throws UsageError for flags that can't be understood, or hold no moment */
+export function spanOf(
+  { response, since = '', subscription, type, until }: SpanFlags,
+  { moments, now }: Pick<SelectOptions, 'moments' | 'now'>,
+): SpanSelection {
+  const from = moments.parse(since, { option: '--since', now, edge: 'earlier' })
+  const end = until === undefined ? now : moments.parse(until, { option: '--until', now, edge: 'later' })
+  if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
+  const only = {
+    ...(type && { type }),
+    ...(subscription && { subscription: subscription.map((id) => uuidOf(id, '--subscription')) }),
+    ...(response && { response: response.map(responseOf) }),
+  }
+  return { by: 'span', from, until: end, only }
+}
+
 /** @throws UsageError for flags that can't be understood, or select nothing */
 export function selectionOf(ids: readonly string[], flags: SelectionFlags, options: SelectOptions): RecordSelection {
-  const { moments, now } = options
   if (!isOneWay(ids, flags, options.ifNone)) return { by: 'due' }
   if (ids.length > 0) return { by: 'ids', ids: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] }
   if (flags.event !== undefined) return { by: 'event', eventId: uuidOf(flags.event, '--event') }
-  const from = moments.parse(flags.since ?? '', { option: '--since', now, edge: 'earlier' })
-  const until = flags.until === undefined ? now : moments.parse(flags.until, { option: '--until', now, edge: 'later' })
-  if (from >= until) {
-    throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(until)})`)
-  }
-  const subscriptions = flags.subscription?.map((id) => uuidOf(id, '--subscription'))
+  return spanOf(flags, options)
+}
+
+/** The names by which flags can mean a record. */
+function namesOf({ eventType, responseStatusCode: code, subscriptionId }: WebhookRecord): Record<Narrowing, string[]> {
+  const response = code === null ? ['none'] : [String(code), `${Math.floor(code / 100)}xx`]
+  return { type: [eventType], subscription: [subscriptionId.toLowerCase()], response }
+}
+
+/** A span among the platform's records. */
+export interface SpanFilter {
+  /** To be listed: widened where daylight saving repeats an hour, so each record's own time decides. */
+  span: Span
+  isMeant(record: WebhookRecord): boolean
+  /** Names of the flags that no record of the span has had yet: `type account-activated`. */
+  unseen(): string[]
+}
+
+/** `now` in epoch ms of the platform's clock. */
+export function createSpanFilter({ from, only, until }: SpanSelection, zone: TimeZone, now: number): SpanFilter {
+  const end = Math.min(until, now)
+  const policy = { lookback: now - from, settle: now - end, notBefore: undefined, expiryWarning: 0 }
+  const span = slidingWindow(now, policy, zone)
+  const unseen = new Set(narrowingFlags.flatMap((flag) => (only[flag] ?? []).map((name) => `${flag} ${name}`)))
   return {
-    by: 'span',
-    from,
-    until,
-    ...(flags.type !== undefined && { types: flags.type }),
-    ...(subscriptions !== undefined && { subscriptions }),
-    ...(flags.response !== undefined && { responses: flags.response.map(responseOf) }),
+    // A second more, as `until` may lie within one.
+    span: { from: span.from, to: span.to + 1 },
+    isMeant(record) {
+      const eventAt = laterReadingNotAfter(zone, record.eventLocal, now)
+      if (eventAt < from || eventAt >= end) return false
+      const names = namesOf(record)
+      for (const flag of narrowingFlags) for (const name of names[flag]) unseen.delete(`${flag} ${name}`)
+      return narrowingFlags.every((flag) => only[flag]?.some((name) => names[flag].includes(name)) ?? true)
+    },
+    unseen: () => [...unseen],
   }
 }
 
@@ -119,10 +162,11 @@ function selectFor(selection: RecordSelection, { select }: Config): Config['sele
   // A record that is named by its id is meant.
   if (selection.by === 'ids') return { eventTypes: [], modules: [], subscriptionIds: [] }
   if (selection.by !== 'span') return select
+  const { subscription, type } = selection.only
   return {
     modules: select.modules,
-    eventTypes: narrowed(select.eventTypes, selection.types, 'select.eventTypes'),
-    subscriptionIds: narrowed(select.subscriptionIds, selection.subscriptions, 'select.subscriptionIds'),
+    eventTypes: narrowed(select.eventTypes, type, 'select.eventTypes'),
+    subscriptionIds: narrowed(select.subscriptionIds, subscription, 'select.subscriptionIds'),
   }
 }
 
@@ -133,9 +177,9 @@ function selectFor(selection: RecordSelection, { select }: Config): Config['sele
  * @throws UsageError
  */
 export function configFor(selection: RecordSelection, flags: SelectionFlags, config: Config): Config {
-  const { retry, window } = config
-  if (selection.by === 'due')
-    return { ...config, retry: { ...retry, maxPerSecond: rateOf(flags.rate) ?? retry.maxPerSecond } }
+  const { window } = config
+  const retry = { ...config.retry, maxPerSecond: rateOf(flags.rate) ?? config.retry.maxPerSecond }
+  if (selection.by === 'due') return { ...config, retry }
   return {
     ...config,
     select: selectFor(selection, config),
@@ -145,7 +189,6 @@ export function configFor(selection: RecordSelection, flags: SelectionFlags, con
     retry: {
       ...retry,
       enabled: true,
-      maxPerSecond: rateOf(flags.rate) ?? retry.maxPerSecond,
       maxAttempts: flags.exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
       backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
     },

@@ -1,16 +1,14 @@
-// The verdicts of `check`: what is well, what is a warning, what fails, and with which code the program ends.
+// The findings of `check`: what is well, what is a warning, what fails, and with which code the program ends.
 import { describe, expect, test } from 'vitest'
 import {
-  certificateStep,
-  configurationFailed,
+  callFailed,
+  certificateFinding,
   exitCodeOf,
-  keyStep,
-  receiverStep,
-  skewStep,
-  timeZoneStep,
+  receiverFinding,
+  skewFinding,
+  timeZoneFinding,
   type Step,
 } from '../../../src/cli/check/steps.ts'
-import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
@@ -18,19 +16,16 @@ const now = Date.UTC(2026, 0, 15)
 const key: SigningKey = { bits: 4096, fingerprint: 'abc', sign: () => Promise.resolve('') }
 const show = (ms: number): string => new Date(ms).toISOString()
 
-test('a configuration problem says key, origin and what is allowed', () => {
-  const error = new ConfigurationError([{ key: 'a.b', origin: 'config.yaml:3', message: 'must be 1' }])
-  expect(configurationFailed('configuration', error)).toMatchObject({
-    verdict: 'failed',
-    found: 'a.b (config.yaml:3): must be 1',
-    exitCode: 78,
-  })
-})
-
-test('a key that works is well; one that is too short is a warning', () => {
-  expect(keyStep(key, [])).toMatchObject({ verdict: 'ok' })
-  const advice = keyStep({ ...key, bits: 2048 }, [{ message: 'make a new pair' }])
-  expect(advice).toMatchObject({ verdict: 'warning', advice: 'make a new pair' })
+test.each([
+  ['unauthorized', true, 4],
+  ['connection', false, 69],
+  ['not-found', false, 78],
+  ['redirect', true, 78],
+] as const)('a call that fails with %s names its address', (reason, rejected, code) => {
+  const failure = { stage: 'list', reason, rejected, message: 'list: failed', advice: 'wait' } as const
+  const found = 'list: failed; GET https://api.example.com/v1/webhooks'
+  const finding = callFailed(failure, 'GET https://api.example.com/v1/webhooks')
+  expect(finding).toEqual({ verdict: 'failed', found, advice: 'wait', exitCode: code })
 })
 
 describe('a certificate', () => {
@@ -43,8 +38,8 @@ describe('a certificate', () => {
     ['that ends in 29 days', { notAfter: now + 29 * day }, 'warning', undefined],
     ['that ends in 31 days', { notAfter: now + 31 * day }, 'ok', undefined],
   ])('%s', (_, changes, verdict, code) => {
-    const step = certificateStep({ ...good, ...changes }, { key, now, show })
-    expect(step).toMatchObject({ step: 'certificate', verdict })
+    const step = certificateFinding({ ...good, ...changes }, { key, now, show })
+    expect(step).toMatchObject({ verdict })
     expect(step.exitCode).toBe(code)
     expect(step.advice === undefined).toBe(verdict === 'ok')
   })
@@ -58,7 +53,7 @@ test.each([
   [0, -5000, 'warning'],
   [90_000, 0, 'warning'],
 ])('clocks that are %s and %s ms ahead: %s', (auth, api, verdict) => {
-  expect(skewStep(auth, api).verdict).toBe(verdict)
+  expect(skewFinding(auth, api).verdict).toBe(verdict)
 })
 
 describe('the receiver', () => {
@@ -66,12 +61,11 @@ describe('the receiver', () => {
   const event = { type: 'receiver', up: false } as const
 
   test('is named with its answer', () => {
-    expect(receiverStep(url, { ...event, up: true, detail: 'HTTP 204' })).toEqual({
-      step: 'receiver',
+    expect(receiverFinding(url, { ...event, up: true, detail: 'HTTP 204' })).toEqual({
       verdict: 'ok',
       found: `${url}: HTTP 204`,
     })
-    expect(receiverStep(url, { ...event, detail: 'HTTP 503' })).toMatchObject({ verdict: 'failed', exitCode: 1 })
+    expect(receiverFinding(url, { ...event, detail: 'HTTP 503' })).toMatchObject({ verdict: 'failed', exitCode: 1 })
   })
 
   test.each([
@@ -81,32 +75,26 @@ describe('the receiver', () => {
     ['timeout', 'DEADLINE', 'raise receiver.timeout'],
   ] as const)('without an answer: %s (%s), and what to do', (reason, code, advice) => {
     const failure = { reason, code }
-    const step = receiverStep(url, { ...event, detail: `${reason} (${code})`, failure })
+    const step = receiverFinding(url, { ...event, detail: `${reason} (${code})`, failure })
     expect(step.found).toBe(`${url}: ${reason} (${code})`)
     expect(step.advice).toContain(advice)
   })
 })
 
 test('the time zone: events of the future prove it wrong, recent ones bear it out, none say nothing', () => {
-  expect(timeZoneStep('UTC', undefined, true)).toMatchObject({ verdict: 'failed', exitCode: 1 })
-  expect(timeZoneStep('UTC', 120_000, false)).toMatchObject({ verdict: 'ok' })
-  expect(timeZoneStep('UTC', undefined, false)).toMatchObject({ verdict: 'skipped' })
+  expect(timeZoneFinding('UTC', -1000)).toMatchObject({ verdict: 'failed', exitCode: 1 })
+  expect(timeZoneFinding('UTC', 0)).toMatchObject({ verdict: 'ok', found: 'UTC: there are events of the last 1 s' })
+  expect(timeZoneFinding('UTC', undefined)).toMatchObject({ verdict: 'skipped' })
 })
 
-describe('the exit code', () => {
-  const step = (verdict: Step['verdict'], exitCode?: 1 | 4 | 69 | 78): Step => ({
-    step: 'token',
-    verdict,
-    found: '',
-    ...(exitCode !== undefined && { exitCode }),
+test.each<[string, Step['verdict'], Step['verdict'], number]>([
+  ['with warnings only', 'warning', 'skipped', 0],
+  ['of the first step that failed: it is the cause of the others', 'failed', 'failed', 4],
+  ['of a later one', 'ok', 'failed', 1],
+])('the exit code is that %s', (_, first, second, code) => {
+  const step = (verdict: Step['verdict'], exitCode: 1 | 4): Step => ({
+    ...{ step: 'token', verdict, found: '' },
+    ...(verdict === 'failed' && { exitCode }),
   })
-
-  test('is 0 with warnings only', () => {
-    expect(exitCodeOf([step('ok'), step('warning'), step('skipped')])).toBe(0)
-  })
-
-  test('is that of the first step that failed: it is the cause of the others', () => {
-    expect(exitCodeOf([step('ok'), step('failed', 4), step('failed', 1)])).toBe(4)
-    expect(exitCodeOf([step('warning'), step('failed', 69)])).toBe(69)
-  })
+  expect(exitCodeOf([step(first, 4), step(second, 1)])).toBe(code)
 })

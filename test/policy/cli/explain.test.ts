@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { toStatus } from '../../../src/ops/status.ts'
 import { aStatusState } from '../../support/status.ts'
 import { awaitedRemarks } from '../../../src/cli/explain.ts'
-import { asIso, explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/record.ts'
+import { explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/record.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
@@ -44,7 +44,7 @@ function explain(one: WebhookRecord, options: ExplainOptions): ExplainedRecord {
 }
 
 const never = { nextRetryBy: 'never', nextRetry: null } as const
-const byTime = (at: number): Partial<ExplainedRecord> => ({ nextRetryBy: 'time', nextRetry: asIso(at) })
+const byTime = (at: number): Partial<ExplainedRecord> => ({ nextRetryBy: 'time', nextRetry: new Date(at) })
 
 describe('a record in another status than failed', () => {
   test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
@@ -94,7 +94,7 @@ describe('a failed record', () => {
       'has left the window at the limit',
       { ...leftWindow, attempts: 30 },
       {},
-      { state: 'outside', why: 'outside', leavesWindow: asIso(now - 1) },
+      { state: 'outside', why: 'outside', leavesWindow: new Date(now - 1) },
     ],
     [
       'leaves the window in this moment',
@@ -129,9 +129,9 @@ describe('a failed record', () => {
   test('without a shown attempt has no last one', () => {
     const shown = explain(record({ attempts: 0, lastAttemptLocal: null }), situation())
     expect(shown).toMatchObject({
-      event: asIso(now - 2 * hour),
+      event: new Date(now - 2 * hour),
       lastAttempt: null,
-      leavesWindow: asIso(now + 7 * day - 2 * hour),
+      leavesWindow: new Date(now + 7 * day - 2 * hour),
     })
   })
 })

@@ -7,44 +7,60 @@ import {
   createProgressLine,
   createShortIds,
   pairs,
+  paragraph,
   table,
-  wrapped,
+  type TableColumn,
 } from '../../../src/cli/format.ts'
 
 describe('a table', () => {
-  const columns = [{ name: 'count', align: 'right' as const }, { name: 'type' }]
+  type Row = readonly string[]
+  const column = (index: number, more: Omit<TableColumn<Row>, 'of'>): TableColumn<Row> => ({
+    ...more,
+    of: (row) => row[index] ?? '',
+  })
+  const columns = [column(0, { name: 'count', align: 'right' }), column(1, { name: 'type' })]
   const rows = [
     ['7', 'a'],
     ['123456', 'bb'],
   ]
 
   test('is aligned, without spaces at the ends', () => {
-    expect(table(columns, rows, undefined)).toBe(' COUNT  TYPE\n     7  a\n123456  bb\n')
+    expect(table(columns, rows)).toBe(' COUNT  TYPE\n     7  a\n123456  bb\n')
   })
 
   test('that just fits stays one; one that does not becomes a block a row', () => {
-    expect(table(columns, rows, 12)).toContain(' COUNT  TYPE\n')
-    expect(table(columns, rows, 11)).toBe('count  7\ntype   a\n\ncount  123456\ntype   bb\n')
+    expect(table(columns, rows, { width: 12 })).toContain(' COUNT  TYPE\n')
+    expect(table(columns, rows, { width: 11 })).toBe('count  7\ntype   a\n\ncount  123456\ntype   bb\n')
   })
 
   test('cuts the columns that may be cut, the widest first, and no further than they may', () => {
-    const cut = [{ name: 'id' }, { name: 'type', minWidth: 4 }, { name: 'decision', minWidth: 8 }]
+    const cut = [
+      column(0, { name: 'id' }),
+      column(1, { name: 'type', minWidth: 4 }),
+      column(2, { name: 'decision', minWidth: 8 }),
+    ]
     const row = [['1234', 'a-long-type', 'a-longer-decision']]
-    expect(table(cut, row, 26)).toBe('ID    TYPE       DECISION\n1234  a-long-t…  a-longer…\n')
-    expect(table(cut, row, 20)).toBe('ID    TYPE  DECISION\n1234  a-l…  a-longe…\n')
-    expect(table(cut, row, 19)).toMatch(/^id +1234\n/)
+    expect(table(cut, row, { width: 26 })).toBe('ID    TYPE       DECISION\n1234  a-long-t…  a-longer…\n')
+    expect(table(cut, row, { width: 20 })).toBe('ID    TYPE  DECISION\n1234  a-l…  a-longe…\n')
+    expect(table(cut, row, { width: 19 })).toMatch(/^id +1234\n/)
   })
 
-  test('without rows has its head', () => {
-    expect(table(columns, [], 80)).toBe('COUNT  TYPE\n')
+  test('leaves a column out before it cuts one', () => {
+    const optional = [column(0, { name: 'id', minWidth: 1 }), column(1, { name: 'type', isOptional: true })]
+    expect(table(optional, [['1234', 'a']], { width: 9 })).toBe('ID\n1234\n')
+  })
+
+  test('without rows has its head, and says how many it does not show', () => {
+    expect(table(columns, [], { width: 80 })).toBe('COUNT  TYPE\n')
+    expect(table(columns, rows, { max: 1 })).toMatch(/\n {4}7 {2}a\n\.\.\. and 1 more: --json lists them\n$/)
+    expect(table(columns, rows, { total: 2000, rest: '--records' })).toMatch(/and 1,998 more: --records lists them\n$/)
   })
 })
 
-test('a list is broken where the line ends, and goes on under its first item', () => {
-  const items = ['aaaa 1', 'bbbb 2', 'cccc 3']
-  expect(wrapped('By: ', items)).toBe('By: aaaa 1, bbbb 2, cccc 3\n')
-  expect(wrapped('By: ', items, 19)).toBe('By: aaaa 1, bbbb 2,\n    cccc 3\n')
-  expect(wrapped('By: ', items, 1)).toBe('By: aaaa 1,\n    bbbb 2,\n    cccc 3\n')
+test('a text is broken where the line ends, and goes on under its beginning', () => {
+  expect(paragraph('aaaa bbbb cccc', undefined, 'By: ')).toBe('By: aaaa bbbb cccc\n')
+  expect(paragraph('aaaa bbbb cccc', 13, 'By: ')).toBe('By: aaaa bbbb\n    cccc\n')
+  expect(paragraph('aaaa bbbb', 1, 'By: ', 1)).toBe('By: aaaa\n bbbb\n')
 })
 
 test('short ids are as long as they must be to differ', () => {

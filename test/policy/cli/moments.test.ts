@@ -1,6 +1,6 @@
 // Times as the commands take and show them: always in a stated zone, also where daylight saving repeats or skips an hour.
 import { describe, expect, test } from 'vitest'
-import { createMoments } from '../../../src/cli/format.ts'
+import { createMoments } from '../../../src/cli/moments.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 
 const now = Date.UTC(2026, 5, 1, 12)
@@ -27,7 +27,7 @@ describe('shown', () => {
     }
   })
 
-  test.each([undefined, NaN, Infinity, 9e15])('%s is none', (ms) => {
+  test.each([null, NaN, Infinity, 9e15])('%s is none', (ms) => {
     expect(createMoments('UTC').show(ms)).toBe('-')
   })
 })

@@ -1,10 +1,11 @@
 // The report of a round: every retried record counted once, the exit code under everything that can happen, and the text.
 import { describe, expect, test } from 'vitest'
-import { createMoments } from '../../../src/cli/format.ts'
+import { createMoments } from '../../../src/cli/moments.ts'
 import { toText } from '../../../src/cli/round/report-text.ts'
 import {
   createRetryTally,
-  judge,
+  estimateOf,
+  exitCodeOf,
   type RetryTally,
   type RoundReport,
   type StoppedBy,
@@ -20,7 +21,7 @@ function answer(changes: Partial<RetryAnswer> = {}): RetryAnswer {
 }
 
 function told(tally: RetryTally, id: string, what: Partial<RetryAnswer>): void {
-  tally.retried({ ...retryFact(answer(what)), webhookId: id })
+  tally.observe({ ...retryFact(answer(what)), webhookId: id })
 }
 
 const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 }
@@ -29,12 +30,16 @@ describe('the tally', () => {
   test('counts a record once, whether its outcome comes after the retry or before', () => {
     const tally = createRetryTally()
     told(tally, 'a', {})
-    expect(tally.sums()).toEqual({ ...none, retried: 1 })
-    tally.settled(outcomeFact({ webhookId: 'a' }))
-    tally.settled(outcomeFact({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
+    expect(tally.summary().sums).toEqual({ ...none, retried: 1 })
+    tally.observe(outcomeFact({ webhookId: 'a' }))
+    tally.observe(outcomeFact({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
     told(tally, 'b', {})
-    expect(tally.sums()).toEqual({ ...none, retried: 2, recovered: 1, 'failed-again': 1 })
-    expect(tally.records()[1]).toMatchObject({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 })
+    expect(tally.summary().sums).toEqual({ ...none, retried: 2, recovered: 1, 'failed-again': 1 })
+    expect(tally.summary().retried[1]).toMatchObject({
+      webhookId: 'b',
+      outcome: 'failed-again',
+      responseStatusCode: 500,
+    })
   })
 
   test.each([
@@ -48,35 +53,35 @@ describe('the tally', () => {
   ] as const)('%s is %s', (result, kind) => {
     const tally = createRetryTally()
     told(tally, 'a', { result })
-    expect(tally.sums()).toEqual({ ...none, retried: 1, [kind]: 1 })
+    expect(tally.summary().sums).toEqual({ ...none, retried: 1, [kind]: 1 })
   })
 
   test('a lost answer is no refusal: its outcome is yet to come', () => {
     const tally = createRetryTally()
     told(tally, 'a', { result: 'unreachable', lost: true })
-    expect(tally.sums()).toEqual({ ...none, retried: 1 })
-    tally.settled(outcomeFact({ webhookId: 'a', outcome: 'unknown' }))
-    expect(tally.sums()).toEqual({ ...none, retried: 1, unknown: 1 })
+    expect(tally.summary().sums).toEqual({ ...none, retried: 1 })
+    tally.observe(outcomeFact({ webhookId: 'a', outcome: 'unknown' }))
+    expect(tally.summary().sums).toEqual({ ...none, retried: 1, unknown: 1 })
   })
 
   test('what was never sent is not counted', () => {
     const tally = createRetryTally()
     told(tally, 'a', { result: 'unauthorized', sent: false })
-    expect(tally.sums()).toEqual(none)
+    expect(tally.summary().sums).toEqual(none)
   })
 })
 
 const tally = createRetryTally()
-const good: Omit<RoundReport, 'exitCode'> = {
+const good: RoundReport = {
   schemaVersion: 2,
   command: 'retry',
   instance: 'payments',
   platform: 'api.example.com',
-  startedAt: '2026-01-15T12:00:00.000Z',
+  startedAt: new Date('2026-01-15T12:00:00.000Z'),
   seconds: 1.5,
   selection: { by: 'span' },
   listing: { result: 'complete', found: 2, moved: false },
-  decidedAt: '2026-01-15T12:00:01.000Z',
+  decidedAt: new Date('2026-01-15T12:00:01.000Z'),
   failed: { ...noCounts(), due: 2 },
   notFailed: 0,
   notFound: [],
@@ -88,12 +93,13 @@ const good: Omit<RoundReport, 'exitCode'> = {
   dryRun: false,
   retriesEnabled: true,
   sums: { ...none, retried: 2, recovered: 2 },
-  retries: { ...tally.results(), accepted: 2 },
+  retries: { ...tally.summary().retries, accepted: 2 },
   blocked: 0,
   awaiting: 0,
   cutOff: 0,
   stoppedBy: null,
   retried: [],
+  exitCode: 0,
 }
 
 const listing = (changes: Partial<RoundReport['listing']>): Partial<RoundReport> => ({
@@ -136,7 +142,7 @@ describe('the exit code', () => {
     ['a platform that does not answer', { stoppedBy: 'platform', blocked: 3 }, 69],
     ['nothing could be listed', listing({ result: 'failed', failure: timedOut }), 69],
   ])('%s', (_, changes, code) => {
-    expect(judge({ ...good, ...changes })).toBe(code)
+    expect(exitCodeOf({ ...good, ...changes })).toBe(code)
   })
 
   const due = { selection: { by: 'due' } } as const
@@ -146,7 +152,7 @@ describe('the exit code', () => {
     ['a pause of the daemon', { blocked: 2, stoppedBy: 'paused', sums: none }, 1],
     ['no room for one', { leftOut: 1 }, 1],
   ])('of once, with %s', (_, changes, code) => {
-    expect(judge({ ...good, ...due, ...changes })).toBe(code)
+    expect(exitCodeOf({ ...good, ...due, ...changes })).toBe(code)
   })
 
   test.each<[string, Partial<RoundReport>, number]>([
@@ -156,7 +162,7 @@ describe('the exit code', () => {
     ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
     ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
   ])('of a dry run, with %s', (_, changes, code) => {
-    expect(judge({ ...good, sums: none, dryRun: true, ...changes })).toBe(code)
+    expect(exitCodeOf({ ...good, sums: none, dryRun: true, ...changes })).toBe(code)
   })
 })
 
@@ -165,8 +171,25 @@ const silentDaemon = { url: 'http://127.0.0.1:10964', problem: 'ECONNREFUSED' }
 
 function textOf(changes: Partial<RoundReport>, width?: number): string {
   const shown = { config, moments: createMoments('UTC'), target: 'payments at api.example.com', width }
-  return toText({ ...good, exitCode: 0, ...changes }, { ...shown, daemon: silentDaemon })
+  return toText({ ...good, ...changes }, { ...shown, daemon: silentDaemon })
 }
+
+describe('the estimate', () => {
+  const { circuit, outcome, retry } = config
+  const quick = { retry: { ...retry, maxPerSecond: undefined }, outcome: { ...outcome, firstCheck: 1000 }, circuit }
+  const off = { ...circuit, enabled: false }
+
+  test.each<[string, Partial<Parameters<typeof estimateOf>[0]>, number, number]>([
+    ['nothing takes no time', {}, 0, 0],
+    ['5 % of the calls are checks', { circuit: off }, 20_000, 1050],
+    ["the receiver's own limit", { circuit: off, retry: { ...retry, maxPerSecond: 2 } }, 20_000, 10_000],
+    ['the first check of one round', { circuit: off }, 1, 1],
+    ['a slow start that doubles: 5, 10, 20 and 40 are 75 records', {}, 75, 4],
+    ['and one more round for the next', {}, 76, 5],
+  ])('%s', (_, changes, records, seconds) => {
+    expect(estimateOf({ ...quick, ...changes }, records, 20)).toEqual({ records, seconds, callsPerSecond: 20 })
+  })
+})
 
 describe('the text of a round', () => {
   test('one retry, and a list that moved', () => {

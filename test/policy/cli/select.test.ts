@@ -1,6 +1,6 @@
 // The selection of plan and retry by their options, and the configuration that follows: the rules that are lifted, and those that never are.
 import { describe, expect, test } from 'vitest'
-import { createMoments } from '../../../src/cli/format.ts'
+import { createMoments } from '../../../src/cli/moments.ts'
 import { configFor, selectionOf, type RecordSelection, type SelectionFlags } from '../../../src/cli/round/select.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
@@ -24,11 +24,12 @@ describe('what is asked for', () => {
   })
 
   test('a span of event time; its end is now when none is given', () => {
-    expect(choose([], { since: '2h' })).toEqual({ by: 'span', from: now - 7_200_000, until: now })
+    expect(choose([], { since: '2h' })).toEqual({ by: 'span', from: now - 7_200_000, until: now, only: {} })
     expect(choose([], { since: '2026-01-01', until: '2026-01-02T00:00' })).toEqual({
       by: 'span',
       from: Date.UTC(2026, 0, 1),
       until: Date.UTC(2026, 0, 2),
+      only: {},
     })
   })
 
@@ -76,7 +77,7 @@ describe('no selection', () => {
 })
 
 describe('the policy of the run', () => {
-  const span: RecordSelection = { by: 'span', from: now - 1, until: now }
+  const span: RecordSelection = { by: 'span', from: now - 1, until: now, only: {} }
   const ids: RecordSelection = { by: 'ids', ids: [id] }
   const event: RecordSelection = { by: 'event', eventId: id }
   const { config } = loadWith({

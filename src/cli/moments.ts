@@ -1,0 +1,61 @@
+// Times as commands take and show them: always in one stated zone.
+import { parseDuration } from '../config/duration.ts'
+import { shownText } from '../config/sources.ts'
+import { UsageError } from '../runtime/errors.ts'
+
+/** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */
+type Edge = 'earlier' | 'later'
+
+export interface Moments {
+  /** `2026-01-02T03:04:05Z`, or with the zone's offset; `-` for none and for an impossible one. A number is epoch ms. */
+  show(at: Date | number | null): string
+  /**
+   * Epoch ms of an option's value: a moment with its zone (`2026-01-02T03:04:05Z`), a local one in the zone
+   * (`2026-01-02T03:04`, `2026-01-02`), or how long before `now` (`6h`).
+   * @throws UsageError that names the option
+   */
+  parse(text: string, about: { option: string; now: number; edge: Edge }): number
+}
+
+/** A time of day, then `Z` or an offset. */
+const hasOffset = /[Tt ][^[]*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)(?:\[|$)/
+
+function zoneNamed(zone: string): string {
+  try {
+    return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone).timeZoneId
+  } catch {
+    throw new UsageError(`--zone: an IANA time zone such as UTC or Europe/Berlin, not "${shownText(zone)}"`)
+  }
+}
+
+/** @throws UsageError for an unknown zone */
+export function createMoments(zone: string): Moments {
+  const name = zoneNamed(zone)
+
+  function read(text: string, now: number, edge: Edge): number {
+    const before = parseDuration(text)
+    if (before !== undefined) return now - before
+    if (hasOffset.test(text)) return Temporal.Instant.from(text).epochMilliseconds
+    return Temporal.PlainDateTime.from(text).toZonedDateTime(name, { disambiguation: edge }).epochMilliseconds
+  }
+
+  return {
+    show(at) {
+      const ms = at === null ? NaN : Math.floor(Number(at))
+      if (!(Math.abs(ms) <= 8.64e15)) return '-'
+      const moment = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name)
+      const local = moment.toPlainDateTime().toString({ smallestUnit: 'second' })
+      return local + (name === 'UTC' ? 'Z' : moment.offset)
+    },
+    parse(text, { option, now, edge }) {
+      try {
+        return read(text, now, edge)
+      } catch {
+        throw new UsageError(
+          `${option}: a moment such as 2026-01-02T03:04:05Z or 2026-01-02T03:04 (in ${name}), or how long ago, such as 6h; ` +
+            `not "${shownText(text)}"`,
+        )
+      }
+    },
+  }
+}
