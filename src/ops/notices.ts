@@ -15,9 +15,10 @@ import {
   subscriptionName,
 } from './words.ts'
 
-/** `detail`: what only this moment knows. `isAside`: it is never the headline. */
+/** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Omit<Notice, 'runbook'> {
   runbook?: string | null
+  deliveries?: number
   detail?: string
   isAside?: true
 }
@@ -81,6 +82,7 @@ function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): No
   return {
     level: describeGate('circuit').level,
     text: `${failingText(circuits.list, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
+    deliveries: circuits.deliveries,
     detail: [
       ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
       `${count(failedAgain)} of ${counted(
@@ -216,6 +218,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.refusedAgain > 0,
       level: status.refusedAgain < minRefused ? 'waiting' : 'trouble',
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
+      deliveries: status.refusedAgain,
       detail: refusedDetail(status),
       advice: `Fix the receiver for these. They are retried until retry.maxAttempts; after that: ${retryExhausted}`,
       runbook: 'RetriesFailing',
@@ -338,11 +341,11 @@ function missingText(status: StatusFacts): string {
 /** The level, and the beginning of the headline, where no reason has one: what goes on. */
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
-  if (lastFullSweep === null) return ['working', 'The first sweep is under way. ']
+  if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
   if (missing === 0) return [worst === 'waiting' ? 'waiting' : 'well', '']
   if (openOf(status) === 0) return ['waiting', '']
   const isBackingOff = inFlight + failed.due + failed.awaiting + failed.blocked === 0
-  return ['working', isBackingOff ? 'Retries wait for their backoff. ' : 'Retries are under way. ']
+  return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
 /** `runbookUrl`: the address before the sections. */
@@ -350,12 +353,13 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
   const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
   const reasons: NoticeReason[] = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
   const head = reasons.find(({ isAside }) => isAside !== true)
-  const [level, text] = head === undefined ? goingOn(status, reasons[0]?.level) : [head.level, `${head.text} `]
+  const [level, text] = head === undefined ? goingOn(status, reasons[0]?.level) : [head.level, head.text]
+  const isSaid = head?.deliveries === status.missing && isWholeKnown(status)
   const linkOf = ({ runbook }: NoticeReason): string | null =>
     runbook == null ? null : `${runbookUrl}#webhookreconciler${runbook.toLowerCase()}`
   return {
     level,
-    headline: text + missingText(status),
+    headline: isSaid ? text : `${text} ${missingText(status)}`.trim(),
     detail: head?.detail ?? '',
     advice: head?.advice ?? (level === 'working' && reasons.length === 0 ? 'Nothing to do.' : ''),
     runbook: head === undefined ? null : linkOf(head),
