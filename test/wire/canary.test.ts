@@ -3,8 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createLog, type Log } from '../../src/observe/log/log.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
+import { logFields } from '../../tools/generate.ts'
 import { startPlatform } from '../support/platform.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
+import { token } from '../support/control.ts'
 import { startDaemon } from '../support/daemon.ts'
 import {
   collectSecrets,
@@ -16,9 +18,12 @@ import {
   strayJwt,
   troubles,
 } from '../support/planted.ts'
+import type { LogLine } from '../support/process.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
-const schedule = {
+const settings = {
+  RECONCILER_LOG_LEVEL: 'trace',
+  RECONCILER_CONTROL_TOKEN: token,
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '2s',
@@ -29,27 +34,30 @@ interface BadDay {
   /** Everything that was written, and what must not be in it. */
   written: string
   canaries: Canaries
-  lines: number
+  log: LogLine[]
+  /** What the probes answered during the troubles of each operation, and in the end. */
+  probes: Record<'token' | 'list' | 'retry' | 'end', { live: Set<number>; ready: Set<number> }>
+  /** Deliveries of webhooks that had arrived before. */
+  repeated: number
 }
 
 /** A daemon's bad day: every trouble at the token endpoint, then at the list, then at the retries, then a receiver that talks. */
-async function badDay(logLevel: string, between?: (transport: Transport, log: Log) => Transport): Promise<BadDay> {
+async function badDay(between?: (transport: Transport, log: Log) => Transport): Promise<BadDay> {
   const { pem, encrypted } = await encryptedKey()
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
   const written: string[] = []
+  const log: LogLine[] = []
   await using sandbox = await startPlatform({ inProcess: true, clock })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
-  const env = {
-    ...schedule,
-    ...keyEnv(encrypted),
-    RECONCILER_LOG_LEVEL: logLevel,
-  }
   await using daemon = await startDaemon(sandbox, {
     clock,
-    env: { ...env, RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined },
-    write: (line) => written.push(line),
+    env: { ...settings, ...keyEnv(encrypted), RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined },
+    write(line) {
+      written.push(line)
+      log.push(JSON.parse(line) as LogLine)
+    },
     ...(between && { between }),
   })
   sandbox.receiver.fail({
@@ -67,6 +75,16 @@ async function badDay(logLevel: string, between?: (transport: Transport, log: Lo
     }
   }
   const hits = (): number => Object.values(sandbox.faults.hits()).reduce((sum, count) => sum + count, 0)
+  const none = (): BadDay['probes']['end'] => ({ live: new Set(), ready: new Set() })
+  const probes: BadDay['probes'] = { token: none(), list: none(), retry: none(), end: none() }
+
+  async function look(at: keyof BadDay['probes']): Promise<void> {
+    for (const path of ['/metrics', '/status', '/', '/none']) written.push((await daemon.get(path)).body)
+    const [live, ready] = [await daemon.get('/livez'), await daemon.get('/readyz')]
+    written.push(live.body, ready.body)
+    probes[at].live.add(live.status)
+    probes[at].ready.add(ready.status)
+  }
 
   for (const operation of ['token', 'list', 'retry'] as const) {
     for (const fault of troubles) {
@@ -76,48 +94,72 @@ async function badDay(logLevel: string, between?: (transport: Transport, log: Lo
         if (operation === 'token') sandbox.revokeTokens()
         return hits() > before
       })
-      for (const path of ['/metrics', '/livez', '/readyz', '/status', '/']) written.push((await daemon.get(path)).body)
+      await look(operation)
     }
   }
   sandbox.faults.set(secrets.watch)
   await until(20_000, () => sandbox.stats.deliveries.failed > 12)
   sandbox.receiver.heal()
   await until(20_000, () => sandbox.counts().successful > 12)
-  written.push((await daemon.get('/metrics')).body)
+  await look('end')
   await daemon.stop()
-  return { written: written.join('\n'), canaries: secrets.canaries(), lines: written.length }
+  return {
+    written: written.join('\n'),
+    canaries: new Map([...secrets.canaries(), ['control token', token]]),
+    log,
+    probes,
+    repeated: sandbox.receiver.counts().repeated,
+  }
 }
 
-describe('a bad day of the daemon', () => {
-  test.each(['trace', 'debug'])('at %s: nothing that was planted is written', async (level) => {
-    const { written, canaries } = await badDay(level)
+const events = logFields()
+const everyLine = ['level', 'time', 'instance', 'audit', 'event', 'msg']
 
-    expect(findCanaries(written, canaries)).toEqual([])
-    // It has said what happened, so there was something to search.
-    expect(written).toContain('token_rejected')
-    expect(written).toContain('sweep_failed')
-    expect(written).toContain('retry_answered')
-    expect(written).toContain('record_unreadable')
-    // Each outcome has its line, and so has the circuit.
-    expect(written).toMatch(/retry_outcome.*failed-again|failed-again.*retry_outcome/)
-    expect(written).toMatch(/circuit_opened/)
-    expect(written).toMatch(/webhook_reconciler_outcomes_total\{outcome="recovered"\} [1-9]/)
-    expect(written).toContain('webhook_reconciler_retries_total{result="already-resolved"}')
-    expect([...canaries.keys()].filter((name) => name.startsWith('token ')).length).toBeGreaterThan(2)
-    expect([...canaries.keys()].filter((name) => name.startsWith('assertion ')).length).toBeGreaterThan(2)
+/** What is logged that the closed set does not know. */
+function strangeIn(lines: readonly LogLine[]): string[] {
+  return lines.flatMap(({ event, ...fields }) => {
+    const known = [...everyLine, ...(events.get(event) ?? [])]
+    const strange = Object.keys(fields).filter((name) => !known.includes(name))
+    return !events.has(event) ? [event] : strange.map((name) => `${event}: ${name}`)
   })
+}
+
+test('a bad day of the daemon: alive all the time, all arrives once, and nothing that was planted is written', async () => {
+  const { canaries, log, probes, repeated, written } = await badDay()
+
+  expect(findCanaries(written, canaries)).toEqual([])
+  expect(strangeIn(log)).toEqual([])
+  expect(probes).toMatchObject({
+    token: { live: new Set([200]), ready: new Set([503]) },
+    list: { live: new Set([200]) },
+    retry: { live: new Set([200]), ready: new Set([200]) },
+    end: { live: new Set([200]), ready: new Set([200]) },
+  })
+  expect(repeated).toBe(0)
+
+  // It has said what happened, so there was something to search.
+  expect(log.map(({ event }) => event)).toEqual(
+    expect.arrayContaining(['token_rejected', 'sweep_failed', 'record_unreadable', 'circuit_opened']),
+  )
+  expect(log).toContainEqual(expect.objectContaining({ event: 'retry_outcome', outcome: 'failed-again' }))
+  expect(written).toMatch(/webhook_reconciler_outcomes_total\{outcome="recovered"\} [1-9]/)
+  expect(written).toContain('webhook_reconciler_retries_total{result="already-resolved"}')
+  expect([...canaries.keys()].filter((name) => name.startsWith('token ')).length).toBeGreaterThan(2)
+  expect([...canaries.keys()].filter((name) => name.startsWith('assertion ')).length).toBeGreaterThan(2)
 })
 
 describe('this test can fail', () => {
-  test('a log path that writes what the platform answered is found out', async () => {
+  test('a log that writes what the platform answered is found out, and so is one that writes what was sent', async () => {
+    const sent: string[] = []
     const leaky = (transport: Transport, log: Log): Transport => {
       return async (request) => {
+        sent.push(JSON.stringify(request))
         const answer = await transport(request)
         log.event('receiver_up', { detail: answer.body.slice(0, 3000) })
         return answer
       }
     }
-    const { written, canaries } = await badDay('debug', leaky)
+    const { written, canaries } = await badDay(leaky)
     const leaked = findCanaries(written, canaries)
     expect(leaked).toEqual(
       expect.arrayContaining(['name', 'receiver body', 'receiver error', 'message of an error', 'text of a page']),
@@ -125,35 +167,24 @@ describe('this test can fail', () => {
     // The last line of defence knows these by their looks.
     expect(leaked).not.toContain('iban')
     expect(leaked.filter((name) => name.startsWith('a stray JWT'))).toEqual([])
+    const inRequests = findCanaries(sent.join('\n'), canaries)
+    expect(inRequests.filter((name) => name.startsWith('token ')).length).toBeGreaterThan(0)
+    expect(inRequests.filter((name) => name.startsWith('assertion ')).length).toBeGreaterThan(0)
   })
 
-  test('a log path without the last line of defence, that writes what was sent, is found out', async () => {
-    const raw: string[] = []
-    const leaky = (transport: Transport): Transport => {
-      return (request) => {
-        raw.push(JSON.stringify(request))
-        return transport(request)
-      }
+  test('each planted text is found in every form', () => {
+    const canaries: Canaries = new Map([...Object.entries(planted), ...endsOf('token', strayJwt)])
+    for (const [name, value] of canaries) {
+      const forms = [
+        value,
+        value.toUpperCase(),
+        JSON.stringify({ nested: JSON.stringify({ value }) }),
+        `https://host/?q=${encodeURIComponent(value)}`,
+        Buffer.from(value).toString('base64'),
+        Buffer.from(value).toString('hex'),
+      ]
+      for (const form of forms) expect(findCanaries(`before ${form} after`, canaries)).toContain(name)
     }
-    const { written, canaries } = await badDay('debug', leaky)
-    expect(findCanaries(written, canaries)).toEqual([])
-    const leaked = findCanaries(raw.join('\n'), canaries)
-    expect(leaked.filter((name) => name.startsWith('token ')).length).toBeGreaterThan(0)
-    expect(leaked.filter((name) => name.startsWith('assertion ')).length).toBeGreaterThan(0)
-  })
-
-  const canaries: Canaries = new Map([...Object.entries(planted), ...endsOf('token', strayJwt)])
-
-  test.each([...canaries])('%s is found in every form', (name, value) => {
-    const forms = [
-      value,
-      value.toUpperCase(),
-      JSON.stringify({ nested: JSON.stringify({ value }) }),
-      `https://host/?q=${encodeURIComponent(value)}`,
-      Buffer.from(value).toString('base64'),
-      Buffer.from(value).toString('hex'),
-    ]
-    for (const form of forms) expect(findCanaries(`before ${form} after`, canaries)).toContain(name)
     expect(findCanaries('nothing of it', canaries)).toEqual([])
   })
 
@@ -167,6 +198,7 @@ describe('this test can fail', () => {
         written += line
       },
     })
+    const canaries = new Map(Object.entries(planted))
     log.event('receiver_up', { detail: `${planted.name} ${iban} Bearer ${strayJwt}` })
     expect(findCanaries(written, canaries)).toEqual(['name'])
     // Each of several, also one that does not look like a token.
