@@ -1,51 +1,42 @@
-// A daemon's reconciler with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
-import { createServer } from 'node:http'
-import type { Clock } from '../../src/runtime/clock.ts'
+// A daemon's reconciler with failed records to recover, and a platform that misbehaves, in this process on a virtual clock.
+import { expect } from 'vitest'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import type { Reason } from '../../src/platform/http/http.ts'
-import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import { closeServer, listen } from '../../sandbox/api/http.ts'
-import type { Fault } from '../../sandbox/api/faults.ts'
+import type { Reason, Transport } from '../../src/platform/http/http.ts'
+import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
-import type { Sandbox } from '../../sandbox/sandbox.ts'
-import type { ReconcilerUnderTest, Round } from './reconciler.ts'
-import { createChanger, startGateway, type Change, type Exchange } from './gateway.ts'
-import { startHttpStage, startStage } from './stage.ts'
+import type { ReconcilerUnderTest } from './reconciler.ts'
+import { startStage, type Stage } from './stage.ts'
 
 export interface SceneOptions {
   /** Failed records that are due; default 12. */
   records?: number
   readings?: ReadingsInput
   env?: Readonly<Record<string, string>>
-  /** Over real HTTP, in a time that goes fast; the daemon reaches the platform through the gateway. Default false. */
-  http?: boolean
 }
 
-export interface Scene extends AsyncDisposable {
-  clock: Clock
-  sandbox: Sandbox
-  /** Moves the clock on. */
-  advance(ms: number): Promise<void>
-  /** Resolves as the promise does, while the clock goes on. */
-  run<T>(work: Promise<T>): Promise<T>
-  /** Changes the platform's answers from now on; undefined: no more. */
-  change(answer: ((exchange: Exchange) => Change | undefined) | undefined): void
+/** Body of a list page as the platform writes it. */
+export interface ListBody {
+  data: { webhooks: Record<string, unknown>[] }
+  metadata: { page: Record<string, unknown> }
+}
+
+type Operation = 'token' | 'list' | 'retry'
+
+export interface Scene extends Stage {
   daemon: ReconcilerUnderTest
   /** Ids of the records, oldest event first. */
   ids: readonly string[]
-  round(): Promise<Round>
+  /** Lets calls of an operation fail from now on; all of them without `more`. */
+  fail(operation: Operation, fault: Fault, more?: Partial<FaultRule>): void
+  /** Changes the pages of the list from now on. */
+  changePages(change: (body: ListBody) => unknown): void
   /** Requests that came to the platform, by operation. */
-  calls(): Record<'token' | 'list' | 'retry' | 'other', number>
+  calls(): Record<Operation | 'other', number>
   /** How the calls of an operation ended, as the daemon classified them. */
-  reasons(operation: 'token' | 'list' | 'retry'): Partial<Record<Reason, number>>
-  failures(): NonNullable<SweepReport['failure']>[]
-  /** Time passes, and rounds are made, until all is recovered; at most `rounds` (default 6). Says what is wrong then. */
-  recover(rounds?: number): Promise<string[]>
+  reasons(operation: Operation): Partial<Record<Reason, number>>
 }
 
 const minute = 60_000
-/** Of the daemon's time to the real one: pauses of seconds take milliseconds. */
-const speed = 25
 /** Longer than all that the daemon waits for after a failure: Retry-After, the token's backoff, that of records. */
 export const restMs = 21 * minute
 
@@ -56,58 +47,42 @@ const env = {
   RECONCILER_RETRY_CONCURRENCY: '4',
 }
 
-/** Faults of the connection itself. Those that take time are played on the virtual clock; http-failure.test.ts has them over sockets. */
-const socketFaults: ReadonlySet<Fault['kind']> = new Set(['reset', 'cut', 'redirect'])
-
-/** True when a scene needs sockets for this fault. */
-export function wireFor(fault: Fault): Pick<SceneOptions, 'http'> {
-  return { http: socketFaults.has(fault.kind) }
-}
-
-export async function startScene(options: SceneOptions = {}): Promise<Scene> {
-  const { records = 12, http = false } = options
+export async function startScene({ records = 12, readings, env: given }: SceneOptions = {}): Promise<Scene> {
   await using starting = new AsyncDisposableStack()
   // A token outlives the scene: its renewal in the background would meet the moves of the clock.
-  const given = { sandbox: { expiresIn: 86_400, ...options.readings } }
-  const stage = starting.use(await (http ? startHttpStage({ ...given, speed }) : startStage(given)))
-  const { advance, clock, run, sandbox } = stage
-  const gateway = http ? starting.use(await startGateway(sandbox.baseUrl)) : createChanger()
+  const stage = starting.use(await startStage({ sandbox: { expiresIn: 86_400, ...readings } }))
+  const { clock, sandbox } = stage
+  let changePage: ((body: ListBody) => unknown) | undefined
+  const between =
+    (transport: Transport): Transport =>
+    async (request) => {
+      const answer = await transport(request)
+      if (changePage === undefined || request.method !== 'GET') return answer
+      return { ...answer, body: JSON.stringify(changePage(JSON.parse(answer.body) as ListBody)) }
+    }
   const now = clock.now()
-  const ids = sandbox.seed({
-    count: records,
-    from: now - 600 * minute,
-    to: now - 120 * minute,
-    attempts: 1,
-    spread: 'even',
-  })
-  const daemon = starting.use(
-    await stage.startReconciler({
-      env: { ...env, RECONCILER_PLATFORM_BASE_URL: gateway.origin ?? sandbox.baseUrl, ...options.env },
-      between: gateway.between,
-    }),
-  )
+  const span = { from: now - 600 * minute, to: now - 120 * minute, spread: 'even' } as const
+  const ids = sandbox.seed({ count: records, attempts: 1, ...span })
+  const daemon = starting.use(await stage.startReconciler({ env: { ...env, ...given }, between }))
   const running = starting.move()
 
-  const isLeft = (id: string): boolean => sandbox.record(id)?.status !== 'successful'
-  const twice = (): string[] => ids.filter((id) => sandbox.receiver.deliveries(id) > 1)
-
-  async function round(): Promise<Round> {
-    const made = await daemon.round()
-    await run(sandbox.idle())
-    return made
-  }
-
   return {
-    clock,
-    sandbox,
-    advance,
-    run,
-    change: (answer) => {
-      gateway.change(answer)
+    ...stage,
+    daemon: {
+      ...daemon,
+      async round() {
+        const made = await daemon.round()
+        await stage.run(sandbox.idle())
+        return made
+      },
     },
-    daemon,
     ids,
-    round,
+    fail(operation, fault, more) {
+      sandbox.faults.set({ operation, fault, ...more })
+    },
+    changePages(change) {
+      changePage = change
+    },
     calls() {
       const { requests } = sandbox.stats
       const sum = (counts: Readonly<Record<string, number>>): number =>
@@ -119,47 +94,38 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
         other: sum(requests.other),
       }
     },
-    reasons: (operation) => countReasons(daemon.facts, operation),
-    failures: () =>
-      daemon.facts.flatMap((fact) => (fact.type === 'sweep' && fact.report.failure ? [fact.report.failure] : [])),
-    async recover(rounds = 6) {
-      for (let turn = 0; turn < rounds && ids.some(isLeft); turn += 1) {
-        await advance(restMs)
-        await round()
+    reasons(operation) {
+      const counts: Partial<Record<Reason, number>> = {}
+      for (const fact of daemon.facts) {
+        const reason = reasonOf(fact, operation)
+        if (reason !== undefined) counts[reason] = (counts[reason] ?? 0) + 1
       }
-      return [
-        ...ids.filter(isLeft).map((id) => `${id} is ${sandbox.record(id)?.status ?? 'gone'}`),
-        ...twice().map((id) => `${id} was delivered twice`),
-        ...Object.keys(sandbox.stats.requests.other).map((status) => `asked for a path that is none: ${status}`),
-      ]
+      return counts
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
-function countReasons(
-  facts: readonly TelemetryEvent[],
-  operation: 'token' | 'list' | 'retry',
-): Partial<Record<Reason, number>> {
-  const counts: Partial<Record<Reason, number>> = {}
-  for (const fact of facts) {
-    const isOne = operation === 'token' ? fact.type === 'token-request' : isRequest(fact, operation)
-    if (isOne && 'reason' in fact) counts[fact.reason as Reason] = (counts[fact.reason as Reason] ?? 0) + 1
+function reasonOf(fact: TelemetryEvent, operation: Operation): Reason | undefined {
+  if (fact.type === 'token-request') return operation === 'token' ? fact.reason : undefined
+  return fact.type === 'platform-request' && fact.operation === operation ? fact.reason : undefined
+}
+
+/** Lets time pass and makes rounds until all is recovered, at most `rounds`; then each record has arrived once. */
+export async function expectArrivedOnce({ advance, daemon, ids, sandbox }: Scene, rounds: number): Promise<void> {
+  const left = (): string[] => ids.filter((id) => sandbox.record(id)?.status !== 'successful')
+  for (let turn = 0; turn < rounds && left().length > 0; turn += 1) {
+    await advance(restMs)
+    await daemon.round()
   }
-  return counts
+  expect(left()).toEqual([])
+  expect(ids.filter((id) => sandbox.receiver.deliveries(id) !== 1)).toEqual([])
+  expect(sandbox.stats.requests.other).toEqual({})
 }
 
-function isRequest(fact: TelemetryEvent, operation: 'list' | 'retry'): boolean {
-  return fact.type === 'platform-request' && fact.operation === operation
-}
-
-/** A host to which a redirect would lead: nothing must ever come there. */
-export async function startTrap(): Promise<{ url: string; visits: string[] } & AsyncDisposable> {
-  const visits: string[] = []
-  const server = createServer((request, response) => {
-    visits.push(`${request.method} ${request.url}`)
-    response.end('{}')
-  })
-  const url = await listen(server, '127.0.0.1', 0)
-  return { url, visits, [Symbol.asyncDispose]: () => closeServer(server) }
+/** The platform is well again: then everything is recovered. */
+export async function expectRecovered(scene: Scene): Promise<void> {
+  scene.sandbox.faults.set()
+  scene.changePages((body) => body)
+  await expectArrivedOnce(scene, 6)
 }
