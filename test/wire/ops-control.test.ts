@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { createControl } from '../../src/ops/control.ts'
 import { createPause } from '../../src/reconcile/retry/operator-pause.ts'
-import { command, startTestControl, token } from '../support/control.ts'
+import { command, startTestControl, token, type Command } from '../support/control.ts'
 import { ask, closed, dial, start, talk } from '../support/ops-server.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
@@ -27,17 +27,6 @@ test('pause and resume answer with what is so now, and whether it was so before'
   expect(control.pause.since()).toBe(Date.parse(since))
   expect(await say('/-/resume')).toEqual({ paused: false, changed: true })
   expect(control.pause.since()).toBeUndefined()
-})
-
-test('every command is an event, also one that changed nothing', async () => {
-  await using control = await startTestControl()
-  for (const path of ['/-/pause', '/-/pause', '/-/resume', '/-/resume']) await command(control.port, path)
-  expect(control.events.map((event) => [event.command, 'changed' in event && event.changed])).toEqual([
-    ['pause', true],
-    ['pause', false],
-    ['resume', true],
-    ['resume', false],
-  ])
 })
 
 test('probe answers with the number of cooldowns that it ended, and of probes that were under way', async () => {
@@ -73,34 +62,24 @@ test('a command shows at once in answers that are otherwise shared for a second;
   expect(await scrape()).toBe('made 2\n')
 })
 
-describe('without control.token', () => {
-  test.each(paths)('%s is 404 as any other path', async (path) => {
-    await using server = await start()
-    expect(await ask(server.port, path)).toMatchObject({ status: 404, body: (await ask(server.port, '/x')).body })
-    expect((await command(server.port, path)).status).toBe(404)
-  })
+test('without control.token each command is 404 as any other path', async () => {
+  await using server = await start()
+  const { body } = await ask(server.port, '/x')
+  for (const path of paths) expect(await command(server.port, path)).toMatchObject({ status: 404, body })
 })
 
 describe('without the token', () => {
-  const wrong: [string, string | undefined][] = [
+  test.each<[string, string | undefined]>([
     ['nothing', undefined],
-    ['an empty one', ''],
-    ['only the scheme', 'Bearer'],
     ['an empty token', 'Bearer '],
     ['another token', `Bearer ${token.slice(0, -1)}e`],
     ['the beginning of it', `Bearer ${token.slice(0, -1)}`],
     ['more than it', `Bearer ${token}x`],
-    ['it twice', `Bearer ${token} ${token}`],
     ['another case', `Bearer ${token.toLowerCase()}`],
     ['another scheme', `Token ${token}`],
-    ['Basic', `Basic ${Buffer.from(`:${token}`).toString('base64')}`],
     ['no scheme', token],
-    ['its hash', 'Bearer 5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8'],
-    ['a very long one', `Bearer ${token.repeat(200)}`],
     ['other bytes', `Bearer \xe4${token}`],
-  ]
-
-  test.each(wrong)('%s: 401, and nothing happens', async (_, authorization) => {
+  ])('%s: 401, and nothing happens', async (_, authorization) => {
     await using control = await startTestControl()
     for (const path of paths) {
       const answer = await command(control.port, path, { authorization })
@@ -135,25 +114,22 @@ describe('from another host', () => {
   const pause = createPause({ now: () => 0, wake: () => undefined, emit: () => undefined })
   const options = { token, pause, probe: () => ({ circuits: 0, underWay: 0 }) }
 
-  test.each(['127.0.0.1', '127.8.9.10', '::1', '::ffff:127.0.0.1'])('%s is this host', async (address) => {
-    const control = createControl({ ...options, allowRemote: false })
-    expect(await control('/-/probe', requestFrom(address))).toMatchObject({ status: 200 })
-  })
-
   test.each([
-    '10.0.0.1',
-    '128.0.0.1',
-    '0.0.0.0',
-    '192.168.1.127',
-    '::2',
-    '::',
-    'fe80::1',
-    '::ffff:10.0.0.1',
-    undefined,
-  ])('%s is another one: 403 that says what to do, also with the token', async (address) => {
+    ['127.8.9.10', 200],
+    ['::1', 200],
+    ['::ffff:127.0.0.1', 200],
+    ['10.0.0.1', 403],
+    ['128.0.0.1', 403],
+    ['0.0.0.0', 403],
+    ['::2', 403],
+    ['::', 403],
+    ['::ffff:10.0.0.1', 403],
+    [undefined, 403],
+  ])('%s with the token: %i, and what to do if it is refused', async (address, status) => {
     const control = createControl({ ...options, allowRemote: false })
     const answer = await control('/-/probe', requestFrom(address))
-    expect(answer).toMatchObject({ status: 403, body: expect.stringContaining('control.allowRemote') as string })
+    const body = expect.stringContaining(status === 403 ? 'control.allowRemote' : 'circuits') as string
+    expect(answer).toMatchObject({ status, body })
   })
 
   test('with control.allowRemote the token is enough, and still needed', async () => {
@@ -164,33 +140,27 @@ describe('from another host', () => {
 })
 
 describe('with the token', () => {
-  test.each([`bearer ${token}`, `BEARER  ${token}`])('the scheme is taken in any case: %s', async (authorization) => {
+  test.each<[string, string, Command, number]>([
+    ['GET', '/-/pause', { method: 'GET' }, 405],
+    ['HEAD', '/-/pause', { method: 'HEAD' }, 405],
+    ['PUT', '/-/pause', { method: 'PUT' }, 405],
+    ['no command', '/-/', {}, 404],
+    ['a path below', '/-/pause/', {}, 404],
+    ['another case', '/-/PAUSE', {}, 404],
+    ['a name that every object has', '/-/constructor', {}, 404],
+    ['a path with a zero', '/-/pause%00', {}, 404],
+  ])('%s: nothing happens to %s', async (_, path, how, status) => {
     await using control = await startTestControl()
-    expect((await command(control.port, '/-/pause', { authorization })).status).toBe(200)
-  })
-
-  test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])('%s is 405 with what is allowed', async (method) => {
-    await using control = await startTestControl()
-    expect(await command(control.port, '/-/pause', { method })).toMatchObject({
-      status: 405,
-      headers: { allow: 'POST' },
-    })
+    const answer = await command(control.port, path, how)
+    expect(answer.status).toBe(status)
+    expect(answer.headers.allow).toBe(status === 405 ? 'POST' : undefined)
     expect(control.pause.since()).toBeUndefined()
   })
 
-  test.each(['/-/', '/-/pause/', '/-/PAUSE', '/pause', '/-/constructor', '/-/pause%00', '/-/sweep'])(
-    'POST %s is 404',
-    async (path) => {
-      await using control = await startTestControl()
-      expect((await command(control.port, path)).status).toBe(404)
-      expect(control.pause.since()).toBeUndefined()
-    },
-  )
-
   test.each([
     ['a query', '/-/pause?reason=x', {}],
+    ['the case of the scheme', '/-/pause', { authorization: `bEARER  ${token}` }],
     ['a name that points here', '/-/pause', { headers: { host: 'evil.example' } }],
-    ['a body', '/-/pause', { body: '{"paused":false}' }],
     ['a body of 16 KiB', '/-/pause', { body: 'x'.repeat(16_384) }],
   ])('%s is ignored', async (_, path, more) => {
     await using control = await startTestControl()

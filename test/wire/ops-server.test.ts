@@ -1,84 +1,66 @@
 // The ops server over real HTTP: answers, refusals, and clients that misbehave.
 import diagnostics from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { createServer, type AddressInfo, type Server } from 'node:net'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import { toStatus } from '../../src/ops/status.ts'
-import { ask, closed, contentType, dial, start, startSlow, talk } from '../support/ops-server.ts'
+import {
+  ask,
+  closed,
+  contentType,
+  dial,
+  start,
+  startSlow,
+  talk,
+  type Running,
+  type Slow,
+} from '../support/ops-server.ts'
 import { aStatusState } from '../support/status.ts'
 
-describe('answers', () => {
-  test.each([
-    ['/metrics', 200, 'up 1 # ä\n'],
-    ['/metrics?name[]=up', 200, 'up 1 # ä\n'],
-    ['/livez', 200, 'ok\n'],
-    ['/livez?verbose', 200, 'ok\n'],
-    ['/readyz', 200, 'ok\n'],
-    ['/nothing', 404, expect.stringMatching(/\/, \/metrics.*\/status/)],
-    ['/status/', 404, expect.any(String)],
-    ['/metrics/', 404, expect.any(String)],
-    ['/METRICS', 404, expect.any(String)],
-    ['//livez', 404, expect.any(String)],
-    ['/..%2fmetrics', 404, expect.any(String)],
-    ['/constructor', 404, expect.any(String)],
-    ['/%00', 404, expect.any(String)],
-    [`/${'x'.repeat(8_000)}`, 404, expect.any(String)],
-  ])('%s: %i', async (path, status, body) => {
-    await using server = await start()
-    expect(await ask(server.port, path)).toMatchObject({
-      status,
-      body: body as string,
-      headers: { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
-    })
+const metricsRequest = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
+
+test.each([
+  ['/metrics', 200, 'up 1 # ä\n'],
+  ['/metrics?name[]=up', 200, 'up 1 # ä\n'],
+  ['/livez?verbose', 200, 'ok\n'],
+  ['/readyz', 200, 'ok\n'],
+  ['/nothing', 404, expect.stringMatching(/\/, \/metrics.*\/status/)],
+  ['/status/', 404, expect.any(String)],
+  ['/METRICS', 404, expect.any(String)],
+  ['//livez', 404, expect.any(String)],
+  ['/constructor', 404, expect.any(String)],
+  ['/<script>alert(1)</script>', 404, expect.not.stringContaining('script')],
+  [`/${'x'.repeat(8_000)}`, 404, expect.any(String)],
+])('%s: %i, and HEAD has the same headers without a body', async (path, status, body) => {
+  await using server = await start()
+  const [get, head] = [await ask(server.port, path), await ask(server.port, path, 'HEAD')]
+  expect(get).toMatchObject({
+    status,
+    body: body as string,
+    headers: { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
   })
-
-  test('a 404 does not repeat what was asked for', async () => {
-    await using server = await start()
-    expect((await ask(server.port, '/<script>alert(1)</script>')).body).not.toContain('script')
-  })
-
-  test('metrics have the content type that their library says', async () => {
-    await using server = await start()
-    expect((await ask(server.port, '/metrics')).headers['content-type']).toBe(contentType)
-  })
-
-  test.each(['/metrics', '/livez', '/status', '/nothing'])(
-    'HEAD %s has the headers of GET, and no body',
-    async (path) => {
-      await using server = await start()
-      const [head, get] = [await ask(server.port, path, 'HEAD'), await ask(server.port, path)]
-      expect(head).toMatchObject({ status: get.status, body: '' })
-      expect(head.headers['content-length']).toBe(get.headers['content-length'])
-    },
-  )
-
-  test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'])(
-    '%s is refused with what is allowed',
-    async (method) => {
-      await using server = await start()
-      const answer = await ask(server.port, '/metrics', method)
-      expect(answer).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD', connection: 'close' } })
-      expect(answer.body).not.toContain('up 1')
-    },
-  )
+  // That of metrics is what their library says.
+  if (path === '/metrics') expect(get.headers['content-type']).toBe(contentType)
+  expect(head).toMatchObject({ status, body: '' })
+  expect(head.headers['content-length']).toBe(get.headers['content-length'])
 })
 
-describe('probes', () => {
-  test('list all problems, one a line, as 503', async () => {
-    await using server = await start({ live: () => ['the loop is stuck'], ready: () => ['no token', 'no page'] })
-    expect(await ask(server.port, '/livez')).toMatchObject({ status: 503, body: 'the loop is stuck\n' })
-    expect(await ask(server.port, '/readyz')).toMatchObject({ status: 503, body: 'no token\nno page\n' })
-  })
+test.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])('%s is refused with what is allowed', async (method) => {
+  await using server = await start()
+  const answer = await ask(server.port, '/metrics', method)
+  expect(answer).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD', connection: 'close' } })
+  expect(answer.body).not.toContain('up 1')
+})
 
-  test('are asked anew each time', async () => {
-    const problems = ['starting']
-    await using server = await start({ ready: () => problems })
-    expect((await ask(server.port, '/readyz')).status).toBe(503)
-    problems.length = 0
-    expect((await ask(server.port, '/readyz')).status).toBe(200)
-  })
+test('probes list all problems, one a line, and are asked anew each time', async () => {
+  const problems = ['no token', 'no page']
+  await using server = await start({ live: () => ['the loop is stuck'], ready: () => problems })
+  expect(await ask(server.port, '/livez')).toMatchObject({ status: 503, body: 'the loop is stuck\n' })
+  expect(await ask(server.port, '/readyz')).toMatchObject({ status: 503, body: 'no token\nno page\n' })
+  problems.length = 0
+  expect((await ask(server.port, '/readyz')).status).toBe(200)
 })
 
 describe('an answer that costs something is made once a second for all who ask', () => {
@@ -127,32 +109,15 @@ describe('an answer that costs something is made once a second for all who ask',
 
 describe('a state that can not be read', () => {
   const bug = new Error('CANARY')
+  const fails = (): never => {
+    throw bug
+  }
+
   test.each<[string, Partial<OpsServerOptions>]>([
     ['/metrics', { metrics: () => Promise.reject(bug) }],
-    [
-      '/livez',
-      {
-        live: () => {
-          throw bug
-        },
-      },
-    ],
-    [
-      '/readyz',
-      {
-        ready: () => {
-          throw bug
-        },
-      },
-    ],
-    [
-      '/status',
-      {
-        status: () => {
-          throw bug
-        },
-      },
-    ],
+    ['/livez', { live: fails }],
+    ['/readyz', { ready: fails }],
+    ['/status', { status: fails }],
   ])('%s is 500, says nothing of why, and is reported', async (path, changes) => {
     const reported: unknown[] = []
     await using server = await start({ ...changes, onError: (error) => reported.push(error) })
@@ -221,7 +186,7 @@ describe('clients that do not behave', () => {
 
   test('a client that goes away before its answer does no harm', async () => {
     await using server = await startSlow()
-    const socket = dial(server.port, 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+    const socket = dial(server.port, metricsRequest)
     await server.asked
     socket.resetAndDestroy()
     await closed(socket)
@@ -243,5 +208,42 @@ describe('clients that do not behave', () => {
     for (let i = 0; i < 3; i += 1) listening?.emit('error', trouble)
     expect(reported).toEqual([trouble, trouble, trouble])
     expect((await ask(server.port, '/livez')).status).toBe(200)
+  })
+})
+
+describe('the end', () => {
+  const large = (): Promise<{ text: string; contentType: string }> =>
+    Promise.resolve({ text: 'x'.repeat(50_000_000), contentType })
+
+  test.each<[string, string, () => Promise<Running>, (socket: Socket, server: Running) => Promise<unknown>]>([
+    // Another one's answer shows that the server has seen the half request.
+    ['has sent half a request', 'GET /livez HTTP/1.1\r\nHo', start, (_, { port }) => ask(port, '/livez')],
+    ['is being answered', metricsRequest, startSlow, (_, server) => (server as Slow).asked],
+    ['reads slowly', metricsRequest, () => start({ metrics: large }), (socket) => once(socket, 'readable')],
+  ])('waits a second for who %s, not longer', async (_, bytes, startIt, isSeen) => {
+    await using server = await startIt()
+    const socket = dial(server.port, bytes)
+    await isSeen(socket, server)
+    const closing = server.close()
+    await server.clock.advance(1_000)
+    await closing
+    await closed(socket)
+  })
+
+  test('gives who is being answered the whole answer, and ends the connection', async () => {
+    await using server = await startSlow()
+    const waiting = ask(server.port, '/metrics')
+    await server.asked
+    const closing = server.close()
+    const text = 'metric 1\n'.repeat(5_000)
+    server.answer(text)
+    expect(await waiting).toMatchObject({ status: 200, body: text, headers: { connection: 'close' } })
+    await closing
+  })
+
+  test('takes no new connection, and may come twice', async () => {
+    await using server = await start()
+    await Promise.all([server.close(), server.close()])
+    await expect(ask(server.port, '/livez')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
   })
 })
