@@ -1,6 +1,5 @@
 // The real transport against a network that is half dead: what breaks, hangs, drips or is given up, and what is left of it.
 import { getEventListeners } from 'node:events'
-import { Agent } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { callAdvice } from '../../src/platform/http/call-advice.ts'
 import { startRawServer, type OnRequest, type RawServer } from '../support/raw-server.ts'
@@ -14,12 +13,8 @@ describe('a connection that breaks', () => {
 
   test.each<[string, OnRequest]>([
     ['reset before the head', (socket) => socket.resetAndDestroy()],
-    ['closed before the head', (socket) => socket.end()],
-    ['reset within the head', (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-', () => socket.resetAndDestroy())],
     ['closed within the head', (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-')],
     ['reset within the body', (socket) => socket.write(half, () => socket.resetAndDestroy())],
-    ['closed within the body', (socket) => socket.end(half)],
-    ['reset between chunks', (socket) => socket.write(chunk, () => socket.resetAndDestroy())],
     ['closed between chunks', (socket) => socket.end(chunk)],
     ['closed right after the head', (socket) => socket.end(`${json}Content-Length: 100\r\n\r\n`)],
   ])('%s is a failure, reported once and not repeated', async (_, onRequest) => {
@@ -30,16 +25,14 @@ describe('a connection that breaks', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  test('refused', async () => {
-    const server = await startRawServer(says(''))
-    await server[Symbol.asyncDispose]()
-    expect(await failureOf(http.request(server.url))).toMatchObject({ reason: 'connection', code: 'ECONNREFUSED' })
-  })
-
-  test('no such host', async () => {
-    const failure = await failureOf(http.request(new URL('http://nobody.invalid/webhooks')))
-    expect(failure.reason).toBe('connection')
-    expect(failure.message).not.toContain('nobody')
+  test.each([
+    ['refused', 'http://127.0.0.1:1/webhooks', /^ECONNREFUSED$/],
+    ['no such host', 'http://nobody.invalid/webhooks', /^(?:ENOTFOUND|EAI_AGAIN)$/],
+  ])('%s', async (_, url, code) => {
+    const failure = await failureOf(http.request(new URL(url)))
+    expect(failure).toMatchObject({ reason: 'connection', requestNotSent: true })
+    expect(failure.code).toMatch(code)
+    expect(failure.message).not.toContain('webhooks')
   })
 
   test.each([
@@ -47,7 +40,6 @@ describe('a connection that breaks', () => {
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a status that is none', 'HTTP/1.1 abc OK\r\n\r\n'],
     ['two lengths', `${json}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
-    ['a negative length', `${json}Content-Length: -2\r\n\r\n{}`],
     ['length and chunks', `${json}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
     ['an odd chunk size', `${json}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n`],
     ['a head without end', `${json}${'X-Long: y\r\n'.repeat(20_000)}`],
@@ -72,8 +64,6 @@ test('a 100 Continue that nobody asked for is a failure, which the advice names'
 describe('the deadline', () => {
   test.each<[string, OnRequest]>([
     ['a head that never comes', () => undefined],
-    ['a head that stops half way', says('HTTP/1.1 200 OK\r\nContent-')],
-    ['a body that never begins', says(`${json}Content-Length: 10\r\n\r\n`)],
     ['a body that stops half way', says(`${json}Content-Length: 10\r\n\r\n{"a"`)],
     ['a connection that stays open after HTTP/1.0', says('HTTP/1.0 200 OK\r\n\r\n{}')],
   ])('ends %s, and its connection', async (_, onRequest) => {
@@ -124,13 +114,6 @@ describe('the deadline', () => {
     expect((await first).code).toBe('DEADLINE')
     expect(server.requests).toHaveLength(1)
     expect((await http.request(server.url)).status).toBe(200)
-  })
-
-  test('covers a connect that hangs', async () => {
-    await http.reopen({ connections: 1, dispatcher: new Agent({ connect: () => undefined }) })
-    const answer = failureOf(http.request(new URL('http://127.0.0.1:1/')))
-    await http.clock().advance(timeoutMs)
-    expect((await answer).code).toBe('DEADLINE')
   })
 
   test('covers a TLS handshake that hangs', async () => {
