@@ -29,7 +29,8 @@ test('nothing that was planted is written by the process, or in its diagnostic r
     { operation: 'token', fault: refusedAssertion, count: 1 },
     { operation: 'retry', fault: forbidden, count: 1 },
   )
-  const { RECONCILER_AUTH_PRIVATE_KEY_FILE: _, ...env } = await sandboxEnv(sandbox)
+  const platform = Object.entries(await sandboxEnv(sandbox))
+  const env = Object.fromEntries(platform.filter(([name]) => name !== 'RECONCILER_AUTH_PRIVATE_KEY_FILE'))
   const settings = {
     RECONCILER_LOG_LEVEL: 'trace',
     RECONCILER_AUDIT_ENABLED: 'true',

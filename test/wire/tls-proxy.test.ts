@@ -18,17 +18,18 @@ const undiciTimers = createRequire(import.meta.url)('undici/lib/util/timers.js')
 const patch = { method: 'PATCH', body: '{}' } as const
 
 let authority: Authority
-let [good, forPlatform, expired, forOther, selfSigned]: ServerCredentials[] = []
+let [good, forPlatform, expired, forOther]: ServerCredentials[] = []
+let selfSigned: ServerCredentials
 
 beforeAll(async () => {
   authority = await trustedAuthority()
   const { certificatePem: cert, privateKeyPem: key } = await testKeys()
-  ;[good, forPlatform, expired, forOther, selfSigned] = await Promise.all([
+  selfSigned = { key, cert }
+  ;[good, forPlatform, expired, forOther] = await Promise.all([
     authority.issue('localhost'),
     authority.issue('platform.example'),
     authority.issue('localhost', -1),
     authority.issue('other.example'),
-    { key, cert },
   ])
 })
 
