@@ -1,4 +1,5 @@
 // The rate limiter: never above its bound, shared by class, cut once per burst, paused as asked, and no grant is lost.
+import { getEventListeners } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/runtime/clock.ts'
@@ -169,6 +170,8 @@ describe('a call without a wait', () => {
       false,
       true,
     ])
+    rate.release('confirm')
+    expect(rate.tryAcquire('retry')).toBe(false)
     void ask('retry')
     await clock.settle()
     expect(rate.tryAcquire('list')).toBe(false)
@@ -212,9 +215,10 @@ describe('giving back and giving up', () => {
   test('half of a queue gives up: the other half gets all, in its order', async () => {
     const { clock, rate } = world(10)
     const cancel = new AbortController()
+    const { signal } = new AbortController()
     const order: number[] = []
     for (let i = 0; i < 60; i += 1) {
-      rate.acquire('list', i % 2 === 0 ? cancel.signal : undefined).then(
+      rate.acquire('list', i % 2 === 0 ? cancel.signal : signal).then(
         () => order.push(i),
         () => undefined,
       )
@@ -224,6 +228,7 @@ describe('giving back and giving up', () => {
     await clock.advance(2_600)
     expect(order.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     expect(order.slice(10)).toEqual(Array.from({ length: 25 }, (_, i) => 11 + 2 * i))
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   test('a grant that comes together with the abort is given back', async () => {
@@ -356,20 +361,21 @@ describe('shares', () => {
   const shares: Parts = { retry: [0.75, 0.79], list: [0.18, 0.22], confirm: [0.025, 0.035] }
   const some: [number, number] = [0.02, 1]
 
-  test.each<[string, max: number, first: Askers, late: Askers, Parts]>([
-    ['all wait', 1, { retry: 20, list: 20, confirm: 20 }, {}, shares],
-    ['all wait', 100, { retry: 20, list: 20, confirm: 20 }, {}, shares],
-    ['one dispatcher', 100, { retry: 1, list: 8 }, {}, { list: [0.15, 0.25] }],
-    ['retries alone', 50, { retry: 4 }, {}, { retry: [1, 1] }],
-    ['lists alone', 50, { list: 4 }, {}, { list: [1, 1] }],
-    ['checks alone', 50, { confirm: 4 }, {}, { confirm: [1, 1] }],
+  test.each<[string, max: number, maxRetries: number | undefined, first: Askers, late: Askers, Parts]>([
+    ['all wait', 1, undefined, { retry: 20, list: 20, confirm: 20 }, {}, shares],
+    ['all wait', 100, undefined, { retry: 20, list: 20, confirm: 20 }, {}, shares],
+    ['one dispatcher', 1000, undefined, { retry: 1, list: 8 }, {}, { list: [0.15, 0.25] }],
+    ['retries alone', 50, undefined, { retry: 4 }, {}, { retry: [1, 1] }],
+    ['lists alone', 50, undefined, { list: 4 }, {}, { list: [1, 1] }],
+    ['checks alone', 50, undefined, { confirm: 4 }, {}, { confirm: [1, 1] }],
+    ['a spared receiver', 20, 0.01, { retry: 1, list: 4 }, {}, { list: [0.99, 1] }],
     // A class is not owed what it did not use while it rested.
-    ['late retries', 20, { list: 4, confirm: 4 }, { retry: 4 }, { list: some, confirm: some }],
-    ['late lists', 20, { retry: 4, confirm: 4 }, { list: 4 }, { retry: some, confirm: some }],
-    ['late checks', 20, { retry: 4, list: 4 }, { confirm: 4 }, { retry: some, list: some }],
-  ])('%s, at %s a second', async (_, max, first, late, parts) => {
+    ['late retries', 20, undefined, { list: 4, confirm: 4 }, { retry: 4 }, { list: some, confirm: some }],
+    ['late lists', 20, undefined, { retry: 4, confirm: 4 }, { list: 4 }, { retry: some, confirm: some }],
+    ['late checks', 20, undefined, { retry: 4, list: 4 }, { confirm: 4 }, { retry: some, list: some }],
+  ])('%s, at %s a second', async (_, max, maxRetriesPerSecond, first, late, parts) => {
     const isLate = Object.keys(late).length > 0
-    const { clock, count, forget, keepAsking } = world(max)
+    const { clock, count, forget, keepAsking } = world(max, { maxRetriesPerSecond })
     for (const kind of kinds) keepAsking(kind, first[kind] ?? 0)
     // What the first burst was spent on does not count: then no call had to wait.
     await clock.advance(isLate ? 120_000 : 0)
