@@ -194,30 +194,26 @@ export interface Instance extends Pick<LeaseHost, 'faults' | 'freeze' | 'thaw' |
   pauses: (number | undefined)[]
 }
 
-export interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
-  identity: string
-  leaseDurationMs?: number
-  renewDeadlineMs?: number
-  retryPeriodMs?: number
-  onEvent?: (event: LeadershipEvent) => void
-}
-
 export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2000 }
 
-export function startInstance({ clock, identity, onEvent, rate = 1, store, ...changes }: InstanceOptions): Instance {
-  const all = { ...timings, ...changes }
-  const host = createLeaseHost({ store, clock, rate, callTimeoutMs: all.renewDeadlineMs / 2 })
+export interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
+  identity: string
+  onEvent: () => void
+}
+
+function startInstance({ clock, identity, onEvent, rate = 1, store }: InstanceOptions): Instance {
+  const host = createLeaseHost({ store, clock, rate, callTimeoutMs: timings.renewDeadlineMs / 2 })
   const end = new AbortController()
   const events: LeadershipEvent[] = []
   const pauses: Instance['pauses'] = []
   const election = createElection({
     client: host.client,
     identity,
-    ...all,
+    ...timings,
     clock: host.clock,
     emit(event) {
       events.push(event)
-      onEvent?.(event)
+      onEvent()
     },
     onPause: (since) => pauses.push(since),
   })
@@ -238,43 +234,58 @@ export function startInstance({ clock, identity, onEvent, rate = 1, store, ...ch
   })
 }
 
-/** Those that would act as the leader now. */
-export function leadersOf(instances: readonly Instance[]): Instance[] {
-  return instances.filter(({ election }) => election.isLeading())
-}
-
-export interface Scene {
+export interface Scene extends Disposable {
   clock: VirtualClock
   store: LeaseStore
   instances: Instance[]
+  /** Starts one more, `one_0` first; its clock runs so many times as fast as true time. */
+  start(rate?: number): Instance
+  /** Those that would act as the leader now. */
+  leaders(): Instance[]
+  /** Virtual ms until another one than the first leads. */
+  takeoverMs(): Promise<number>
 }
 
-/** So many instances on one clock, of which the first leads. */
-export async function startScene(count: number): Promise<Scene> {
+/** Instances on one clock, killed at the end. `onEvent`: called for each event of any of them. */
+export function createScene(onEvent: (scene: Scene) => void = () => undefined): Scene {
   const clock = createVirtualClock()
   const store = createLeaseStore()
   const instances: Instance[] = []
-  for (let index = 0; index < count; index++) {
-    instances.push(startInstance({ identity: `one_${index}`, store, clock }))
-    await clock.settle()
+  let starts = 0
+  const scene: Scene = {
+    clock,
+    store,
+    instances,
+    start(rate = 1) {
+      const onOne = (): void => {
+        onEvent(scene)
+      }
+      const started = startInstance({ identity: `one_${starts++}`, store, clock, rate, onEvent: onOne })
+      instances.push(started)
+      return started
+    },
+    leaders: () => instances.filter(({ election }) => election.isLeading()),
+    async takeoverMs() {
+      const from = clock.monotonic()
+      const isTaken = (): boolean => scene.leaders().some((one) => one !== instances[0])
+      while (!isTaken() && clock.monotonic() - from < 60_000) await clock.advance(10)
+      return clock.monotonic() - from
+    },
+    [Symbol.dispose]() {
+      for (const instance of instances) instance.kill()
+    },
   }
-  return { clock, store, instances }
+  return scene
 }
 
-/** Virtual ms until another one leads. */
-export async function takeoverMs({ clock, instances }: Scene, former: Instance): Promise<number> {
-  const from = clock.monotonic()
-  const others = instances.filter((one) => one !== former)
-  while (leadersOf(others).length === 0 && clock.monotonic() - from < 60_000) await clock.advance(10)
-  return clock.monotonic() - from
-}
-
-export function first({ instances }: Scene): Instance {
-  const [instance] = instances
-  if (instance === undefined) throw new Error('the scene is empty')
-  return instance
-}
-
-export function end({ instances }: Scene): void {
-  for (const instance of instances) instance.kill()
+/** So many instances, of which the first leads. */
+export async function startScene(count: number): Promise<Scene & { first: Instance }> {
+  const scene = createScene()
+  const first = scene.start()
+  await scene.clock.settle()
+  for (let others = 1; others < count; others++) {
+    scene.start()
+    await scene.clock.settle()
+  }
+  return Object.assign(scene, { first })
 }

@@ -1,88 +1,79 @@
 // With any trouble of instances, clocks and answers: never two that lead at one moment, and one again when all is well.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createLeaseStore, leadersOf, noFaults, startInstance, timings } from '../../support/lease-store.ts'
-import { createVirtualClock } from '../../support/virtual-clock.ts'
+import { createScene, noFaults, timings, type CallFaults } from '../../support/lease-store.ts'
 
-const faultKinds = [
+const kinds = [
   ...['freeze', 'cut', 'lost-answers', 'stored', 'unstored', 'slow'],
   ...['forbidden', 'server-error', 'restart', 'stop'],
 ] as const
+type Kind = (typeof kinds)[number]
 
-const incident = fc.record({
+function faultsOf(kind: Kind, wayMs: CallFaults['wayMs'], slowMs: CallFaults['wayMs']): CallFaults {
+  const usual = { ...noFaults, wayMs }
+  if (kind === 'cut') return { ...usual, cut: true }
+  if (kind === 'lost-answers') return { ...usual, loseAnswers: true }
+  if (kind === 'slow') return { ...usual, wayMs: slowMs }
+  if (kind === 'forbidden' || kind === 'server-error') return { ...usual, refused: kind }
+  if (kind === 'stored' || kind === 'unstored') return { ...usual, writesFail: kind }
+  return usual
+}
+
+const trouble = fc.record({
   atMs: fc.nat(120_000),
   lastsMs: fc.nat(40_000),
   who: fc.nat(4),
-  kind: fc.constantFrom(...faultKinds),
-  wayMs: fc.tuple(fc.nat(12_000), fc.nat(4000)),
+  kind: fc.constantFrom(...kinds),
+  slowMs: fc.tuple(fc.nat(12_000), fc.nat(4000)),
 })
+/** Clocks that differ by up to 1 % from true time. */
+const rate = fc.integer({ min: -100, max: 100 }).map((parts) => 1 + parts / 10_000)
 const scenario = fc.record({
-  /** Clocks that differ by up to 1 % from true time. */
-  rates: fc.array(
-    fc.integer({ min: -100, max: 100 }).map((parts) => 1 + parts / 10_000),
-    {
-      minLength: 2,
-      maxLength: 5,
-    },
-  ),
+  rates: fc.array(rate, { minLength: 2, maxLength: 5 }),
   wayMs: fc.tuple(fc.nat(1500), fc.nat(1500)),
-  incidents: fc.array(incident, { maxLength: 12 }),
+  troubles: fc.array(trouble, { maxLength: 12 }),
 })
 const stepMs = 1000
 
 test('at most one leads at any moment, and exactly one when the trouble is over', async () => {
   await fc.assert(
-    fc.asyncProperty(scenario, async ({ incidents, rates, wayMs }) => {
-      const clock = createVirtualClock()
-      const store = createLeaseStore()
-      let starts = 0
+    fc.asyncProperty(scenario, async ({ troubles, rates, wayMs }) => {
       let most = 0
       // A lead begins with an event, so nothing between two steps is missed.
-      const count = (): void => {
-        most = Math.max(most, leadersOf(instances).length)
-      }
-      const start = (rate: number): ReturnType<typeof startInstance> => {
-        const started = startInstance({ identity: `one_${(starts += 1)}`, store, clock, rate, onEvent: count })
-        started.faults = { ...noFaults, wayMs }
-        return started
-      }
-      const instances: ReturnType<typeof startInstance>[] = []
-      for (const rate of rates) instances.push(start(rate))
+      using scene = createScene(({ leaders }) => {
+        most = Math.max(most, leaders().length)
+      })
+      const { clock, instances } = scene
       const from = clock.monotonic()
-      const passed = (): number => clock.monotonic() - from
-      for (const { atMs, kind, lastsMs, wayMs: slow, who } of incidents.toSorted((a, b) => a.atMs - b.atMs)) {
-        const index = who % instances.length
-        const meant = instances[index]
-        while (passed() < atMs) {
+      async function passUntil(atMs: number): Promise<void> {
+        while (clock.monotonic() - from < atMs) {
           await clock.advance(stepMs)
-          count()
+          most = Math.max(most, scene.leaders().length)
         }
-        if (meant === undefined) continue
-        const faulty = { cut: { cut: true }, 'lost-answers': { loseAnswers: true }, slow: { wayMs: slow } }
+      }
+      const running = rates.map((own) => Object.assign(scene.start(own), { faults: { ...noFaults, wayMs } }))
+      for (const { atMs, kind, lastsMs, slowMs, who } of troubles.toSorted((a, b) => a.atMs - b.atMs)) {
+        await passUntil(atMs)
+        const index = who % running.length
+        const one = running[index]
+        if (one === undefined) continue
         if (kind === 'restart' || kind === 'stop') {
-          if (kind === 'restart') meant.kill()
-          else void meant.stop()
-          meant.thaw()
-          instances[index] = start(rates[index] ?? 1)
+          if (kind === 'restart') one.kill()
+          else void one.stop()
+          one.thaw()
+          running[index] = Object.assign(scene.start(rates[index]), { faults: { ...noFaults, wayMs } })
           continue
         }
-        if (kind === 'freeze') meant.freeze()
-        else if (kind === 'forbidden' || kind === 'server-error') meant.faults = { ...noFaults, refused: kind }
-        else if (kind === 'stored' || kind === 'unstored') meant.faults = { ...noFaults, wayMs, writesFail: kind }
-        else meant.faults = { ...noFaults, wayMs, ...faulty[kind] }
+        if (kind === 'freeze') one.freeze()
+        else one.faults = faultsOf(kind, wayMs, slowMs)
         void clock.sleep(lastsMs).then(() => {
-          meant.thaw()
-          meant.faults = { ...noFaults, wayMs }
+          one.thaw()
+          one.faults = { ...noFaults, wayMs }
         })
       }
-      const quietAt = 160_000 + 3 * timings.leaseDurationMs
-      while (passed() < quietAt) {
-        await clock.advance(stepMs)
-        count()
-      }
+      await passUntil(160_000 + 3 * timings.leaseDurationMs)
       expect(most).toBe(1)
-      expect(leadersOf(instances)).toHaveLength(1)
-      for (const instance of instances) instance.kill()
+      expect(instances.filter(({ election }) => election.isLeading())).toHaveLength(1)
     }),
     { numRuns: 40 },
   )
