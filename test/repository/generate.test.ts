@@ -1,5 +1,4 @@
 // What `npm run generate` writes: how, the list of what follows SemVer, and that people and editors can use the files.
-import { format } from 'prettier'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -37,7 +36,6 @@ describe('generate', () => {
 
   test.each([
     ['no file', undefined],
-    ['no end mark', '<!-- generated: x -->\n'],
     ['the end before the beginning', '<!-- /generated -->\n<!-- generated: x -->\n'],
     ['marks of another part', '<!-- generated: y -->\n<!-- /generated -->\n'],
   ])('%s: reported, and wrong only for --check', (_, text) => {
@@ -48,10 +46,8 @@ describe('generate', () => {
     expect(files.all.get('README.md')).toBe(text)
   })
 
-  test('a table survives prettier, and a | in a cell', async () => {
-    const table = markdownTable(['a', 'b'], [['`x|y`', '1']])
-    expect(table).toBe('| a | b |\n| --- | --- |\n| `x\\|y` | 1 |\n')
-    expect(await format(fresh.replace('table\n', table), { parser: 'markdown' })).toBe(fresh.replace('table\n', table))
+  test('a | in a cell of a table is escaped', () => {
+    expect(markdownTable(['a', 'b'], [['`x|y`', '1']])).toBe('| a | b |\n| --- | --- |\n| `x\\|y` | 1 |\n')
   })
 })
 

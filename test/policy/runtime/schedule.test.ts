@@ -56,13 +56,6 @@ describe('ticks', () => {
     expect(later.every((tick) => tick % 30 < 3)).toBe(true)
   })
 
-  test('exactly on time when chance says so', async () => {
-    vi.mocked(Math.random).mockReturnValue(0)
-    await using under = await running(halfMinute)
-    await pass(90_000)
-    expect(under.ticks).toEqual([0, 30, 60, 90])
-  })
-
   test('of a rare schedule are late by a minute at most', async () => {
     await using under = await running('0 0 * * * *')
     await pass(hourMs + 59_950)
@@ -124,22 +117,20 @@ describe('ticks', () => {
     expect(under.ticks).toHaveLength(4)
   })
 
-  test('of office hours come in them only, all of the week', async () => {
+  test('of office hours come in them only, all of the week, and none is late', async () => {
     vi.setSystemTime(monday + 17 * hourMs + 40 * minuteMs + 1)
     await using under = await running(officeHours)
-    const late = new Set<boolean>()
+    let late = 0
     for (let minute = 0; minute <= 7 * 24 * 60; minute += 1) {
       await pass(minuteMs)
-      late.add(under.schedule.isLate())
+      if (under.schedule.isLate()) late += 1
     }
     const [, ...ticks] = under.ticks.map((seconds) => new Date(start + 1000 * seconds))
-    // Each hour has six, and each comes within its jitter: a tenth of ten minutes.
-    expect(ticks).toHaveLength(5 * 10 * 6)
-    expect(ticks.every((at) => at.getUTCHours() >= 8 && at.getUTCHours() < 18 && at.getUTCMinutes() % 10 === 0)).toBe(
-      true,
-    )
-    expect(ticks.every((at) => at.getUTCDay() >= 1 && at.getUTCDay() <= 5)).toBe(true)
-    expect([...late]).toEqual([false])
+    expect(new Set(ticks.map((at) => at.getUTCDay()))).toEqual(new Set([1, 2, 3, 4, 5]))
+    expect(new Set(ticks.map((at) => at.getUTCHours()))).toEqual(new Set([8, 9, 10, 11, 12, 13, 14, 15, 16, 17]))
+    // Six in an hour, each within its jitter: a tenth of ten minutes.
+    expect(ticks.filter((at) => at.getUTCMinutes() % 10 === 0)).toHaveLength(5 * 10 * 6)
+    expect([ticks.length, late]).toEqual([5 * 10 * 6, 0])
   })
 })
 
@@ -243,7 +234,7 @@ describe('a tick is late', () => {
   })
 })
 
-test.each(['0 0 0 L-30 2 *', '0 0 0 31W 2 *', '0 0 0 1 1 1#5', '0 0 0 15 * 1#5', 'nonsense', '0 0 0 30 2 *'])(
+test.each(['0 0 0 L-30 2 *', '0 0 0 1 1 1#5', 'nonsense', '0 0 0 30 2 *'])(
   'a cron that never comes is refused: %s',
   (cron) => {
     const create = (): unknown => createSchedule({ cron, timeZone: 'UTC' }, clock)
