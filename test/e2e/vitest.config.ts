@@ -1,4 +1,4 @@
-// Runner settings of `npm run test:e2e`: what needs Prometheus, Alertmanager, Chromium, the network or full size. Apart from `npm test`, which needs none.
+// Runner settings of `npm run test:e2e`: what needs Prometheus, Chromium, the network or full size. Apart from `npm test`, which needs none.
 import { defineConfig } from 'vitest/config'
 import { testLimitMs } from '../support/limits.ts'
 
@@ -9,8 +9,6 @@ export default defineConfig({
     setupFiles: 'test/support/setup.ts',
     testTimeout: testLimitMs,
     hookTimeout: testLimitMs,
-    // All incidents at once: each only waits.
-    maxConcurrency: 20,
     // One file after the other: the machine is theirs.
     fileParallelism: false,
   },

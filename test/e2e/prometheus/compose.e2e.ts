@@ -1,24 +1,55 @@
-// The Prometheus of config/compose/compose.yaml: promtool takes its configuration with the rules.
+// A real Prometheus with the configuration of config/compose: it takes the rules, and scrapes a real daemon.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeFolder } from '../../support/process.ts'
-import { promtool } from './promtool.ts'
+import { freePort } from '../../bench/process-figures.ts'
+import { startPlatform } from '../../support/platform.ts'
+import { makeFolder, startDaemon } from '../../support/process.ts'
+import { sandboxEnv } from '../../support/reconciler.ts'
+import { rulesFile } from './promtool.ts'
 
-const config = join(import.meta.dirname, '../../../config')
-const text = readFileSync(join(config, 'compose/prometheus.yaml'), 'utf8')
+const shipped = readFileSync(join(rulesFile, '../../compose/prometheus.yaml'), 'utf8')
 
-test('promtool takes it, with as many rules as there are', async () => {
+interface Answered {
+  data: {
+    activeTargets: { health: string; lastError: string }[]
+    groups: { rules: { health: string }[] }[]
+  }
+}
+
+test('scrapes the daemon, and evaluates as many rules as there are', async () => {
+  await using sandbox = await startPlatform()
+  await using daemon = await startDaemon(await sandboxEnv(sandbox))
   await using folder = await makeFolder()
-  const rules = join(config, 'prometheus/alerts.yaml')
-  const file = await folder.write('prometheus.yaml', text.replace('/etc/prometheus/alerts.yaml', rules))
-  const { code, output } = await promtool(['check', 'config', file])
-  const count = readFileSync(rules, 'utf8').match(/^ +- (?:alert|record):/gm)?.length ?? 0
-  expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining(`${count} rules found`) as string })
-})
-
-test('a key that Prometheus does not know is found out', async () => {
-  await using folder = await makeFolder()
-  const file = await folder.write('prometheus.yaml', text.replace('job_name:', 'jobname:'))
-  expect((await promtool(['check', 'config', file])).code).not.toBe(0)
+  const config = shipped
+    .replace('/etc/prometheus/alerts.yaml', rulesFile)
+    .replace('daemon:10964', new URL(daemon.url).host)
+    .replaceAll('15s', '1s')
+  const address = `127.0.0.1:${await freePort()}`
+  const prometheus = spawn(
+    'prometheus',
+    [
+      `--config.file=${await folder.write('prometheus.yaml', config)}`,
+      `--storage.tsdb.path=${folder.path}/data`,
+      `--web.listen-address=${address}`,
+    ],
+    { stdio: 'ignore' },
+  )
+  await once(prometheus, 'spawn')
+  try {
+    const ask = async (path: string): Promise<Partial<Answered['data']>> =>
+      fetch(`http://${address}/api/v1/${path}`)
+        .then(async (answer) => ((await answer.json()) as Answered).data)
+        .catch(() => ({}))
+    await expect.poll(async () => (await ask('targets')).activeTargets).toMatchObject([{ health: 'up', lastError: '' }])
+    const count = readFileSync(rulesFile, 'utf8').match(/^ +- (?:alert|record):/gm)?.length
+    const healthOf = async (): Promise<string[]> =>
+      ((await ask('rules')).groups ?? []).flatMap(({ rules }) => rules.map(({ health }) => health))
+    await expect.poll(healthOf).toEqual(Array(count).fill('ok'))
+  } finally {
+    prometheus.kill('SIGKILL')
+    await once(prometheus, 'close')
+  }
 })

@@ -1,31 +1,39 @@
 // Runs promtool, which Debian's package `prometheus` brings; a missing one is reported.
-import { execFile } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { makeFolder } from '../../support/process.ts'
+
+/** The shipped rules. */
+export const rulesFile = join(import.meta.dirname, '../../../config/prometheus/alerts.yaml')
 
 /** The shell's code for a command that is not there. */
 const notFound = 127
 
 export interface Ran {
-  code: number
+  code: number | null
   /** Standard output and standard error. */
   output: string
 }
 
-/** Starts promtool, found by `path`, with these arguments and this text on its standard input. @throws Error when there is no promtool */
-export async function promtool(args: readonly string[], input = '', path = process.env['PATH']): Promise<Ran> {
-  const ran = Promise.withResolvers<Ran>()
+/** Runs promtool with these arguments and this text on its standard input. @throws Error when there is no promtool */
+export function promtool(args: readonly string[], input = ''): Ran {
   // Through a shell, so that what it writes to both of its outputs stays in order.
-  const child = execFile(
-    '/bin/sh',
-    ['-c', 'exec promtool "$@" 2>&1', 'promtool', ...args],
-    { env: { PATH: path }, maxBuffer: 64 * 1024 * 1024 },
-    (error, output) => {
-      const code = typeof error?.code === 'number' ? error.code : error === null ? 0 : -1
-      if (code === notFound) {
-        ran.reject(new Error("promtool is missing: install Debian's package prometheus (apt-get install prometheus)"))
-      } else ran.resolve({ code, output })
-    },
-  )
-  child.stdin?.on('error', () => undefined)
-  child.stdin?.end(input)
-  return ran.promise
+  const words = ['-c', 'exec promtool "$@" 2>&1', 'promtool', ...args]
+  const { status, stdout } = spawnSync('/bin/sh', words, { input, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  if (status === notFound) {
+    throw new Error("promtool is missing: install Debian's package prometheus (apt-get install prometheus)")
+  }
+  return { code: status, output: stdout }
+}
+
+/** What promtool writes at the end of a unit test that holds. */
+export const success = /\n\s*SUCCESS\s*$/
+
+/** Runs unit tests, each in a file of its own: what promtool wrote of each. */
+export async function unitTests(...files: readonly object[]): Promise<string[]> {
+  await using folder = await makeFolder()
+  // YAML contains JSON.
+  const paths = await Promise.all(files.map((file, index) => folder.write(`${index}.yaml`, JSON.stringify(file))))
+  const parts = promtool(['test', 'rules', ...paths]).output.split(/^Unit Testing: +/m)
+  return paths.map((path) => parts.find((part) => part.startsWith(`${path}\n`)) ?? 'not run')
 }

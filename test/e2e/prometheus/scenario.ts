@@ -1,6 +1,6 @@
 // A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
-import { stringify } from 'yaml'
 import { leader } from './series.ts'
+import { rulesFile } from './promtool.ts'
 
 /** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
 export type Series = Readonly<Record<string, string>>
@@ -21,6 +21,8 @@ export interface Scenario {
   stranger?: boolean
   /** Minutes, and the alerts that fire by then, without their prefix, each as often as there are targets with it; no other does. */
   firing: Readonly<Record<number, readonly string[]>>
+  /** All that fire at any time, if it is to be checked. */
+  everFiring?: readonly string[]
 }
 
 export const alertPrefix = 'WebhookReconciler'
@@ -98,9 +100,17 @@ export function ofTarget(
   })
 }
 
-/** A whole file for `promtool test rules`. */
-export function toTestFile(scenario: Scenario, rules: string): string {
-  const { name, series, healthy = true, neighbour = false, replicas = [], firing } = scenario
+/** A file for `promtool test rules`: these series each minute, and what is expected of them. */
+export function testFile(input: readonly object[], expected: object, rules = rulesFile): object {
+  return {
+    rule_files: [rules],
+    evaluation_interval: '1m',
+    tests: [{ interval: '1m', input_series: input, ...expected }],
+  }
+}
+
+export function toTestFile(scenario: Scenario): object {
+  const { series, healthy = true, neighbour = false, replicas = [], firing, everFiring } = scenario
   const { job = 'webhook-reconciler', stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
   const well = healthySeries(minutes)
@@ -110,20 +120,18 @@ export function toTestFile(scenario: Scenario, rules: string): string {
     ...replicas.flatMap((other, index) => ofTarget({ ...standbySeries(minutes), ...other }, job, 'def'.charAt(index))),
     ...(stranger ? ofTarget({ up: `0x${minutes}` }, job, 'c') : []),
   ]
-  const expectations = Object.entries(firing).map(([minute, alerts]) => ({
-    expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+  const expected = (minute: number, alerts: readonly string[], firingThen: string): object => ({
+    expr: `count by (alertname) (${firingThen})`,
     eval_time: `${minute}m`,
     exp_samples: [...new Set(alerts)].map((alert) => ({
       labels: `{alertname="${alertPrefix}${alert}"}`,
       value: alerts.filter((other) => other === alert).length,
     })),
-  }))
-  return stringify(
-    {
-      rule_files: [rules],
-      evaluation_interval: '1m',
-      tests: [{ name, interval: '1m', input_series: input, promql_expr_test: expectations }],
-    },
-    { lineWidth: 0 },
-  )
+  })
+  const alerts = 'ALERTS{alertstate="firing"}'
+  const expectations = Object.entries(firing).map(([minute, then]) => expected(Number(minute), then, alerts))
+  if (everFiring !== undefined) {
+    expectations.push(expected(minutes - 1, everFiring, `max_over_time(${alerts}[${minutes}m])`))
+  }
+  return testFile(input, { promql_expr_test: expectations })
 }

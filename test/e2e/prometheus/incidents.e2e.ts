@@ -1,0 +1,177 @@
+// Real daemons with one thing broken, in virtual time and with the shipped rules: one alert fires, no other, and it stops.
+import { expect, test } from 'vitest'
+import { testKeys } from '../../support/keys.ts'
+import { success, unitTests } from './promtool.ts'
+import { startRecording, type Environment, type Recording } from './recording.ts'
+import { toTestFile } from './scenario.ts'
+
+interface Incident {
+  name: string
+  /** The one alert that has to report it, without its prefix. */
+  alert: string
+  /** Minutes from the trouble to the alert, at most. */
+  within: number
+  /**
+   * How many minutes it stays broken: beyond the time in which all that follows from it would fire, if that did not stay quiet.
+   * The times named beside it are those of the rules.
+   */
+  holds: number
+  timeZone?: string
+  env?: (recording: Recording) => Environment
+  break: (recording: Recording) => void | Promise<void>
+  /** Puts it right: what people do. The rest is the daemon's own work. */
+  mend: (recording: Recording) => void | Promise<void>
+}
+
+const wellMinutes = 10
+/** The longest way back: a retry's backoff, and a circuit's cooldown. */
+const mendMinutes = 30
+/** The longest that an alert looks back. */
+const quietMinutes = 20
+
+/** A record that the daemon knows and may not retry before the trouble is over, so that OldestFailedTooOld would fire. */
+const missingEnv = { RECONCILER_RETRY_BACKOFF_INITIAL: '50m', RECONCILER_RETRY_BACKOFF_JITTER: '0' }
+
+async function addMissing({ fail, pass }: Recording): Promise<void> {
+  fail(1, 'just now')
+  await pass(2)
+}
+
+function takeReceiverDown({ fail, sandbox }: Recording): void {
+  sandbox.receiver.down()
+  fail(20)
+}
+
+function bringReceiverUp({ sandbox }: Recording): void {
+  sandbox.receiver.up()
+}
+
+const incidents: readonly Incident[] = [
+  {
+    name: 'the receiver is down',
+    alert: 'ReceiverDown',
+    within: 8,
+    // CircuitOpen (15 min) and OldestFailedTooOld (25 min).
+    holds: 35,
+    env: ({ sandbox }) => ({ RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl }),
+    break: takeReceiverDown,
+    mend: bringReceiverUp,
+  },
+  {
+    name: 'the receiver is down, and the daemon has no health address: it learns by the retries',
+    alert: 'CircuitOpen',
+    within: 20,
+    // RetriesFailing (5 min) and OldestFailedTooOld (25 min).
+    holds: 35,
+    break: takeReceiverDown,
+    mend: bringReceiverUp,
+  },
+  {
+    name: 'the platform does not know the key any more',
+    alert: 'ClientAuthenticationRejected',
+    within: 8,
+    // SweepStalled (15 min) and OldestFailedTooOld (25 min).
+    holds: 40,
+    env: () => missingEnv,
+    async break(recording) {
+      await addMissing(recording)
+      const { sandbox } = recording
+      sandbox.registerCertificates([(await testKeys('other')).certificatePem])
+      sandbox.revokeTokens()
+    },
+    async mend({ sandbox }) {
+      sandbox.registerCertificates([(await testKeys()).certificatePem])
+    },
+  },
+  {
+    name: 'the platform fails',
+    alert: 'SweepStalled',
+    within: 20,
+    // OldestFailedTooOld (25 min) and SweepIncomplete (30 min).
+    holds: 45,
+    env: () => missingEnv,
+    async break(recording) {
+      await addMissing(recording)
+      const { sandbox } = recording
+      sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 500 } })
+    },
+    mend({ sandbox }) {
+      sandbox.faults.set()
+    },
+  },
+  {
+    name: 'the platform lists, and takes no retry',
+    alert: 'RetriesNotAccepted',
+    within: 25,
+    // OldestFailedTooOld (25 min).
+    holds: 45,
+    env: () => ({ RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1' }),
+    break({ fail, sandbox }) {
+      sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 500 } })
+      fail(20)
+    },
+    mend({ sandbox }) {
+      sandbox.faults.set()
+    },
+  },
+  {
+    name: 'the daemon is stopped',
+    alert: 'Down',
+    within: 8,
+    // Nothing else can be known of it; CrashLooping (5 min) is about many starts, not about one.
+    holds: 15,
+    async break({ fail, stop }) {
+      await stop()
+      fail(5)
+    },
+    mend: ({ start }) => start(),
+  },
+  {
+    name: 'the time zone is wrong',
+    alert: 'TimeZoneWrong',
+    within: 8,
+    // What is old enough to be seen is recovered all the same, so nothing follows that waits longer.
+    holds: 15,
+    timeZone: 'America/New_York',
+    // It shows with the first retries, as attempts of times at which there were none.
+    break({ fail }) {
+      fail(5)
+    },
+    async mend({ fail, start, stop }) {
+      await stop()
+      await start({ RECONCILER_PLATFORM_TIME_ZONE: 'America/New_York' })
+      fail(5)
+    },
+  },
+]
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, index) => from + index)
+
+test.each(incidents)('$name: $alert fires, no other, and it stops', async (incident) => {
+  const { alert, holds, name, timeZone, within } = incident
+  await using recording = await startRecording(timeZone === undefined ? {} : { timeZone })
+  await recording.start(incident.env?.(recording))
+  await recording.pass(wellMinutes)
+  await incident.break(recording)
+  await recording.pass(holds)
+  const mendedAt = recording.minutes()
+  await incident.mend(recording)
+  await recording.pass(mendMinutes + quietMinutes)
+
+  const firing = (minutes: readonly number[], alerts: readonly string[]): [number, readonly string[]][] =>
+    minutes.map((minute) => [minute, alerts])
+  const scenario = {
+    name,
+    series: recording.series(),
+    healthy: false,
+    firing: Object.fromEntries([
+      ...firing(range(1, wellMinutes + 1), []),
+      ...firing(range(wellMinutes + within, mendedAt), [alert]),
+      ...firing(range(mendedAt + mendMinutes, recording.minutes()), []),
+    ]),
+    everFiring: [alert],
+  }
+  expect(recording.sandbox.counts().failed).toBe(0)
+  const [told] = await unitTests(toTestFile(scenario))
+  expect(told).toMatch(success)
+})

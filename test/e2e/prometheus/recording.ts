@@ -1,0 +1,106 @@
+// The metrics of a real daemon minute by minute, in virtual time, as series for promtool: an hour passes in a second.
+import type { ReadingsInput } from '../../../sandbox/options.ts'
+import type { Sandbox } from '../../../sandbox/sandbox.ts'
+import type { Transport } from '../../../src/platform/http/http.ts'
+import { startDaemon, type RunningDaemon } from '../../support/daemon.ts'
+import { startPlatform } from '../../support/platform.ts'
+import { parseSamples } from '../../support/samples.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
+import type { Series } from './scenario.ts'
+
+const minuteMs = 60_000
+/** Records of an hour ago could not be told from those of before the start. */
+const settings = { RECONCILER_RECOVERY_TARGET: '5m' }
+
+export type Environment = Readonly<Record<string, string>>
+
+export interface Recording extends AsyncDisposable {
+  readonly sandbox: Sandbox
+  /** Minutes that are recorded. */
+  minutes(): number
+  /** Failed records of the time since the start: promtool knows no time before. They are due; or not yet, when tried just now. */
+  fail(count: number, lastAttempt?: 'just now'): void
+  /** Ends the daemon in good order. Prometheus can't scrape it from then on. */
+  stop(): Promise<void>
+  /** Starts it, with settings besides those of before. */
+  start(changes?: Environment): Promise<void>
+  /** Lets time pass: a tick of the schedule each half minute, a scrape each minute. */
+  pass(minutes: number): Promise<void>
+  /** What Prometheus scraped so far, at its minute 0 first. */
+  series(): Series
+}
+
+/** Answers for the receiver's health address, which the sandbox without sockets does not have. */
+const withReceiver =
+  (sandbox: Sandbox) =>
+  (transport: Transport): Transport =>
+  async (request) => {
+    const answer = await transport(request)
+    if (request.url.href !== sandbox.receiverHealthUrl) return answer
+    return { ...answer, status: sandbox.receiver.isUp ? 200 : 503 }
+  }
+
+/** A daemon that has been started, beside a platform of its own. */
+export async function startRecording(readings: ReadingsInput & { timeZone?: string } = {}): Promise<Recording> {
+  const clock = createVirtualClock()
+  const beganAt = clock.now() / 1000
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
+  const values = new Map<string, string[]>()
+  let daemon: RunningDaemon | undefined
+  let startedAt = 0
+  let minutes = 0
+  let env: Environment = settings
+
+  /** Times are exported as Unix time, and promtool's begins with the recording; 0 stands for none. */
+  const shifted = (name: string, value: number): number =>
+    value > 0 && /_timestamp_seconds(\{|$)/.test(name) ? value - beganAt : value
+
+  async function scrape(): Promise<void> {
+    const samples = new Map(parseSamples((await daemon?.get('/metrics'))?.body ?? ''))
+    samples.set('up', daemon === undefined ? 0 : 1)
+    if (daemon !== undefined) samples.set('process_start_time_seconds', startedAt)
+    for (const name of samples.keys()) if (!values.has(name)) values.set(name, Array<string>(minutes).fill('_'))
+    for (const [name, series] of values) {
+      const value = samples.get(name)
+      series.push(value === undefined ? 'stale' : String(shifted(name, value)))
+    }
+    minutes += 1
+  }
+
+  const stop = async (): Promise<void> => {
+    await daemon?.stop()
+    daemon = undefined
+  }
+  starting.defer(stop)
+  const running = starting.move()
+
+  return {
+    sandbox,
+    minutes: () => minutes,
+    fail(count, lastAttempt) {
+      const now = clock.now()
+      for (let index = 0; index < count; index += 1) {
+        const eventInstant = 1000 * beganAt + minuteMs + 1000 * index
+        sandbox.addWebhook({ eventInstant, attempts: 1, lastAttempt: lastAttempt === undefined ? eventInstant : now })
+      }
+    },
+    stop,
+    async start(changes = {}) {
+      env = { ...env, ...changes }
+      startedAt = clock.now() / 1000 - beganAt
+      daemon = await startDaemon(sandbox, { clock, env, between: withReceiver(sandbox) })
+    },
+    async pass(count) {
+      for (let minute = 0; minute < count; minute += 1) {
+        await scrape()
+        for (let half = 0; half < 2; half += 1) {
+          daemon?.tick()
+          await clock.advance(minuteMs / 2)
+        }
+      }
+    },
+    series: () => Object.fromEntries([...values].map(([name, series]) => [name, series.join(' ')])),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
