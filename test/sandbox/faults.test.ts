@@ -1,8 +1,10 @@
-// Every fault as a client meets it on the wire.
+// Every fault as a client meets it on the wire, and which calls it hits.
 import { request, type IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
 import { retryRequestBody } from '../../src/platform/wire.ts'
-import type { Fault } from '../../sandbox/api/faults.ts'
+import { createFaults, type Fault, type FaultRule } from '../../sandbox/api/faults.ts'
+import type { CallKind, SandboxRequest } from '../../sandbox/api/http.ts'
+import { createSequence } from '../../sandbox/records/hash.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { claimsFor, client, errorOf, formOf, postForm, sign, token } from './client.ts'
@@ -93,12 +95,19 @@ test.each<[Fault, Partial<RawAnswer>]>([
   expect((await platform.list()).status).toBe(200)
 })
 
-test('throttling, once', async () => {
+test.each([
+  [{ seconds: 7 }, 7],
+  [{ seconds: 7, form: 'date' }, 7],
+  ['absent', NaN],
+] as const)('throttling, once, with Retry-After %o', async (retryAfter, seconds) => {
   await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
-  sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'throttle', retryAfter: { seconds: 7 } } })
+  sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'throttle', retryAfter } })
   const { headers, status } = await platform.list()
-  expect([status, headers['retry-after']]).toEqual([429, '7'])
+  expect(status).toBe(429)
+  const told = headers['retry-after'] ?? ''
+  const until = /^\d+$/.test(told) ? Number(told) : (Date.parse(told) - Date.parse(headers.date ?? '')) / 1000
+  expect(until).toBe(seconds)
   expect((await platform.list()).status).toBe(200)
 })
 
@@ -251,4 +260,26 @@ test('a request larger than a mebibyte ends its connection, and the next one is 
   const url = `${sandbox.issuerUrl}/protocol/openid-connect/token`
   await expect(call(url, { method: 'POST', body: 'x'.repeat(3 * 2 ** 20) })).rejects.toThrow()
   expect(await token(sandbox)).toMatch(/\w/)
+})
+
+function requestOf(operation: CallKind, webhookId?: string): SandboxRequest {
+  return { operation, method: 'GET', path: '/', query: new URLSearchParams(), headers: {}, body: '', webhookId }
+}
+
+const oneOfEach = (['token', 'list', 'retry', 'other'] as const).map((operation) => requestOf(operation))
+const lists = Array.from({ length: 6 }, () => requestOf('list'))
+const named = [requestOf('retry', 'ABC'), requestOf('retry', 'abd'), requestOf('retry')]
+
+test.each<[Omit<FaultRule, 'fault'>, SandboxRequest[], number[]]>([
+  [{ operation: 'token' }, oneOfEach, [1, 0, 0, 0]],
+  [{ operation: 'list' }, oneOfEach, [0, 1, 0, 0]],
+  [{ operation: 'retry' }, oneOfEach, [0, 0, 1, 0]],
+  [{ operation: 'api' }, oneOfEach, [0, 1, 1, 0]],
+  [{ operation: 'any' }, oneOfEach, [1, 1, 1, 0]],
+  [{ operation: 'list', skip: 2, count: 3 }, lists, [0, 0, 1, 1, 1, 0]],
+  [{ operation: 'list', probability: 0 }, lists, [0, 0, 0, 0, 0, 0]],
+  [{ operation: 'retry', webhookIds: ['abc'] }, named, [1, 0, 0]],
+])('the rule %o hits', (rule, calls, expected) => {
+  const faults = createFaults(createSequence(1), [{ ...rule, fault: { kind: 'latency', ms: 5 } }])
+  expect(calls.map((request) => faults.draw(request).length)).toEqual(expected)
 })

@@ -1,5 +1,12 @@
-// The list over HTTP: envelopes and records as specified, and the readings that change what they say.
+// The list: envelopes and records as specified, the readings that change what they say, and its parameters and pages.
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { pageOf, parseListQuery, type ListRequest } from '../../sandbox/api/list.ts'
+import { readingsSchema, type Readings } from '../../sandbox/options.ts'
+import { createSequence, hash } from '../../sandbox/records/hash.ts'
+import { newRecord, seedRecords, type SeedContext } from '../../sandbox/records/seed.ts'
+import { createStore, type StoredRecord } from '../../sandbox/records/store.ts'
+import { createZone } from '../../sandbox/records/zone.ts'
 import { webhookStatuses } from '../../src/platform/wire.ts'
 import { client, errorOf } from './client.ts'
 import { startPlatform } from '../support/platform.ts'
@@ -37,23 +44,6 @@ test('answers in the envelope of the specification, with every field of a record
   }
 })
 
-test('an empty list is an empty page', async () => {
-  await using sandbox = await startPlatform()
-  const { list } = await client(sandbox)
-  expect(await list()).toEqual({
-    workflow: {},
-    data: { webhooks: [] },
-    connect: {},
-    metadata: { page: { size: 20, number: 0, totalElements: 0, totalPages: 0 } },
-  })
-})
-
-test('pages far beyond the end are empty', async () => {
-  await using sandbox = await startPlatform()
-  sandbox.seed({ count: 5, from, to })
-  expect(await (await client(sandbox)).ids({ 'metadata.page.number': '4000000000' })).toEqual([])
-})
-
 test('a parameter that can not be read is an error with a code, in the status that is played', async () => {
   await using sandbox = await startPlatform()
   const { get } = await client(sandbox)
@@ -69,24 +59,19 @@ test('a parameter that can not be read is an error with a code, in the status th
 })
 
 test.each([
-  ['exact', { totalElements: 45, totalPages: 5 }],
-  ['low', { totalElements: 22, totalPages: 3 }],
-  ['high', { totalElements: 91, totalPages: 10 }],
-  ['zero', { totalElements: 0, totalPages: 0 }],
-  ['page', { totalElements: 10, totalPages: 1 }],
-] as const)('totals %s say %o', async (totals, expected) => {
+  ['exact', { page: { size: 10, number: 0, totalElements: 45, totalPages: 5 } }],
+  ['low', { page: { size: 10, number: 0, totalElements: 22, totalPages: 3 } }],
+  ['high', { page: { size: 10, number: 0, totalElements: 91, totalPages: 10 } }],
+  ['zero', { page: { size: 10, number: 0, totalElements: 0, totalPages: 0 } }],
+  ['page', { page: { size: 10, number: 0, totalElements: 10, totalPages: 1 } }],
+  ['absent', {}],
+] as const)('totals %s: the metadata is %o', async (totals, expected) => {
   await using sandbox = await startPlatform({ totals })
   sandbox.seed({ count: 45, from, to })
   const { list } = await client(sandbox)
   const body = await list({ 'metadata.page.size': '10' })
-  expect(body.metadata.page).toEqual({ size: 10, number: 0, ...expected })
+  expect(body.metadata).toEqual(expected)
   expect(body.data.webhooks).toHaveLength(10)
-})
-
-test('totals absent: metadata is empty', async () => {
-  await using sandbox = await startPlatform({ totals: 'absent' })
-  sandbox.seed({ count: 3, from, to })
-  expect((await (await client(sandbox)).list()).metadata).toEqual({})
 })
 
 test.each([
@@ -120,18 +105,6 @@ test('unknown event types, statuses and fields can be in it', async () => {
   }
 })
 
-test('a gateway that ignores parameters answers with everything, from the first page', async () => {
-  await using sandbox = await startPlatform({ ignores: ['status', 'from', 'to', 'page.number'] })
-  sandbox.seed({ count: 30, from, to, failed: 0.5 })
-  const { ids } = await client(sandbox)
-  const query = {
-    'data.webhook.status': 'failed',
-    'data.webhook.eventDateTimeFrom': '2030-01-01T00:00:00',
-    'metadata.page.number': '9',
-  }
-  expect(await ids(query)).toEqual(await ids())
-})
-
 test('times are written in the zone that is played and compared in it', async () => {
   await using sandbox = await startPlatform({ timeZone: 'America/New_York', fraction: 'trimmed' })
   const id = sandbox.addWebhook({
@@ -147,21 +120,140 @@ test('times are written in the zone that is played and compared in it', async ()
   })
 })
 
-test('listing while records are retried shows each of them once, failed or not', async () => {
-  await using sandbox = await startPlatform({ order: 'id' })
-  const seeded = sandbox.seed({ count: 300, from, to })
-  const platform = await client(sandbox)
-  const listing = async (): Promise<void> => {
-    const all = await Promise.all(
-      [0, 1, 2].map((page) => platform.list({ 'metadata.page.size': '100', 'metadata.page.number': String(page) })),
+const now = Date.parse('2025-03-04T12:00:00Z')
+const defaultReadings = readingsSchema.parse({})
+
+function contextOf(seed = 1): SeedContext {
+  return { zone: createZone('UTC'), now, ids: createSequence(seed) }
+}
+
+function parsed(query: string, readings: Partial<Readings> = {}): ListRequest {
+  const result = parseListQuery(new URLSearchParams(query), { ...defaultReadings, ...readings })
+  if ('problem' in result) throw new Error(`${result.parameter} ${result.problem}`)
+  return result
+}
+
+test.each<[string, Partial<ListRequest>, Partial<Readings>?]>([
+  ['', { number: 0, size: 20, statuses: undefined }],
+  ['metadata.page.number=3&metadata.page.size=100', { number: 3, size: 100 }],
+  ['metadata.page.size=250', { size: 100, askedSize: 250 }],
+  ['metadata.page.size=100', { size: 7, askedSize: 100 }, { maxPageSize: 7 }],
+  ['data.webhook.status=failed&data.webhook.status=processing', { statuses: ['failed', 'processing'] }],
+  ['data.webhook.status=failed,successful', { statuses: ['failed', 'successful'] }],
+  ['unknown.parameter=1', { number: 0 }],
+  ['data.webhook.status=nonsense&metadata.page.size=x', { size: 20 }, { ignores: ['status', 'page.size'] }],
+])('reads "%s" as %o', (query, expected, readings) => {
+  expect(parsed(query, readings)).toMatchObject(expected)
+})
+
+const twice = 'data.webhook.status=failed&data.webhook.status=processing'
+const comma = 'data.webhook.status=failed,processing'
+
+test.each<[string, Readings['statusEncoding']?]>([
+  ['metadata.page.number=-1'],
+  ['metadata.page.number='],
+  ['metadata.page.number=9999999999999'],
+  ['metadata.page.size=0'],
+  ['metadata.page.size=ten'],
+  ['data.webhook.status=FAILED'],
+  ['data.webhook.status=failed,'],
+  ['data.webhook.eventId=1'],
+  ['data.webhook.eventDateTimeFrom=2025-03-04'],
+  ['data.webhook.eventDateTimeFrom=2025-02-29T00:00:00'],
+  ['data.webhook.eventDateTimeTo=2025-03-04T12:00:00Z'],
+  ['data.webhook.eventDateTimeTo=2025-03-04T12:00:00.5'],
+  [comma, 'repeated'],
+  [twice, 'comma'],
+  [twice, 'single'],
+  [comma, 'single'],
+])('refuses "%s" and names the parameter', (query, statusEncoding = 'both') => {
+  const [name] = query.split('=')
+  const readings = { ...defaultReadings, statusEncoding }
+  expect(parseListQuery(new URLSearchParams(query), readings)).toMatchObject({ parameter: name })
+})
+
+/** Records around the second 12:00:00, by their distance from it in microseconds. */
+const edges = [-1_000_000, -1, 0, 1, 999_999, 1_000_000]
+
+test.each([
+  ['From', 'inclusive', 'second', [0, 1, 999_999, 1_000_000]],
+  ['From', 'exclusive', 'second', [1_000_000]],
+  ['From', 'exclusive', 'fraction', [1, 999_999, 1_000_000]],
+  ['To', 'inclusive', 'second', [-1_000_000, -1, 0, 1, 999_999]],
+  ['To', 'inclusive', 'fraction', [-1_000_000, -1, 0]],
+  ['To', 'exclusive', 'second', [-1_000_000, -1]],
+] as const)('eventDateTime%s, %s by the %s, gives %o', (end, bound, precision, expected) => {
+  const store = createStore()
+  for (const micros of edges) store.add([newRecord({ eventInstant: now + micros / 1000 }, contextOf(micros))])
+  const query = parsed(`data.webhook.eventDateTime${end}=2025-03-04T12:00:00`, {
+    bounds: { from: bound, to: bound, precision },
+  })
+  const { records } = pageOf(store, query, 'event-asc')
+  expect(records.map(({ eventMicros }) => eventMicros - now * 1000)).toEqual(expected)
+})
+
+/** The key by which an order sorts. */
+const keys: Record<Readings['order'], (record: StoredRecord) => number | string> = {
+  'event-asc': ({ eventMicros }) => eventMicros,
+  'event-desc': ({ eventMicros }) => -eventMicros,
+  id: ({ id }) => id,
+  shuffled: ({ random }) => random,
+}
+
+test.each(['event-asc', 'event-desc', 'id', 'shuffled'] as const)(
+  'pages in order %s hold every match once, through status changes and additions',
+  (order) => {
+    const scenario = fc.record({
+      seed: fc.integer(),
+      statuses: fc.subarray([...webhookStatuses], { minLength: 1 }),
+      size: fc.integer({ min: 1, max: 100 }),
+      from: fc.integer({ min: 0, max: 1000 }),
+      length: fc.integer({ min: 0, max: 1000 }),
+    })
+    fc.assert(
+      fc.property(scenario, ({ seed, statuses, size, from, length }) => {
+        const start = now - 1_000_000
+        const store = createStore()
+        store.add(seedRecords({ count: 500, from: start, to: now, failed: 0.5, processing: 0.2 }, contextOf(seed)))
+        const range = { from: (start + from * 1000) * 1000, to: (start + (from + length) * 1000) * 1000 }
+        const query = { number: 0, size, askedSize: size, statuses, eventId: undefined, range }
+        pageOf(store, query, order)
+        // After the first page, so that an order that is kept must follow.
+        const all = [...store.inOrder('event')]
+        for (const [index, record] of all.entries()) {
+          if (index % 5 === 0) record.status = webhookStatuses[hash(index, seed) % 3] ?? 'failed'
+        }
+        const added = newRecord({ eventInstant: start + (hash(seed, 1) % 1_000_000) }, contextOf(hash(seed, 2)))
+        store.add([added])
+
+        const listed: StoredRecord[] = []
+        for (let number = 0, rows = size; rows === size; number++) {
+          const { records, page } = pageOf(store, { ...query, number }, order)
+          listed.push(...records)
+          rows = records.length
+          expect(page.totalPages).toBe(Math.ceil(page.totalElements / size))
+        }
+        const expected = [...all, added].filter(
+          ({ eventMicros, status }) =>
+            eventMicros >= range.from && eventMicros < range.to && (statuses as string[]).includes(status),
+        )
+        const idsOf = (records: readonly StoredRecord[]): string[] => records.map(({ id }) => id).toSorted()
+        expect(idsOf(listed)).toEqual(idsOf(expected))
+        const sorted = listed.map(keys[order])
+        expect(sorted).toEqual(sorted.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0)))
+      }),
+      { numRuns: 30 },
     )
-    const ids = all.flatMap((body) => body.data.webhooks.map(({ id }) => id))
-    expect(new Set(ids).size).toBe(300)
-    for (const webhook of all.flatMap((body) => body.data.webhooks)) {
-      // A success shows together with the attempt that made it.
-      if (webhook.status === 'successful') expect(webhook.responseStatusCode).toBe(200)
-    }
+  },
+)
+
+test('a look-up by event finds its record alone, and only if the other filters match', () => {
+  const store = createStore()
+  store.add(seedRecords({ count: 100, from: now - 1000, to: now }, contextOf()))
+  const record = store.inOrder('event')[42]
+  const eventId = record?.eventId ?? ''
+  expect(pageOf(store, parsed(`data.webhook.eventId=${eventId.toUpperCase()}`), 'id').records).toEqual([record])
+  for (const more of ['data.webhook.status=successful', 'data.webhook.eventDateTimeFrom=2026-01-01T00:00:00']) {
+    expect(pageOf(store, parsed(`data.webhook.eventId=${eventId}&${more}`), 'id').records).toEqual([])
   }
-  await Promise.all([listing(), ...seeded.slice(0, 100).map((id) => platform.retry(id)), listing()])
-  expect(sandbox.counts()).toEqual({ processing: 0, successful: 100, failed: 200 })
 })

@@ -55,11 +55,3 @@ test('down resets every connection, health too; up serves again at once', async 
   expect((await fetch(receiverHealthUrl)).status).toBe(200)
   expect(receiver.counts().received).toBe(2)
 })
-
-test('counts by webhook', () => {
-  const receiver = createReceiver(createSequence(1))
-  for (const id of [first, first, first, second]) receiver.take(delivery({ id }))
-  expect(receiver.counts()).toEqual({ received: 4, webhooks: 2, repeated: 2 })
-  expect(receiver.deliveries(first)).toBe(3)
-  expect(receiver.deliveries('c')).toBe(0)
-})

@@ -142,23 +142,6 @@ test('a record can stay failed until its retry is delivered: then it can be take
   expect(sandbox.retriedMoreThanOnce()).toEqual([id])
 })
 
-test('attempts can show as soon as they start', async () => {
-  const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await startPlatform({
-    clock,
-    delivery: { mode: 'async', delayMs: 1000 },
-    countedAt: 'start',
-  })
-  const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
-  const before = sandbox.record(id)
-  const answer = await (await client(sandbox, clock.now())).retry(id)
-  expect(answer.numberOfAttempts).toBe(2)
-  expect((answer.lastAttemptDateTime ?? '') > (before?.lastAttemptDateTime ?? '')).toBe(true)
-  await clock.advance(1000)
-  await sandbox.idle()
-  expect(sandbox.record(id)).toMatchObject({ numberOfAttempts: 2, lastAttemptDateTime: answer.lastAttemptDateTime })
-})
-
 test.each([
   ['attempts', 'end', 1],
   ['attempts', 'start', 1],
@@ -196,21 +179,6 @@ test.each(['processing', 'failed'] as const)(
   },
 )
 
-test('when all automatic retries failed the record is failed', async () => {
-  const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await startPlatform({
-    clock,
-    automaticRetries: { delaysMs: [1000], status: 'processing' },
-  })
-  sandbox.receiver.down()
-  const id = sandbox.emit()
-  await sandbox.idle()
-  await clock.advance(1000)
-  await sandbox.idle()
-  expect(sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 2 })
-  expect(clock.sleepers()).toBe(0)
-})
-
 test('two retries of one record at once: one is taken, one refused, one delivery', async () => {
   await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
@@ -220,16 +188,6 @@ test('two retries of one record at once: one is taken, one refused, one delivery
   expect(sandbox.receiver.deliveries(id)).toBe(1)
   expect(sandbox.retriedMoreThanOnce()).toEqual([])
   expect(sandbox.stats.retries).toEqual({ accepted: 1, invalidStatus: 1 })
-})
-
-test('a record that was taken twice is found', async () => {
-  await using sandbox = await startPlatform()
-  const [twice, once] = [sandbox.addWebhook(), sandbox.addWebhook()]
-  const platform = await client(sandbox)
-  sandbox.receiver.down()
-  for (const id of [twice, once, twice]) await platform.retry(id)
-  expect(sandbox.retriedMoreThanOnce()).toEqual([twice])
-  expect(sandbox.acceptedRetries(twice)).toBe(2)
 })
 
 test('the retry of a record is accepted in the status that is played', async () => {
