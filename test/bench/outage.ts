@@ -5,8 +5,8 @@ import { createConnection } from '../../src/platform/connection.ts'
 import { createReconciler, toPolicy } from '../../src/reconciler.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import { loadKey } from '../../src/platform/auth/private-key.ts'
-import { listParameter } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
+import { createLightRecords, type LightRecords } from './light-records.ts'
 
 export interface OutageRun {
   records: number
@@ -30,119 +30,56 @@ const tickMs = 30_000
 const stepMs = 100
 const longestMs = 2 * hour
 
-interface Row {
-  id: string
-  eventId: string
-  eventAt: number
-  status: 'failed' | 'successful'
-  attempts: number
-  lastAt: number
-}
-
 interface Platform {
   transport: Transport
-  rows: readonly Row[]
+  records: LightRecords
   /** The receiver goes down now; epoch ms. */
   begin: () => number
-  recovered: () => number
   hitsWhileDown: () => number
   calls: () => number
 }
 
-const local = (instant: number): string => new Date(instant).toISOString().slice(0, -1)
-const subscriptionId = 'aaaaaaaa-0000-4000-8000-000000000001'
-
-function render(row: Row): object {
-  return {
-    id: row.id,
-    eventId: row.eventId,
-    subscriptionId,
-    status: row.status,
-    numberOfAttempts: row.attempts,
-    requestPayload: { webhook: { type: 'outgoing-transfer-completed', module: 'outgoing-transfers' } },
-    eventDateTime: local(row.eventAt),
-    lastAttemptDateTime: local(row.lastAt),
-    responseStatusCode: row.status === 'failed' ? 503 : 200,
-  }
-}
-
-/** A platform that delivers before it answers, as little as is needed to be listed and retried; 100,000 records and more. */
+/** A platform that delivers before it answers. */
 function createPlatform(clock: Clock, run: OutageRun): Platform {
   const madeAt = clock.now()
-  const [from, until] = [madeAt - 100 * hour, madeAt - 12 * hour]
   let upAt = Infinity
-  const rows: Row[] = Array.from({ length: run.records }, (_, index) => {
-    const number = index.toString(16).padStart(12, '0')
-    const eventAt = Math.floor(from + ((until - from) * index) / run.records)
-    const ids = { id: `11111111-0000-4000-8000-${number}`, eventId: `22222222-0000-4000-8000-${number}` }
-    return { ...ids, eventAt, status: 'failed', attempts: 1, lastAt: eventAt + 1000 }
+  const counts = { hits: 0, calls: 0 }
+  const records = createLightRecords({
+    records: run.records,
+    subscriptions: 1,
+    from: madeAt - 100 * hour,
+    to: madeAt - 12 * hour,
+    now: () => clock.now(),
+    isReceiverUp() {
+      const isUp = clock.now() >= upAt
+      if (!isUp) counts.hits += 1
+      return isUp
+    },
   })
-  const byId = new Map(rows.map((row) => [row.id, row]))
-  const counts = { recovered: 0, hits: 0, calls: 0 }
 
-  /** First row at or after a moment. */
-  function indexOf(moment: number): number {
-    let [low, high] = [0, rows.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((rows[middle]?.eventAt ?? Infinity) < moment) low = middle + 1
-      else high = middle
+  function answer({ method, url }: HttpRequest): Pick<HttpResponse, 'status'> & { body: object } {
+    if (method === 'POST') {
+      return { status: 200, body: { access_token: 'token', token_type: 'Bearer', expires_in: 36_000, scope: 'api' } }
     }
-    return low
-  }
-
-  function list({ searchParams }: URL): object {
-    const moment = (name: string, otherwise: number): number => {
-      const text = searchParams.get(name)
-      return text === null ? otherwise : Date.parse(`${text}Z`)
-    }
-    const first = indexOf(moment(listParameter.from, 0))
-    const end = indexOf(moment(listParameter.to, Infinity) + 1000)
-    const status = searchParams.get(listParameter.status)
-    const matching = rows.slice(first, end).filter((row) => status === null || row.status === status)
-    const [number, size] = [listParameter.pageNumber, listParameter.pageSize].map((name) =>
-      Number(searchParams.get(name)),
-    )
-    const page = matching.slice((number ?? 0) * (size ?? 0), ((number ?? 0) + 1) * (size ?? 0))
-    const totalElements = matching.length
-    return { data: { webhooks: page.map(render) }, metadata: { page: { size, number, totalElements } } }
-  }
-
-  function retry({ pathname }: URL): object {
-    const row = byId.get(pathname.split('/').at(-1) ?? '')
-    if (row === undefined) throw new Error('a record that does not exist was retried')
-    const isDown = clock.now() < upAt
-    row.attempts += 1
-    row.lastAt = clock.now()
-    if (isDown) counts.hits += 1
-    else {
-      row.status = 'successful'
-      counts.recovered += 1
-    }
-    return { workflow: { code: 'retry' }, data: { webhook: render(row) } }
-  }
-
-  function answer({ method, url }: HttpRequest): object {
-    if (method === 'POST') return { access_token: 'token', token_type: 'Bearer', expires_in: 36_000, scope: 'api' }
     counts.calls += 1
-    return method === 'PATCH' ? retry(url) : list(url)
+    if (method === 'PATCH') return records.retry(url.pathname.slice(-36))
+    return { status: 200, body: records.list(url.searchParams) }
   }
 
   return {
-    rows,
+    records,
     begin() {
       upAt = clock.now() + run.downMs
       return clock.now()
     },
-    recovered: () => counts.recovered,
     hitsWhileDown: () => counts.hits,
     calls: () => counts.calls,
     async transport(request): Promise<HttpResponse> {
       const sentAt = clock.monotonic()
       await clock.sleep(run.latencyMs, request.signal)
-      const body = JSON.stringify(answer(request))
+      const { body, status } = answer(request)
       const date = new Date(Math.floor(clock.now() / 1000) * 1000).toUTCString()
-      return { status: 200, headers: { date }, body, sentAt, receivedAt: clock.monotonic() }
+      return { status, headers: { date }, body: JSON.stringify(body), sentAt, receivedAt: clock.monotonic() }
     },
   }
 }
@@ -189,7 +126,7 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
     reconciler.confirm(signal),
     reconciler.sweep(signal),
   ].map((loop) => loop.catch(() => undefined))
-  while (platform.recovered() < run.records && clock.now() < startedAt + longestMs) {
+  while (platform.records.failed() > 0 && clock.now() < startedAt + longestMs) {
     if ((clock.now() - startedAt) % tickMs < stepMs) reconciler.sweeper.tick()
     await clock.advance(stepMs)
   }
@@ -205,15 +142,15 @@ export async function bareOutage(run: OutageRun): Promise<OutageResult> {
   const platform = createPlatform(clock, run)
   const startedAt = platform.begin()
   const { signal } = new AbortController()
-  const retry = async (rows: Iterator<Row>): Promise<void> => {
-    for (let next = rows.next(); next.done !== true; next = rows.next()) {
-      const url = new URL(`https://platform.example/v1/webhooks/${next.value.id}`)
+  const retry = async (ids: Iterator<string>): Promise<void> => {
+    for (let next = ids.next(); next.done !== true; next = ids.next()) {
+      const url = new URL(`https://platform.example/v1/webhooks/${next.value}`)
       await platform.transport({ method: 'PATCH', url, headers: {}, timeoutMs: 10_000, maxBytes: 1e6, signal })
     }
   }
-  for (let tick = 0; platform.recovered() < run.records; tick += 1) {
+  for (let tick = 0; platform.records.failed() > 0; tick += 1) {
     await clock.run(clock.sleep(Math.max(0, startedAt + tick * tickMs - clock.now())))
-    const failed = platform.rows.filter(({ status }) => status === 'failed').values()
+    const failed = platform.records.failedIds().values()
     await clock.run(Promise.all(Array.from({ length: run.concurrency }, () => retry(failed))))
   }
   return resultOf(platform, clock, startedAt, run)

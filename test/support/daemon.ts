@@ -21,6 +21,8 @@ export interface DaemonOptions {
   env?: Readonly<Record<string, string | undefined>>
   /** Gets every line of the log as it is written. */
   write?: (line: string) => void
+  /** True: what Node says of this process is among its metrics. */
+  processMetrics?: boolean
   /** Stands between the daemon and the platform. */
   between?: (transport: Transport, log: Log) => Transport
 }
@@ -92,7 +94,7 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
         return server
       },
       emit: (fact) => facts.push(fact),
-      processMetrics: false,
+      processMetrics: options.processMetrics ?? false,
     },
   })
   running.catch(listening.reject)

@@ -89,7 +89,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
     async start(changes = {}) {
       env = { ...env, ...changes }
       startedAt = clock.now() / 1000 - beganAt
-      daemon = await startDaemon(sandbox, { clock, env, between: withReceiver(sandbox) })
+      daemon = await startDaemon(sandbox, { clock, env, between: withReceiver(sandbox), processMetrics: true })
     },
     async pass(count) {
       for (let minute = 0; minute < count; minute += 1) {
