@@ -249,7 +249,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
       text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
-      advice: 'Ask the operator of the platform.',
+      advice: "Nothing to do unless it stays so: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',
     },
