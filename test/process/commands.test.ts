@@ -7,7 +7,6 @@ import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
-import { testKeys } from '../support/keys.ts'
 import { get, runProgram, startDaemon } from '../support/process.ts'
 
 describe('help', () => {
@@ -216,83 +215,6 @@ describe('explain', () => {
     expect(unknown.out).toContain('The platform shows no record of such an event')
     expect(await runCommand(['explain', 'abc'])).toMatchObject({ code: 2, out: '' })
     expect(await runCommand(['explain', missing, '--zone', 'Mars'])).toMatchObject({ code: 2, out: '' })
-  })
-})
-
-describe('check', () => {
-  test('all is well: 0, and nothing is touched', async () => {
-    await using sandbox = await startPlatform()
-    sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 })
-    const { certificateFile } = await testKeys()
-    const env = await envOf(sandbox, {
-      RECONCILER_AUTH_CERTIFICATE_FILE: certificateFile,
-      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
-    })
-    const { code, out } = await runCommand(['check', '--json'], { env })
-    const document = JSON.parse(out) as { steps: { step: string; verdict: string }[] }
-    const verdicts = Object.fromEntries(document.steps.map(({ step, verdict }) => [step, verdict]))
-    expect(verdicts).toMatchObject({
-      configuration: 'ok',
-      certificate: 'ok',
-      token: 'ok',
-      'list call': 'ok',
-      'clock skew': 'ok',
-      'time zone': 'ok',
-      receiver: 'ok',
-    })
-    expect(code).toBe(0)
-    expect(sandbox.stats.requests.retry).toEqual({})
-  })
-
-  test('a configuration that can not be used: 78, and nothing after it is looked at', async () => {
-    const { code, out } = await runCommand(['check'], { env: { RECONCILER_PLATFORM_BASE_URL: 'ftp://x' } })
-    expect(code).toBe(78)
-    expect(out).toMatch(/^FAILED {3}configuration +platform\.baseUrl \(RECONCILER_PLATFORM_BASE_URL\)/)
-    expect(out).toMatch(/\n- +token +not checked/)
-  })
-
-  test('a client that is not known: 4; a permission that is missing: 4', async () => {
-    await using sandbox = await startPlatform()
-    const client = await runCommand(['check'], { env: await envOf(sandbox, { RECONCILER_AUTH_CLIENT_ID: 'stranger' }) })
-    expect(client.code).toBe(4)
-    expect(client.out).toMatch(
-      /\nFAILED +token +the platform rejected the token request: invalid_client[^\n;]*; POST \S+\n +-> check/,
-    )
-    sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 403 } })
-    const list = await runCommand(['check'], { env: await envOf(sandbox) })
-    expect(list.code).toBe(4)
-    expect(list.out).toMatch(/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/)
-  })
-
-  test('a platform that is not there: 69', async () => {
-    const sandbox = await startPlatform()
-    const env = await envOf(sandbox)
-    await sandbox.close()
-    const { code, out } = await runCommand(['check'], { env })
-    expect(code).toBe(69)
-    expect(out).toMatch(/\nFAILED +token +no access token: connection \(ECONNREFUSED\); POST \S+\n +-> nothing listens/)
-    expect(out.match(/nothing listens/g)).toHaveLength(1)
-    expect(out).toMatch(/\n- +clock skew +no answer of the platform has a Date header\n/)
-  })
-
-  test('a wrong time zone: events of the future: 1', async () => {
-    await using sandbox = await startPlatform({ timeZone: 'Asia/Tokyo' })
-    sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 })
-    const { code, out } = await runCommand(['check'], { env: await envOf(sandbox) })
-    expect(code).toBe(1)
-    expect(out).toMatch(/\nFAILED +time zone +the platform shows events of the future/)
-    const right = await envOf(sandbox, { RECONCILER_PLATFORM_TIME_ZONE: 'Asia/Tokyo' })
-    expect((await runCommand(['check'], { env: right })).out).toMatch(/\nok +time zone +Asia\/Tokyo: there are events/)
-  })
-
-  test('a receiver that is down: 1; a server clock that is wrong: a warning', async () => {
-    await using sandbox = await startPlatform({ skewMs: 90_000 })
-    sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
-    const { code, out } = await runCommand(['check'], { env })
-    expect(code).toBe(1)
-    expect(out).toMatch(/\nwarning +clock skew +identity host (?:89|90)\.\d s ahead, platform (?:89|90)\.\d s ahead/)
-    expect(out).toMatch(/\nFAILED +receiver /)
   })
 })
 

@@ -8,7 +8,6 @@ import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
-import { testKeys } from '../support/keys.ts'
 import { startProgram } from '../support/process.ts'
 
 function reportOf({ out }: { out: string }): RoundReport {
@@ -69,18 +68,6 @@ describe('retry', () => {
     expect(out).not.toContain('webhook-reconciler check')
   })
 
-  test('what asks for nothing that has failed says so', async () => {
-    await using sandbox = await startPlatform()
-    for (const args of [
-      ['--event', missing],
-      ['--since', '1h'],
-    ]) {
-      const { code, out } = await runCommand(['retry', ...args], { env: await envOf(sandbox) })
-      expect(code).toBe(1)
-      expect(out).toContain('No failed record was found for this selection.\n')
-    }
-  })
-
   test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
     await using sandbox = await startPlatform({ ignores: ['eventId'] })
     const common = { wire: { eventId: missing }, eventInstant: systemClock.now() - 3 * hour, attempts: 25 }
@@ -97,17 +84,6 @@ describe('retry', () => {
       sums: { retried: 1, recovered: 1 },
     })
     expect(ran.code).toBe(1)
-  })
-
-  test('of an event: none that window.notBefore leaves out', async () => {
-    await using sandbox = await startPlatform()
-    const now = systemClock.now()
-    sandbox.addWebhook({ eventId: missing, eventInstant: now - 3 * hour, attempts: 1 })
-    const env = await envOf(sandbox, { RECONCILER_WINDOW_NOT_BEFORE: new Date(now - hour).toISOString() })
-    const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
-    expect(ran.code, ran.err).toBe(1)
-    expect(reportOf(ran)).toMatchObject({ failed: { excluded: 1 }, sums: { retried: 0 } })
-    expect(sandbox.stats.requests.retry).toEqual({})
   })
 
   test('of a span: by type and subscription, beyond the window too, and nothing around it', async () => {
@@ -176,16 +152,6 @@ describe('retry', () => {
     expect(ran.out).toMatch(new RegExp(`not retried +${500 - failed}\n`))
   })
 
-  test('shows how far it is on a terminal', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 60)
-    const args = ['retry', '--since', '7d', '--rate', '30']
-    const { code, err } = await runCommand(args, { env: await envOf(sandbox), isTTY: true, columns: 200 })
-    expect(code).toBe(0)
-    expect(err).toContain('Looking for the selected records of test at ')
-    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+ s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
-  })
-
   test('--rate is kept', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 15)
@@ -244,17 +210,7 @@ describe('retry', () => {
     }
   })
 
-  test('what is asked for wrongly is refused before the platform is asked', async () => {
-    for (const args of [[], ['x'], ['--since', 'soon'], [missing, '--since', '1h'], ['--since', '1h', '--rate', '0']]) {
-      const env = { RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_CLIENT_ID: 'c' }
-      const issuer = { RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_PRIVATE_KEY_FILE: 'none' }
-      const { privateKeyFile } = await testKeys()
-      const all = { ...env, ...issuer, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
-      expect(await runCommand(['retry', ...args], { env: all })).toMatchObject({ code: 2, out: '' })
-    }
-  })
-
-  test('the audit says each retry and outcome on stderr', async () => {
+  test('the audit says each retry and outcome on stderr, but not on a terminal', async () => {
     await using sandbox = await startPlatform()
     const [id] = seedDue(sandbox, 1)
     const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
@@ -267,21 +223,8 @@ describe('retry', () => {
       { audit: true, event: 'retry_answered', webhookId: id, attempt: 2, why: 'asked-for', result: 'accepted' },
       { audit: true, event: 'retry_outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
     ])
-  })
-
-  test('so does that of once, but not on a terminal, between the lines of its report', async () => {
-    await using sandbox = await startPlatform()
-    const [id] = seedDue(sandbox, 1)
-    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
-    const { err } = await runCommand(['once'], { env })
-    expect(err.trim().split('\n')).toHaveLength(2)
-    expect(JSON.parse(err.split('\n')[0] ?? '')).toMatchObject({
-      event: 'retry_answered',
-      webhookId: id,
-      why: 'due',
-      explanation: 'Its backoff has ended.',
-    })
     seedDue(sandbox, 1)
+    // Not between the lines of a report.
     const onTerminal = await runCommand(['once'], { env, isTTY: true })
     expect([onTerminal.code, onTerminal.err.includes('audit')]).toEqual([0, false])
   })

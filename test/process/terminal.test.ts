@@ -1,6 +1,6 @@
 // Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { envOf, missing } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
@@ -124,37 +124,12 @@ test.each(['check', 'plan', 'explain'])(
   },
 )
 
-test('explain of a record that is blocked says all in lines of 80 characters', async () => {
-  await using sandbox = await startPlatform()
-  const [id = ''] = seedDue(sandbox, 1)
-  const env = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
-  const { out } = await runCommand(['explain', id], { env, isTTY: true, columns: 80 })
-  for (const line of linesOf(out)) expect(line.length, line).toBeLessThanOrEqual(80)
-})
-
-describe('the progress line is taken away', () => {
-  const terminal = { isTTY: true, columns: 200 }
-
-  test('before the reason why nothing is known', async () => {
-    // The list of the newest hour is answered, the rest of the window is not.
-    await using sandbox = await startPlatform({
-      faults: [{ operation: 'list', fault: { kind: 'status', status: 503 }, skip: 2 }],
-    })
-    const { code, err } = await runCommand(['plan'], { env: await envOf(sandbox), ...terminal })
-    expect(code).toBe(69)
-    expect(err).toMatch(/ so far \.\.\.\r\u001b\[Ktest at \S+: nothing is known, /)
+test('the progress line is taken away before the reason why nothing is known', async () => {
+  // The list of the newest hour is answered, the rest of the window is not.
+  await using sandbox = await startPlatform({
+    faults: [{ operation: 'list', fault: { kind: 'status', status: 503 }, skip: 2 }],
   })
-
-  test('before the last line of a command that was interrupted', async () => {
-    const gate = createGate()
-    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { skip: 2 })] })
-    const stop = new AbortController()
-    const running = runCommand(['plan'], { env: await envOf(sandbox), ...terminal, signal: stop.signal })
-    await gate.arrived(1)
-    stop.abort(new Error('SIGINT'))
-    const { code, err } = await running
-    gate.open()
-    expect(code).toBe(130)
-    expect(err).toMatch(/ so far \.\.\.\r\u001b\[KInterrupted before the end\. /)
-  })
+  const { code, err } = await runCommand(['plan'], { env: await envOf(sandbox), isTTY: true, columns: 200 })
+  expect(code).toBe(69)
+  expect(err).toMatch(/ so far \.\.\.\r\u001b\[Ktest at \S+: nothing is known, /)
 })

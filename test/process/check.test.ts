@@ -1,0 +1,134 @@
+// `check` against a real sandbox: each step in its order, what is wrong and what to do, and the exit code of the first that failed.
+import { describe, expect, test } from 'vitest'
+import type { SandboxOptions } from '../../sandbox/options.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { envOf } from '../support/causes.ts'
+import { runCommand } from '../support/command.ts'
+import { testKeys } from '../support/keys.ts'
+import { htmlPage } from '../support/planted.ts'
+import { startPlatform } from '../support/platform.ts'
+
+test('all is well: 0, every step is there, and nothing is touched', async () => {
+  await using sandbox = await startPlatform()
+  sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 })
+  const { certificateFile } = await testKeys()
+  const env = await envOf(sandbox, {
+    RECONCILER_AUTH_CERTIFICATE_FILE: certificateFile,
+    RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
+  })
+  const { code, err, out } = await runCommand(['check', '--json', '--verbose'], { env })
+  const { steps } = JSON.parse(out) as { steps: { step: string; verdict: string }[] }
+  expect(steps.map(({ step, verdict }) => `${step}: ${verdict}`)).toEqual([
+    'configuration: ok',
+    'key: ok',
+    'certificate: ok',
+    'token: ok',
+    'list call: ok',
+    'clock skew: ok',
+    'time zone: ok',
+    'receiver: ok',
+    'daemon: skipped',
+  ])
+  expect(code).toBe(0)
+  expect(err).toContain('"event":"token_obtained"')
+  expect(sandbox.stats.requests.retry).toEqual({})
+})
+
+interface Wrong {
+  readings?: Partial<SandboxOptions>
+  /** Environment of the command, instead of what the sandbox needs. */
+  env?: (sandbox: Sandbox) => Record<string, string>
+  prepare?: (sandbox: Sandbox) => void
+}
+const refused = 'http://127.0.0.1:1'
+
+describe('what is wrong', () => {
+  test.each<[string, Wrong, number, RegExp[]]>([
+    [
+      'a configuration that can not be used: nothing after it is looked at',
+      { env: () => ({ RECONCILER_PLATFORM_BASE_URL: 'ftp://x' }) },
+      78,
+      [/^FAILED {3}configuration +platform\.baseUrl \(RECONCILER_PLATFORM_BASE_URL\)/, /\n- +token +not checked/],
+    ],
+    [
+      'a client that is not known',
+      { env: () => ({ RECONCILER_AUTH_CLIENT_ID: 'stranger' }) },
+      4,
+      [/\nFAILED +token +the platform rejected the token request: invalid_client[^\n;]*; POST \S+\n +-> check/],
+    ],
+    [
+      'a permission that is missing',
+      { readings: { faults: [{ operation: 'list', fault: { kind: 'status', status: 403 } }] } },
+      4,
+      [/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/],
+    ],
+    [
+      'a platform that is not there',
+      { env: () => ({ RECONCILER_PLATFORM_BASE_URL: refused, RECONCILER_AUTH_AUTH_URL: refused }) },
+      69,
+      [
+        /\nFAILED +token +no access token: connection \(ECONNREFUSED\); POST \S+\n +-> nothing listens/,
+        /\n- +clock skew +no answer of the platform has a Date header\n/,
+      ],
+    ],
+    [
+      'a wrong realm',
+      { env: () => ({ RECONCILER_AUTH_REALM: 'nope' }) },
+      78,
+      [/FAILED +token .*; POST http:\S+\/realms\/nope\/\S+\n +-> .*auth\.realm/],
+    ],
+    [
+      'a wrong path',
+      { env: ({ baseUrl }) => ({ RECONCILER_PLATFORM_BASE_URL: `${baseUrl}/v9` }) },
+      78,
+      [/FAILED +list call .*404\); GET http:\S+\/v9\/webhooks\n +-> .*platform\.baseUrl/],
+    ],
+    [
+      'HTML in place of a list',
+      { readings: { faults: [{ operation: 'list', fault: htmlPage }] } },
+      78,
+      [/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/],
+    ],
+    [
+      'a wrong time zone: events of the future',
+      {
+        readings: { timeZone: 'Asia/Tokyo' },
+        prepare: (sandbox) => sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 }),
+      },
+      1,
+      [/\nFAILED +time zone +the platform shows events of the future/],
+    ],
+    [
+      'a receiver that is down; a server clock that is wrong is a warning',
+      {
+        readings: { skewMs: 90_000 },
+        env: ({ receiverHealthUrl }) => ({ RECONCILER_RECEIVER_HEALTH_URL: receiverHealthUrl }),
+        prepare: ({ receiver }) => {
+          receiver.down()
+        },
+      },
+      1,
+      [
+        /\nwarning +clock skew +identity host (?:89|90)\.\d s ahead, platform (?:89|90)\.\d s ahead/,
+        /\nFAILED +receiver /,
+      ],
+    ],
+  ])('%s', async (_, { env, prepare, readings }, expected, words) => {
+    await using sandbox = await startPlatform(readings)
+    prepare?.(sandbox)
+    const { code, out } = await runCommand(['check'], { env: await envOf(sandbox, env?.(sandbox)) })
+    for (const word of words) expect(out).toMatch(word)
+    expect(code).toBe(expected)
+  })
+})
+
+test.each(['print-config', 'check'])('%s shows no query of receiver.healthUrl', async (command) => {
+  await using sandbox = await startPlatform()
+  const { receiverHealthUrl: healthUrl } = sandbox
+  const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: `${healthUrl}?token=CANARY` })
+  const { out } = await runCommand([command], { env })
+  const asJson = await runCommand([command, '--json'], { env })
+  expect(out).toContain(command === 'check' ? `${healthUrl}: HTTP 200` : `${healthUrl}?(hidden)`)
+  for (const text of [out, asJson.out]) expect(text).not.toContain('CANARY')
+})
