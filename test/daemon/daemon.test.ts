@@ -1,4 +1,4 @@
-// The daemon on a clock of its own: ticks that stay away, commands, a receiver that is down, outcomes that are checked.
+// The daemon on a clock of its own: ticks that stay away, commands, a dead receiver, a platform that throttles.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
@@ -73,15 +73,6 @@ describe('the commands of the operator', () => {
     expect(scene.control()).toMatchObject({ allowRemote: true })
     await scene.end()
   })
-
-  test('probe: the number of circuits, one line and one event', async () => {
-    const scene = startScene({ env: withControl })
-    await scene.clock.settle()
-    expect(scene.control()?.probe()).toEqual({ circuits: 0, underWay: 0 })
-    expect(scene.facts.at(-1)).toEqual({ type: 'operator', command: 'probe', circuits: 0 })
-    expect(scene.lines.find(({ event }) => event === 'operator_probed')?.fields).toMatchObject({ circuits: 0 })
-    await scene.end()
-  })
 })
 
 test('a port that can not be had ends the daemon, and nothing is asked of the platform', async () => {
@@ -135,61 +126,6 @@ test('a receiver that is down holds what is due, without a call that would burn 
   await scene.end()
 })
 
-describe('an accepted retry', () => {
-  const retried = { ...failedRecord, status: 'processing' }
-  const patched: Reply = {
-    body: { workflow: { code: 'retry' }, data: { webhook: retried }, connect: {}, metadata: {} },
-  }
-
-  test('is looked after until its outcome is seen', async () => {
-    let record = failedRecord
-    const scene = startScene({
-      instead({ method, url }) {
-        if (method === 'GET') return pageWith(record, url)
-        if (method !== 'PATCH') return undefined
-        record = retried
-        return patched
-      },
-    })
-    await scene.clock.advance(3000)
-    expect(scene.server().status()).toMatchObject({ awaiting: 1, failed: { due: 0 } })
-    record = { ...failedRecord, status: 'successful', numberOfAttempts: 2, lastAttemptDateTime: '2026-01-15T12:00:00' }
-    await scene.clock.advance(10_000)
-    expect(scene.facts).toContainEqual(
-      expect.objectContaining({ type: 'outcome', outcome: 'recovered', webhookId: id }),
-    )
-    expect(scene.server().status().awaiting).toBe(0)
-    await scene.end()
-  })
-
-  test('does not hold the end up: a look ends at once, as it only reads', async () => {
-    let looks = 0
-    let record = failedRecord
-    const scene = startScene({
-      instead({ method, signal, url }) {
-        if (method === 'PATCH') {
-          record = retried
-          return patched
-        }
-        if (method !== 'GET') return undefined
-        if (record === failedRecord) return pageWith(record, url)
-        looks += 1
-        return new Promise((_resolve, reject) => {
-          signal?.addEventListener('abort', () => {
-            reject(signal.reason as Error)
-          })
-        })
-      },
-    })
-    await scene.clock.advance(3000)
-    expect(looks).toBeGreaterThan(0)
-    const at = scene.clock.monotonic()
-    await scene.end()
-    expect(scene.clock.monotonic()).toBe(at)
-    expect(scene.facts.some(({ type }) => type === 'outcome')).toBe(false)
-  })
-})
-
 test('a tick while the platform’s Retry-After goes on is skipped', async () => {
   let answers = 0
   const scene = startScene({
@@ -201,6 +137,8 @@ test('a tick while the platform’s Retry-After goes on is skipped', async () =>
   })
   await scene.clock.settle()
   expect(answers).toBe(1)
+  const until = (): Promise<number> => metricOf(scene, 'throttled_until_timestamp_seconds')
+  expect(await until()).toBeCloseTo(scene.clock.now() / 1000 + 200, 0)
   expect(scene.server().status()).toMatchObject({
     holding: ['throttled'],
     gates: [{ opensInSeconds: 200 }],
@@ -215,6 +153,7 @@ test('a tick while the platform’s Retry-After goes on is skipped', async () =>
   await scene.clock.settle()
   expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
   expect(scene.server().status().holding).toEqual([])
+  expect(await until()).toBe(0)
   await scene.end()
 })
 

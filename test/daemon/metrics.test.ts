@@ -4,26 +4,6 @@ import { emptyPage, metricOf, periodMs, startScene, withControl, type Scene } fr
 
 const seconds = (scene: Scene): number => scene.clock.now() / 1000
 
-test('until when the platform throttles, and that it does so no more', async () => {
-  let answers = 0
-  const scene = startScene({
-    instead: ({ method }) => {
-      if (method !== 'GET') return undefined
-      answers += 1
-      return answers === 1 ? { status: 429, headers: { 'retry-after': '200' } } : undefined
-    },
-  })
-  await scene.clock.advance(1000)
-  const until = await metricOf(scene, 'throttled_until_timestamp_seconds')
-  expect(until).toBeGreaterThan(seconds(scene) + 190)
-  expect(until).toBeLessThan(seconds(scene) + 201)
-  await scene.clock.advance(100_000)
-  expect(await metricOf(scene, 'throttled_until_timestamp_seconds')).toBeCloseTo(until, 1)
-  await scene.clock.advance(100_000)
-  expect(await metricOf(scene, 'throttled_until_timestamp_seconds')).toBe(0)
-  await scene.end()
-})
-
 test('progress stays due while the platform answers nothing, and is there when it does again', async () => {
   let isDown = true
   const scene = startScene({

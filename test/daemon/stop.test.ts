@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
+import { listParameter } from '../../src/platform/wire.ts'
 import { beginDay } from '../support/day.ts'
 
 const hourMs = 3_600_000
@@ -34,6 +35,14 @@ test.each<[string, State]>([
   ['nothing answers', { faults: [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }] }],
   ['outcomes are awaited', { readings: { delivery: { mode: 'async', delayMs: hourMs } }, processing: 8 }],
   [
+    'a check of an outcome is awaited',
+    {
+      readings: { delivery: { mode: 'async', delayMs: hourMs } },
+      faults: [{ operation: 'list', fault: { kind: 'hang' }, when: ({ query }) => query.has(listParameter.eventId) }],
+      processing: 8,
+    },
+  ],
+  [
     'retries end within the grace',
     { faults: [slowRetry(minuteMs + 10_000)], inFlight, tookMs: 11_000, successful: inFlight },
   ],
@@ -58,6 +67,7 @@ test.each<[string, State]>([
   const times = { from: clock.now() - 20 * hourMs, to: clock.now() - hourMs }
   sandbox.seed({ ...times, count: 8, attempts: 1, subscriptions: 3 })
   await day.start({ ...env, RECONCILER_SHUTDOWN_GRACE: grace })
+  for (const hits of Object.values(sandbox.faults.hits())) expect(hits).toBeGreaterThan(0)
   const [at, lines] = [clock.monotonic(), log.length]
   await day.stop()
 
