@@ -1,106 +1,82 @@
 // The overlays of config/kubernetes as kubectl renders them, read as far as tests ask.
 import { join } from 'node:path'
-import { z } from 'zod'
 import { fileVariable } from '../../src/config/key.ts'
 import type { ConfigInput } from '../../src/config/load.ts'
 import { readManifests, renderOverlay, type Manifest } from './kustomize.ts'
 
 export const folder = join(import.meta.dirname, '../../config/kubernetes')
 
-const container = z.looseObject({
-  name: z.string(),
-  image: z.string(),
-  args: z.array(z.string()).default([]),
-  env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
-  ports: z.array(z.object({ name: z.string(), containerPort: z.int() })),
-  securityContext: z.record(z.string(), z.unknown()).optional(),
-  volumeMounts: z
-    .array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean(), subPath: z.string().optional() }))
-    .default([]),
-})
-const labels = z.record(z.string(), z.string())
-const selector = z.object({ matchLabels: labels })
-const configMap = z.object({ metadata: z.object({ name: z.string() }), data: z.record(z.string(), z.string()) })
-const deployment = z.object({
-  spec: z.object({
-    replicas: z.int(),
-    strategy: z.unknown(),
-    selector,
-    template: z.object({
-      metadata: z.object({ labels, annotations: labels.default({}) }),
-      spec: z.object({
-        automountServiceAccountToken: z.boolean(),
-        enableServiceLinks: z.boolean(),
-        serviceAccountName: z.string().optional(),
-        terminationGracePeriodSeconds: z.int(),
-        containers: z.array(container),
-        volumes: z.array(
-          z.object({
-            name: z.string(),
-            configMap: z.object({ name: z.string() }).optional(),
-            secret: z.object({ secretName: z.string() }).optional(),
-            projected: z.object({ sources: z.array(z.unknown()) }).optional(),
-          }),
-        ),
-      }),
-    }),
-  }),
-})
-export const role = z.object({
-  rules: z.array(
-    z.strictObject({
-      apiGroups: z.array(z.string()),
-      resources: z.array(z.string()),
-      resourceNames: z.array(z.string()).optional(),
-      verbs: z.array(z.string()),
-    }),
-  ),
-})
-const ports = z.array(z.object({ protocol: z.string(), port: z.int() }))
-const networkPolicy = z.object({
-  spec: z.object({
-    podSelector: selector,
-    policyTypes: z.array(z.string()),
-    ingress: z.array(z.object({ from: z.array(z.object({ namespaceSelector: selector })).optional(), ports })),
-    egress: z.array(z.object({ ports })).optional(),
-  }),
-})
-const podMonitor = z.object({
-  spec: z.object({
-    namespaceSelector: z.unknown(),
-    selector,
-    podMetricsEndpoints: z.tuple([
-      z.looseObject({
-        relabelings: z.array(
-          z.object({
-            sourceLabels: z.array(z.string()),
-            separator: z.string().default(';'),
-            targetLabel: z.string(),
-            replacement: z.string().default('$1'),
-          }),
-        ),
-      }),
-    ]),
-  }),
-})
+type Labels = Record<string, string>
+
+interface Selector {
+  matchLabels: Labels
+}
+
+interface Container {
+  name: string
+  image: string
+  args?: string[]
+  env?: { name: string; value?: string }[]
+  ports: { name: string; containerPort: number }[]
+  securityContext?: object
+  volumeMounts?: { name: string; mountPath: string; readOnly?: boolean; subPath?: string }[]
+}
+
+interface Pod {
+  serviceAccountName?: string
+  terminationGracePeriodSeconds: number
+  containers: Container[]
+  volumes: {
+    name: string
+    configMap?: { name: string }
+    secret?: { secretName: string }
+    projected?: { sources: object[] }
+  }[]
+}
+
+export interface Deployment {
+  replicas: number
+  strategy: object
+  selector: Selector
+  template: { metadata: { labels: Labels; annotations?: Labels }; spec: Pod }
+}
+
+interface Port {
+  protocol: string
+  port: number
+}
+
+interface NetworkPolicy {
+  podSelector: Selector
+  policyTypes: string[]
+  ingress: { from?: object[]; ports: Port[] }[]
+  egress?: { ports: Port[] }[]
+}
+
+interface PodMonitor {
+  selector: Selector
+  podMetricsEndpoints: {
+    relabelings: { sourceLabels: string[]; separator?: string; targetLabel: string; replacement?: string }[]
+  }[]
+}
 
 export interface Overlay {
   manifests: Manifest[]
-  deployment: z.output<typeof deployment>['spec']
-  pod: z.output<typeof deployment>['spec']['template']['spec']
-  daemon: z.output<typeof container>
-  settings: z.output<typeof configMap>
-  policy: z.output<typeof networkPolicy>['spec']
+  deployment: Deployment
+  pod: Pod
+  daemon: Container
+  settings: { metadata: { name: string }; data: Record<string, string> }
+  policy: NetworkPolicy
+}
+
+/** The specification of an object, as `problemsOfManifest` holds it. */
+export function specOf<Spec>(manifests: readonly Manifest[], kind: string): Spec {
+  return only(manifests, kind)['spec'] as Spec
 }
 
 /** What scrapes the pods of all overlays, applied once in a cluster. */
-export const readMonitor = (): z.output<typeof podMonitor>['spec'] =>
-  podMonitor.parse(only(renderOverlay(join(folder, 'monitoring')), 'PodMonitor')).spec
-
-/** Labels of a Deployment's pods; the daemon's container may be missing in it. */
-export function labelsOf(manifest: Manifest | undefined): Record<string, string> {
-  const schema = z.object({ spec: z.object({ template: z.object({ metadata: z.object({ labels }) }) }) })
-  return schema.parse(manifest).spec.template.metadata.labels
+export function readMonitor(): PodMonitor {
+  return specOf(renderOverlay(join(folder, 'monitoring')), 'PodMonitor')
 }
 
 export function only(manifests: readonly Manifest[], kind: string): Manifest {
@@ -111,33 +87,27 @@ export function only(manifests: readonly Manifest[], kind: string): Manifest {
 
 export function readOverlay(name: string): Overlay {
   const manifests = renderOverlay(join(folder, name))
-  const { spec } = deployment.parse(only(manifests, 'Deployment'))
-  const pod = spec.template.spec
+  const deployment = specOf<Deployment>(manifests, 'Deployment')
+  const pod = deployment.template.spec
   const daemon = pod.containers.find((candidate) => candidate.name === 'webhook-reconciler')
   if (daemon === undefined) throw new Error(`${name}: the daemon's container is not in the pod`)
-  return {
-    manifests,
-    deployment: spec,
-    pod,
-    daemon,
-    settings: configMap.parse(only(manifests, 'ConfigMap')),
-    policy: networkPolicy.parse(only(manifests, 'NetworkPolicy')).spec,
-  }
+  const settings = only(manifests, 'ConfigMap') as Manifest & Overlay['settings']
+  return { manifests, deployment, pod, daemon, settings, policy: specOf(manifests, 'NetworkPolicy') }
 }
 
 export const secret = only(readManifests(join(folder, 'secret.example.yaml')), 'Secret')
-export const secretKeys = Object.keys(z.record(z.string(), z.string()).parse(secret['stringData']))
+export const secretKeys = Object.keys(secret['stringData'] as object)
 export const controlToken = 'ab'.repeat(32)
 
 /** The daemon's configuration as its container would find it. */
-export function inputOf({ daemon, settings }: Overlay): ConfigInput {
-  const variable = (name: string): string => daemon.env.find((candidate) => candidate.name === name)?.value ?? ''
+export function inputOf({ daemon: { env = [] }, settings }: Overlay): ConfigInput {
+  const variable = (name: string): string => env.find((candidate) => candidate.name === name)?.value ?? ''
   const files = new Map([
     [variable(fileVariable), settings.data['config.yaml'] ?? ''],
     [variable('RECONCILER_CONTROL_TOKEN_FILE'), `${controlToken}\n`],
   ])
   return {
-    env: Object.fromEntries(daemon.env.map(({ name, value }) => [name, value ?? 'from-elsewhere'])),
+    env: Object.fromEntries(env.map(({ name, value }) => [name, value ?? 'from-elsewhere'])),
     hostName: 'pod',
     readFile(path) {
       const content = files.get(path)
@@ -155,8 +125,10 @@ export function targetOf({ deployment: spec }: Overlay): Record<string, string> 
     __meta_kubernetes_pod_label_webhook_reconciler_instance:
       spec.template.metadata.labels['webhook-reconciler/instance'],
   }
+  const [endpoint] = readMonitor().podMetricsEndpoints
+  const relabelings = endpoint?.relabelings ?? []
   return Object.fromEntries(
-    readMonitor().podMetricsEndpoints[0].relabelings.map(({ replacement, separator, sourceLabels, targetLabel }) => [
+    relabelings.map(({ replacement = '$1', separator = ';', sourceLabels, targetLabel }) => [
       targetLabel,
       replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
     ]),
