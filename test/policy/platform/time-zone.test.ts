@@ -62,7 +62,7 @@ describe('for any moment', () => {
       let change = zone.nextTransition(since) ?? Infinity
       for (; change < until; change = zone.nextTransition(change) ?? Infinity) {
         changes += 1
-        for (const hours of [-72, -25, -24, -2, -1, -0.5, 0, 0.25, 0.5, 1, 2, 3, 24, 25, 72]) {
+        for (const hours of [-72, -25, -24, -1, -0.5, 0, 0.25, 0.5, 1, 24, 25, 72]) {
           const local = zone.toLocal(change - 1) + 1 + hours * hour
           const told = { name, local, instants: zone.toInstants(local) }
           expect(told).toEqual({ name, local, instants: byTemporal(local, name) })
@@ -73,19 +73,15 @@ describe('for any moment', () => {
   })
 })
 
-describe('nextTransition', () => {
-  test('is the next change, strictly after', () => {
-    const zone = createTimeZone('Europe/Berlin')
-    const spring = at('2026-03-29T01:00:00')
-    expect(zone.nextTransition(spring - 1)).toBe(spring)
-    expect(zone.nextTransition(spring)).toBe(at('2026-10-25T01:00:00'))
-  })
+test('nextTransition is the next change, strictly after', () => {
+  const zone = createTimeZone('Europe/Berlin')
+  const spring = at('2026-03-29T01:00:00')
+  expect(zone.nextTransition(spring - 1)).toBe(spring)
+  expect(zone.nextTransition(spring)).toBe(at('2026-10-25T01:00:00'))
 })
 
-describe('createTimeZone', () => {
-  test.each(['', 'Mars/Olympus', 'Europe/Berlin ', 'local'])('%j is refused', (name) => {
-    expect(() => createTimeZone(name)).toThrow(RangeError)
-  })
+test.each(['', 'Mars/Olympus', 'Europe/Berlin ', 'local'])('the zone %j is refused', (name) => {
+  expect(() => createTimeZone(name)).toThrow(RangeError)
 })
 
 describe('parseLocal', () => {
@@ -182,29 +178,21 @@ describe('parseLocal', () => {
   })
 })
 
-describe('formatLocalSecond', () => {
-  test('is read back as what it was', () => {
-    const seconds = fc.integer({ min: at('0001-01-01T00:00:00') / 1000, max: at('9999-12-31T23:59:59') / 1000 })
-    fc.assert(
-      fc.property(seconds, (second) => {
-        expect(parseLocal(formatLocalSecond(second), utc)).toBe(second * 1000)
-      }),
-    )
-  })
+test('formatLocalSecond writes what is read back as what it was', () => {
+  const seconds = fc.integer({ min: at('0001-01-01T00:00:00') / 1000, max: at('9999-12-31T23:59:59') / 1000 })
+  fc.assert(
+    fc.property(seconds, (second) => {
+      expect(parseLocal(formatLocalSecond(second), utc)).toBe(second * 1000)
+    }),
+  )
 })
 
-describe('laterReadingNotAfter', () => {
+test.each([
+  ['after both', '2026-10-25T02:30:00', '2026-10-25T01:30:00'],
+  ['at the later one', '2026-10-25T01:30:00', '2026-10-25T01:30:00'],
+  ['just before the later one', '2026-10-25T01:29:59', '2026-10-25T00:30:00'],
+  ['before both: the earlier is the least wrong', '2026-10-24T23:30:00', '2026-10-25T00:30:00'],
+])('laterReadingNotAfter a time %s', (_, now, reading) => {
   const zone = createTimeZone('Europe/Berlin')
-  const local = at('2026-10-25T02:30:00')
-  const first = at('2026-10-25T00:30:00')
-  const second = at('2026-10-25T01:30:00')
-
-  test.each([
-    ['after both', second + hour, second],
-    ['at the later one', second, second],
-    ['just before the later one', second - 1, first],
-    ['before both: the earlier is the least wrong', first - hour, first],
-  ])('now is %s', (_, now, reading) => {
-    expect(laterReadingNotAfter(zone, local, now)).toBe(reading)
-  })
+  expect(laterReadingNotAfter(zone, at('2026-10-25T02:30:00'), at(now))).toBe(at(reading))
 })
