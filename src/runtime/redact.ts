@@ -53,8 +53,8 @@ const separator = String.raw`[\\"']*\s*[:=][\\"'\s]*`
 
 /** Tried in this order. */
 const rules: readonly (readonly [RegExp, string])[] = [
-  // A truncated block has no end mark: redact everything that can belong to it.
-  [/-----BEGIN [A-Z0-9 ]+-----(?:[^"]*?-----END [A-Z0-9 ]+-----|[A-Za-z0-9+/=\s\\:,-]*)/g, '[pem]'],
+  // A truncated block has no end mark: redact everything that can belong to it, or to a token right behind it.
+  [/-----BEGIN [A-Z0-9 ]+-----(?:[^"]*?-----END [A-Z0-9 ]+-----|[\w+/=\s\\:,.-]*)/g, '[pem]'],
   [new RegExp(String.raw`(\bauthorization${separator}(?:\[[\\"'\s]*)?)(?:\\.|[^"'\\\r\n])+`, 'gi'), '$1[hidden]'],
   [/\b(Bearer)(?:\s|\\[nrt]|%20|\+)+[A-Za-z0-9._~+/=-]+/gi, '$1 [token]'],
   // A JWT whose header has spaces or line breaks is recognised by its three parts. It comes before the patterns that match its second part.

@@ -54,6 +54,7 @@ describe('PEM', () => {
     ['a block in JSON', JSON.stringify({ a: pem, b: 1 }), '{"a":"[pem]","b":1}'],
     ['a block that was cut off', JSON.stringify({ a: pem.slice(0, 70), b: 'x' }), '{"a":"[pem]","b":"x"}'],
     ['two blocks', `${pem}${pem}`, '[pem][pem]'],
+    ['tokens right behind a block that was cut off', `${pem.slice(0, 40)}${jwt.repeat(3)}`, '[pem]'],
     ['the body alone', `key: MII${'Ab1+'.repeat(40)}== end`, 'key: [pem] end'],
     ['a word that begins so', 'MIIabc and MIISSISSIPPI', 'MIIabc and MIISSISSIPPI'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----', '[pem]'],
