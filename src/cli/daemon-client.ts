@@ -7,27 +7,16 @@ import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../re
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
 
-/** Its keys that hold a time. */
-const timeKeys = new Set(
-  (
-    'at certificateExpires doneAt endedAt event firstExpiry lastAt lastAttempt lastCompleteSweep lastFullSweep nextRetry nextTick ' +
-    'now oldestEvent oldestOpenEvent openSince since startedAt tokenExpires'
-  ).split(' '),
-)
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/**
- * The status document with its times; undefined for another text. Only whether it is one is checked: it has one meaning while
- * its version is the same.
- */
-function readDocument(text: string): StatusDocument | undefined {
+/** The fields of a JSON object, with its times as dates; none for another text. */
+export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
+  const revive = (_: string, value: unknown): unknown =>
+    typeof value === 'string' && isTime.test(value) ? new Date(value) : value
   try {
-    const document = JSON.parse(text, (key, value: unknown) =>
-      timeKeys.has(key) && typeof value === 'string' ? new Date(value) : value,
-    ) as Partial<StatusDocument> | null
-    const isStatus = document?.schemaVersion === 2 && typeof document.summary?.headline === 'string'
-    return isStatus ? (document as StatusDocument) : undefined
+    return { ...(JSON.parse(text, revive) as object | null) }
   } catch {
-    return undefined
+    return {}
   }
 }
 
@@ -46,8 +35,12 @@ const statusTimeoutMs = 2000
 export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
   const answer = await callDaemon({ url: `${url}/status`, method: 'GET', timeoutMs: statusTimeoutMs }, io)
   if ('problem' in answer) return { url, ...answer }
-  const status = answer.status === 200 ? readDocument(answer.body) : undefined
-  return status === undefined ? { url, problem: `HTTP ${answer.status}, not a daemon's status` } : { ...status, url }
+  const fields = fieldsOf(answer.body)
+  // The document has one meaning while its version is the same.
+  const isStatus = answer.status === 200 && fields['schemaVersion'] === 2 && 'summary' in fields
+  return isStatus
+    ? { ...(fields as unknown as StatusDocument), url }
+    : { url, problem: `HTTP ${answer.status}, not a daemon's status` }
 }
 
 /** Pauses and circuits live in the daemon's memory: no other process knows them. */

@@ -5,11 +5,11 @@ import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
-import { askDaemon, readStatus, stopsOf } from './daemon-client.ts'
+import { askDaemon, fieldsOf, readStatus, stopsOf } from './daemon-client.ts'
 import { counted } from '../ops/words.ts'
 import { answer, createPaint, widthOf, type JsonFlag } from './format.ts'
 import type { Io } from './io.ts'
-import { createMoments } from './moments.ts'
+import { createMoments, type Moments } from './moments.ts'
 import { incidentText, statusText } from './status-text.ts'
 
 export interface ControlFlags extends DaemonFlags, JsonFlag {
@@ -69,7 +69,7 @@ export type ControlName = 'pause' | 'resume' | 'probe'
 /** The answer to `pause` and `resume`. */
 interface PauseAnswer {
   paused: boolean
-  since?: string
+  since?: Date
   changed: boolean
   outlivesRestart?: boolean
 }
@@ -80,60 +80,43 @@ interface ProbeAnswer {
   underWay: number
 }
 
-/** The fields of a JSON object; none for another text. */
-function fieldsOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return { ...(JSON.parse(text) as object | null) }
-  } catch {
-    return {}
-  }
-}
-
 const controlTimeoutMs = 5000
 const toReach = 'run this where the daemon runs (kubectl exec), or forward the port'
 
-interface Refusal {
-  code: ExitCode
-  problem: string
-}
-
-const unexpected = 'and not as the daemon does: check server.host and server.port'
-
 /** Answers other than 200 that the daemon gives. */
-const refusals: Readonly<Partial<Record<number, Refusal>>> = {
-  401: {
-    code: exitCode.authenticationRejected,
-    problem: 'refuses the token: give the control.token that the daemon was started with',
-  },
-  403: {
-    code: exitCode.authenticationRejected,
-    problem: 'takes commands from its own host alone: run this there (kubectl exec), or set control.allowRemote',
-  },
-  404: {
-    code: exitCode.incomplete,
-    problem: 'answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off',
-  },
+const refusals: Readonly<Partial<Record<number, readonly [ExitCode, string]>>> = {
+  401: [exitCode.authenticationRejected, 'refuses the token: give the control.token that the daemon was started with'],
+  403: [
+    exitCode.authenticationRejected,
+    'takes commands from its own host alone: run this there (kubectl exec), or set control.allowRemote',
+  ],
+  404: [
+    exitCode.incomplete,
+    'answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off',
+  ],
 }
 
+/** The daemon's answer to a command, or why there is none. */
 async function send(
-  name: ControlName,
-  { token, url }: { token: string; url: string },
+  url: string,
+  token: string,
   io: Io,
-): Promise<PauseAnswer | ProbeAnswer | Refusal> {
-  const { incomplete: code } = exitCode
+): Promise<PauseAnswer | ProbeAnswer | { code: ExitCode; problem: string }> {
   const headers = { authorization: `Bearer ${token}` }
   const answer = await callDaemon({ url, method: 'POST', headers, timeoutMs: controlTimeoutMs }, io)
   if ('problem' in answer) {
-    const why = `${url} does not answer (${answer.problem})`
-    return { code, problem: `${why}: ${toReach}; the daemon listens at server.host and server.port` }
+    const why = `does not answer (${answer.problem}): ${toReach}; the daemon listens at server.host and server.port`
+    return { code: exitCode.incomplete, problem: `${url} ${why}` }
   }
   const { body, status } = answer
   const fields = fieldsOf(body)
-  if (status === 200 && (name === 'probe' ? 'circuits' : 'changed') in fields)
+  if (status === 200 && ('circuits' in fields || 'changed' in fields))
     return fields as unknown as PauseAnswer | ProbeAnswer
-  if (status === 503 && typeof fields['error'] === 'string') return { code, problem: `${url}: ${fields['error']}` }
-  const refusal = refusals[status] ?? { code, problem: `answers HTTP ${status}, ${unexpected}` }
-  return { ...refusal, problem: `${url} ${refusal.problem}` }
+  if (status === 503 && 'error' in fields)
+    return { code: exitCode.incomplete, problem: `${url}: ${String(fields['error'])}` }
+  const unexpected = `answers HTTP ${status}, and not as the daemon does: check server.host and server.port`
+  const [code, why] = refusals[status] ?? [exitCode.incomplete, unexpected]
+  return { code, problem: `${url} ${why}` }
 }
 
 function probeText({ circuits, underWay }: ProbeAnswer): string {
@@ -142,9 +125,7 @@ function probeText({ circuits, underWay }: ProbeAnswer): string {
   return `${counted(underWay, 'probe is', 'probes are')} under way: ask for the status in a few seconds`
 }
 
-function controlText(name: ControlName, answer: PauseAnswer | ProbeAnswer, show: (iso: string) => string): string {
-  if ('circuits' in answer) return probeText(answer)
-  const { changed, outlivesRestart, since } = answer
+function pauseText(name: ControlName, { changed, outlivesRestart, since }: PauseAnswer, { show }: Moments): string {
   if (name === 'resume') return changed ? 'retries resumed' : 'was not paused'
   const atRestart = outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
   if (changed) return `retries paused; resume with webhook-reconciler resume${atRestart}`
@@ -155,16 +136,15 @@ function controlText(name: ControlName, answer: PauseAnswer | ProbeAnswer, show:
 export async function controlCommand(name: ControlName, io: Io, options: ControlFlags): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
-  const url = `${originOf(config.server, options.port)}/-/${name}`
-  const sent = await send(name, { url, token: tokenOf(config.control) }, io)
+  const sent = await send(`${originOf(config.server, options.port)}/-/${name}`, tokenOf(config.control), io)
   if ('problem' in sent) {
     io.stderr.write(`${sent.problem}\n`)
     return sent.code
   }
-  const show = (iso: string): string => moments.show(Date.parse(iso))
+  const text = 'circuits' in sent ? probeText(sent) : pauseText(name, sent, moments)
   const stops = name === 'resume' ? stopsOf(await askDaemon(config.server, io)) : []
   const blocked = stops.length === 0 ? '' : `; still blocked: ${stops.join('; ')}`
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, instance, ...sent })}\n`)
-  else io.stdout.write(`${instance}: ${controlText(name, sent, show)}${blocked}\n`)
+  else io.stdout.write(`${instance}: ${text}${blocked}\n`)
   return 'circuits' in sent && sent.circuits === 0 && sent.underWay > 0 ? exitCode.incomplete : exitCode.done
 }

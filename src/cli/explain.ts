@@ -24,15 +24,8 @@ type Answers = ReadonlyMap<string, ReceiverAnswer>
 const maxAnswerLength = 500
 
 /** The receiver's words, on one line, without what a terminal would obey. */
-function answerPairs(answer: ReceiverAnswer | undefined): (readonly [name: string, value: string])[] {
-  const show = (text: string | null): string =>
-    text === null ? 'none' : visibleText(text.slice(0, maxAnswerLength)).replaceAll(/\s+/g, ' ').trim()
-  return answer === undefined
-    ? []
-    : [
-        ['error message', show(answer.error)],
-        ['response body', show(answer.body)],
-      ]
+function wordsOf(text: string | null): string {
+  return text === null ? 'none' : visibleText(text.slice(0, maxAnswerLength)).replaceAll(/\s+/g, ' ').trim()
 }
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
@@ -41,45 +34,35 @@ function byHand({ state, status, webhookId }: ExplainedRecord): string | undefin
   return `webhook-reconciler retry ${state === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
 }
 
-function block(
-  one: ExplainedRecord,
-  { answers, now }: Pick<ExplainShown, 'answers' | 'now'>,
-  { config, moments, width }: Session,
-): string {
+function block(one: ExplainedRecord, now: Date, answer: ReceiverAnswer | undefined, session: Session): string {
+  const { config, moments, width } = session
   const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
   const name = config.subscriptions[id]
   const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
   const next = nextRetryText(one, now, (at) => `at ${moments.show(at)}`)
-  const command = byHand(one)
-  return (
-    `webhook ${cell(one.webhookId)}: ${one.state}\n` +
-    pairs(
-      [
-        ['why', one.explanation],
-        ['event type', cell(one.eventType)],
-        ['subscription', cell(name === undefined ? id : `${name} (${id})`)],
-        ['event time', moments.show(one.event)],
-        ['attempts', lastAttempt === null ? 'none is shown' : last],
-        ...answerPairs(answers.get(one.webhookId.toLowerCase())),
-        ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
-        ...(one.status === 'failed' ? [['in the window until', moments.show(one.leavesWindow)] as const] : []),
-        ...(command === undefined ? [] : [['to retry it now', command] as const]),
-      ],
-      { indent: '  ', width },
-    )
-  )
+  const lines: [string, string | undefined][] = [
+    ['why', one.explanation],
+    ['event type', cell(one.eventType)],
+    ['subscription', cell(name === undefined ? id : `${name} (${id})`)],
+    ['event time', moments.show(one.event)],
+    ['attempts', lastAttempt === null ? 'none is shown' : last],
+    ['error message', answer && wordsOf(answer.error)],
+    ['response body', answer && wordsOf(answer.body)],
+    ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
+    ['in the window until', one.status === 'failed' ? moments.show(one.leavesWindow) : undefined],
+    ['to retry it now', byHand(one)],
+  ]
+  return `webhook ${cell(one.webhookId)}: ${one.state}\n${pairs(lines, { indent: '  ', width })}`
 }
 
 /** The oddities of the platform's answer. */
 function remarksOf({ foreign, unreadable }: EventRecords): string[] {
-  return [
-    ...(foreign > 0
-      ? [
-          'The platform also showed records of other events: it may ignore data.webhook.eventId, and a record may be missing here.',
-        ]
-      : []),
-    ...unreadable.map(({ field, id }) => `A record (${cell(id)}) can't be read: its ${field} has an unexpected form.`),
-  ]
+  const others =
+    'The platform also showed records of other events: it may ignore data.webhook.eventId, and a record may be missing here.'
+  const odd = unreadable.map(
+    ({ field, id }) => `A record (${cell(id)}) can't be read: its ${field} has an unexpected form.`,
+  )
+  return foreign > 0 ? [others, ...odd] : odd
 }
 
 /** The platform shows a record as failed until its retry is delivered; only the daemon knows that it was retried. */
@@ -91,27 +74,6 @@ export function awaitedRemarks(list: readonly ExplainedRecord[], daemon: AskedDa
 
 const noneFound =
   'The platform shows no record of such an event, and no failed record with such a webhook id. For a delivered webhook give the event id.'
-
-interface ExplainShown {
-  /** As given. */
-  id: string
-  list: readonly ExplainedRecord[]
-  now: Date
-  answers: Answers
-  remarks: readonly string[]
-}
-
-function explainText(shown: ExplainShown, session: Session): string {
-  const { id, list, now, remarks } = shown
-  const { moments, target, width } = session
-  const eventId = list[0]?.eventId ?? id
-  const head = `Event ${cell(eventId)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}`
-  return [
-    paragraph(head, width),
-    ...list.map((one) => block(one, shown, session)),
-    ...remarks.map((text) => paragraph(text, width)),
-  ].join('\n')
-}
 
 /** The records of an event, or the one with this webhook id if there is no such event. */
 async function find(id: string, session: Session): Promise<EventRecords> {
@@ -170,7 +132,15 @@ export async function explainCommand(text: string, io: Io, options: ExplainFlags
       exitCode: code,
     }
     const remarks = [...(list.length === 0 ? [noneFound, ...odd] : [...odd, inWords(daemon)]), ...awaited]
-    session.answer(document, () => explainText({ id, list, now: new Date(now), answers, remarks }, session))
+    session.answer(document, () => {
+      const { moments, target, width } = session
+      const records = counted(list.length, 'record')
+      return [
+        paragraph(`Event ${cell(eventId ?? id)} of ${target}, ${moments.show(now)}: ${records}`, width),
+        ...list.map((one) => block(one, new Date(now), answers.get(one.webhookId.toLowerCase()), session)),
+        ...remarks.map((text) => paragraph(text, width)),
+      ].join('\n')
+    })
     return code
   })
 }

@@ -97,13 +97,19 @@ export function table<Row>(
   return shown.map(block).join('\n') + more
 }
 
-/** Names and values, each pair on a line of its own. */
+/** Names and values, each pair on a line of its own; a name without a value is left out. */
 export function pairs(
-  list: readonly (readonly [name: string, value: string])[],
+  list: readonly (readonly [name: string, value: string | undefined])[],
   { indent = '', width }: { indent?: string; width?: number | undefined } = {},
 ): string {
-  const nameWidth = Math.max(...list.map(([name]) => name.length))
-  return list.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
+  const shown = list.filter((pair): pair is [string, string] => pair[1] !== undefined)
+  const nameWidth = Math.max(...shown.map(([name]) => name.length))
+  return shown.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
+}
+
+/** The texts that hold, each a paragraph. */
+export function paragraphs(texts: readonly (string | false)[], width?: number): string {
+  return texts.map((text) => (text === false ? '' : paragraph(text, width))).join('')
 }
 
 /** A text behind a label, broken between words where lines have a width; further lines are indented as far as the label. */

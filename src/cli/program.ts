@@ -7,7 +7,7 @@ import type { SessionOptions } from './session.ts'
 import type { HealthcheckOptions } from './daemon-call.ts'
 import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
-import type { RoundOptions } from './round/report.ts'
+import type { RoundOptions } from './round/round.ts'
 import type { ConfigOption } from './service.ts'
 import type { CompareOptions } from './compare/compare.ts'
 import type { ExplainFlags } from './explain.ts'
@@ -50,18 +50,24 @@ const collect = (value: string, before: string[] = []): string[] => [
     .filter((one) => one !== ''),
 ]
 
+/** With --since: what narrows a span of events. */
+function withSpan(command: Command): Command {
+  return command
+    .option('--until <time>', 'with --since: with events before then; default now')
+    .option('--type <name>', 'with --since: only of this event type; repeatable', collect)
+    .option('--subscription <id>', 'with --since: only of this subscription; repeatable', collect)
+}
+
 /** The selection of `plan` and `retry`. */
 function withSelection(command: Command): Command {
-  return withSession(command)
+  const selecting = withSession(command)
     .argument('[webhookIds...]', 'these records, even where select.* or window.notBefore leaves them out')
     .option('--event <id>', "this event's failed records")
     .option(
       '--since <time>',
       'failed records with events from then on: a moment with zone, a local one in --zone, or how long ago (6h)',
     )
-    .option('--until <time>', 'with --since: with events before then; default now')
-    .option('--type <name>', 'with --since: only of this event type; repeatable', collect)
-    .option('--subscription <id>', 'with --since: only of this subscription; repeatable', collect)
+  return withSpan(selecting)
     .option(
       '--response <code>',
       'with --since: only where the receiver last answered 503, 4xx, or none; repeatable',
@@ -99,16 +105,15 @@ function readCommands(io: Io, run: Run): Command[] {
       .action((id: string, options: ExplainFlags) =>
         run(async () => (await import('./explain.ts')).explainCommand(id, io, options)),
       ),
-    withSession(new Command('compare'))
-      .description('compare what the platform delivered with what your system has processed; changes nothing')
-      .argument('<file>', 'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input')
-      .requiredOption(
-        '--since <time>',
-        'events from then on: a moment with zone, a local one in --zone, or how long ago',
-      )
-      .option('--until <time>', 'events before then; default now')
-      .option('--type <name>', 'only of this event type; repeatable', collect)
-      .option('--subscription <id>', 'only of this subscription; repeatable', collect)
+    withSpan(
+      withSession(new Command('compare'))
+        .description('compare what the platform delivered with what your system has processed; changes nothing')
+        .argument('<file>', 'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input')
+        .requiredOption(
+          '--since <time>',
+          'events from then on: a moment with zone, a local one in --zone, or how long ago',
+        ),
+    )
       .addOption(
         new Option('--key <name>', 'what the two sides have in common')
           .choices(['entity', 'eventId', 'webhookId'])

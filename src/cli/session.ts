@@ -65,7 +65,7 @@ export interface SessionPlan {
 
 /** Says why nothing is known, and returns the exit code. */
 export function unavailable(
-  { advice, message, rejected }: CallFailure,
+  { advice, message, rejected }: Pick<CallFailure, 'advice' | 'message' | 'rejected'>,
   target: string,
   io: Pick<Io, 'stderr'>,
 ): ExitCode {
@@ -158,8 +158,7 @@ export async function inSession(
   } catch (error) {
     const failure = failureOf(error)
     if (failure === undefined) throw error
-    progress.clear()
-    return unavailable(failure, target, io)
+    return unavailable(failure, target, { stderr: progress.output })
   } finally {
     progress.clear()
     await service.http.close()

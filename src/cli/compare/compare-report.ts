@@ -3,7 +3,7 @@ import { decisionLines } from '../../ops/cause-columns.ts'
 import { count, counted, response } from '../../ops/words.ts'
 import type { Counts } from '../../reconcile/decide.ts'
 import type { ExitCode } from '../../runtime/errors.ts'
-import { cell, pairs, paragraph, table, type TableColumn } from '../format.ts'
+import { cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
 import type { ExplainedRecord } from '../record.ts'
 import type { Session } from '../session.ts'
 import type { KeyKind } from './read-keys.ts'
@@ -72,11 +72,11 @@ function lostTable({ notProcessed: { list, total } }: CompareReport, { config, m
   return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
 }
 
-function notes(report: CompareReport, { file, moments }: CompareShown): string[] {
+function notes(report: CompareReport, { file, moments, width }: CompareShown): string {
   const { complete, failed, key, notProcessed, severalEvents, since, unknown, until, withoutKey } = report
   const span = `--since ${moments.show(since)} --until ${moments.show(until)}`
   const exhausted = failed.byDecision.exhausted > 0 ? ' --exhausted' : ''
-  const all: (string | false)[] = [
+  const all = [
     !complete && 'A part of the span could not be listed with certainty: run it again.',
     notProcessed.total > 0 &&
       'No retry can bring back what was delivered and not processed: the platform shows it as successful. Look for these events in the logs of the receiver, and process them from there or from the API.',
@@ -88,7 +88,7 @@ function notes(report: CompareReport, { file, moments }: CompareShown): string[]
     withoutKey > 0 &&
       `${counted(withoutKey, 'record has', 'records have')} no ${key} on the platform, and could not be compared.`,
   ]
-  return all.filter((note) => note !== false)
+  return paragraphs(all, width)
 }
 
 export function compareText(report: CompareReport, shown: CompareShown): string {
@@ -107,11 +107,6 @@ export function compareText(report: CompareReport, shown: CompareShown): string 
   ]
   const head = `${target}, events from ${moments.show(since)} to ${moments.show(until)}, compared with ${cell(file)} in ${seconds.toFixed(1)} s: ${equal ? 'EQUAL' : 'NOT EQUAL'}`
   return (
-    paragraph(head, width) +
-    pairs(lines, { indent: '  ', width }) +
-    lostTable(report, shown) +
-    notes(report, shown)
-      .map((note) => paragraph(note, width))
-      .join('')
+    paragraph(head, width) + pairs(lines, { indent: '  ', width }) + lostTable(report, shown) + notes(report, shown)
   )
 }

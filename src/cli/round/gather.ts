@@ -3,7 +3,7 @@ import { sliceFields } from '../../observe/log/log-reporter.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { maxPageSize } from '../../platform/wire.ts'
-import { failureOf } from '../../reconcile/platform-trouble.ts'
+import { failureOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/sweep.ts'
 import type { Span } from '../../reconcile/window.ts'
@@ -48,22 +48,27 @@ export async function recordsOfEvent(
   return { records: [...records.values()], unreadable, foreign }
 }
 
+/** The part of the report that follows from the listing. */
 export interface Gathered {
-  /** `incomplete`: a part could not be listed, or a signal came before the end. */
-  result: SweepReport['result']
-  /** With `failed`. */
-  failure?: SweepReport['failure']
-  /** Selected failed records, with any decision. */
-  found: number
+  listing: {
+    /** `incomplete`: a part could not be listed, or a signal came before the end. */
+    result: SweepReport['result']
+    /** Selected failed records, with any decision. */
+    found: number
+    /** True when the list became shorter while it was read: all that is left was listed. */
+    moved: boolean
+    /** With `failed`. */
+    failure?: Omit<CallFailure, 'code'>
+  }
   /** Records of the event in another status. */
   notFailed: number
-  /** True when the list became shorter while it was read: all that is left was listed. */
-  moved: boolean
-  /** Webhook ids, and values of --type and --subscription, without a failed record. */
+  /** Selected by name, and without a failed record: `type account-activated`, `webhook id ...`. */
   notFound: readonly string[]
 }
 
-const nothing: Gathered = { result: 'complete', found: 0, notFailed: 0, moved: false, notFound: [] }
+function gathered(listing: Partial<Gathered['listing']>, more: Partial<Gathered> = {}): Gathered {
+  return { listing: { result: 'complete', found: 0, moved: false, ...listing }, notFailed: 0, notFound: [], ...more }
+}
 
 const hourMs = 3_600_000
 const dayMs = 86_400_000
@@ -94,7 +99,7 @@ interface RecordSearch {
 type Take = RecordSearch['take']
 
 /** Looks for failed records in spans. */
-async function search(spans: readonly Span[], session: Session, by: RecordSearch): Promise<Gathered> {
+async function search(spans: readonly Span[], session: Session, by: RecordSearch): Promise<Gathered['listing']> {
   const seen = new Set<string>()
   let [isComplete, moved] = [true, false]
   for await (const { listed, skipped } of listSpans(spans, session)) {
@@ -111,7 +116,7 @@ async function search(spans: readonly Span[], session: Session, by: RecordSearch
     by.take(meant, askedAt)
     if (by.isDone?.() === true) break
   }
-  return { ...nothing, found: seen.size, moved, result: isComplete ? 'complete' : 'incomplete' }
+  return { result: isComplete ? 'complete' : 'incomplete', found: seen.size, moved }
 }
 
 /** The platform's time comes with its answers. */
@@ -128,8 +133,12 @@ export async function searchIds(ids: readonly string[], session: Session, take: 
   const second = (at: number): number => Math.floor(session.connection.zone.toLocal(at) / 1000)
   const spans = edges.slice(1).map((from, index) => ({ from: second(from), to: second(edges[index] ?? now) }))
   const isMeant = ({ id }: WebhookRecord): boolean => missing.delete(id.toLowerCase())
-  const found = await search(spans, session, { isMeant, isDone: () => missing.size === 0, take })
-  return { ...found, notFound: [...missing].map((id) => `webhook id ${id}`) }
+  const listing = await search(spans, session, { isMeant, isDone: () => missing.size === 0, take })
+  return gathered(listing, { notFound: [...missing].map((id) => `webhook id ${id}`) })
+}
+
+function withoutCode({ advice, message, reason, rejected, stage }: CallFailure): Omit<CallFailure, 'code'> {
+  return { stage, reason, rejected, message, advice }
 }
 
 /** True when nothing but the shrinking of the list kept the sweep from being complete. */
@@ -157,7 +166,7 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const report = await reconciler.sweeper.make('full', stop)
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
-      return { ...nothing, found, result, moved: shrunkSlices > 0, ...(failure && { failure }) }
+      return gathered({ result, found, moved: shrunkSlices > 0, ...(failure && { failure: withoutCode(failure) }) })
     }
     case 'ids':
       return searchIds(selection.ids, session, take)
@@ -166,13 +175,13 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const { records } = await recordsOfEvent(reconciler.client, selection.eventId, stop)
       const failed = records.filter(({ status }) => status === 'failed')
       take(failed, askedAt)
-      return { ...nothing, found: failed.length, notFailed: records.length - failed.length }
+      return gathered({ found: failed.length }, { notFailed: records.length - failed.length })
     }
     case 'span': {
       // The flags select, as the span does: the records of others are not reported as excluded.
       const { isMeant, span, unseen } = createSpanFilter(selection, connection.zone, await learnTime(session))
-      const found = await search([span], session, { isMeant, take })
-      return { ...found, notFound: unseen() }
+      const listing = await search([span], session, { isMeant, take })
+      return gathered(listing, { notFound: unseen() })
     }
   }
 }
@@ -183,9 +192,9 @@ export async function gather(selection: RecordSelection, session: Session): Prom
     return await list(selection, session)
   } catch (error) {
     if (isAbort(error, session.stop))
-      return { ...nothing, result: 'incomplete', found: session.reconciler.backlog.size() }
+      return gathered({ result: 'incomplete', found: session.reconciler.backlog.size() })
     const failure = failureOf(error)
     if (failure === undefined) throw error
-    return { ...nothing, result: 'failed', failure }
+    return gathered({ result: 'failed', failure: withoutCode(failure) })
   }
 }

@@ -4,15 +4,15 @@ import { retryExhausted } from '../../ops/notices.ts'
 import { count, counted, fromNow, response, span } from '../../ops/words.ts'
 import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
-import { inWords, stopsOf } from '../daemon-client.ts'
-import { cell, pairs, paragraph, table, type TableColumn } from '../format.ts'
+import { type AskedDaemon, inWords, stopsOf } from '../daemon-client.ts'
+import { cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
 import { nextRetryText, type ExplainedRecord } from '../record.ts'
 import type { Session } from '../session.ts'
-import { type CommandRound, type RetriedRecord, type RoundReport, type StoppedBy } from './report.ts'
+import { type RetriedRecord, type RoundReport, type StoppedBy } from './report.ts'
 
 const maxBad = 20
 
-type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<CommandRound, 'daemon'>
+type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { daemon: AskedDaemon }
 
 function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
   const columns: TableColumn<ExplainedRecord>[] = [
@@ -29,7 +29,7 @@ function recordTable(records: readonly ExplainedRecord[], now: Date, width: numb
 }
 
 /** One line for each decision that some record has. */
-function conclusions(report: RoundReport, { config, daemon }: ReportShown): string[] {
+function conclusions(report: RoundReport, { config, daemon, width }: ReportShown): string {
   const { estimate, failed, receiver, selection } = report
   const reasons = [
     ...(receiver?.up === false ? [reasonOf('receiver-down')] : []),
@@ -38,15 +38,15 @@ function conclusions(report: RoundReport, { config, daemon }: ReportShown): stri
   const blocked = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
   const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
   const exhausted = `${count(failed.exhausted)} exhausted (retry.maxAttempts ${config.retry.maxAttempts})`
-  const lines: [number, string][] = [
-    [failed.due, `Would be retried now: ${count(failed.due)}, ${time}, if the receiver takes them.`],
-    [failed.blocked, `Blocked: ${count(failed.blocked)}, because ${blocked}.`],
-    [failed['backing-off'], `Later: ${count(failed['backing-off'])} backing off.`],
-    [failed.exhausted, `Not automatically: ${exhausted}; ${retryExhausted} retries them.`],
-    [failed.excluded, `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`],
+  const lines = [
+    !config.retry.enabled && `${describeGate('disabled').reason} This is the plan for when they are on.`,
+    failed.due > 0 && `Would be retried now: ${count(failed.due)}, ${time}, if the receiver takes them.`,
+    failed.blocked > 0 && `Blocked: ${count(failed.blocked)}, because ${blocked}.`,
+    failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
+    failed.exhausted > 0 && `Not automatically: ${exhausted}; ${retryExhausted} retries them.`,
+    failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
   ]
-  const off = config.retry.enabled ? [] : [`${describeGate('disabled').reason} This is the plan for when they are on.`]
-  return [...off, ...lines.filter(([count]) => count > 0).map(([, line]) => line)]
+  return paragraphs(lines, width)
 }
 
 function dryRunText(report: RoundReport, shown: ReportShown): string {
@@ -60,8 +60,7 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   const known = { list, total: list.length, records: sum, now, subscriptions: config.subscriptions }
   const causes = list.length > 0 ? `\n${causeTable(known, width)}` : ''
   const records = report.records === undefined ? '' : recordTable(report.records, now, width)
-  const lines = conclusions(report, shown).map((line) => paragraph(line, width))
-  return `${head}${paragraph(inWords(daemon), width)}${causes}${records}\n${lines.join('')}`
+  return `${head}${paragraph(inWords(daemon), width)}${causes}${records}\n${conclusions(report, shown)}`
 }
 
 const isBad = ({ outcome, result }: RetriedRecord): boolean =>
@@ -86,32 +85,34 @@ function badTable(retried: readonly RetriedRecord[], width: number | undefined):
   return `\n${table(columns, bad, { width, max: maxBad })}`
 }
 
-function resultLines(report: RoundReport): [string, string][] {
+function results(report: RoundReport, width: number | undefined): string {
   const { awaiting, cutOff, failed, blocked, notFailed, selection, sums } = report
   const isSelected = selection.by !== 'due'
-  const later = failed['backing-off']
   const byFlag = isSelected ? ': add --exhausted for these' : ''
-  const all: [number, string, string][] = [
-    [1, 'recovered', String(sums.recovered)],
-    [1, 'failed again', String(sums['failed-again'])],
-    [1, 'refused', String(sums.refused)],
-    [sums.unknown, 'unknown', `${sums.unknown} (no outcome within outcome.giveUpAfter)`],
-    [sums.resolved, 'already delivered', `${sums.resolved} (not failed any more when retried)`],
-    [notFailed, 'not failed', `${notFailed} (nothing to do)`],
-    [failed.exhausted, 'exhausted', `${failed.exhausted} left alone (retry.maxAttempts)${byFlag}`],
-    [
-      failed.excluded,
-      'excluded',
-      `${failed.excluded} left alone (select.*, window.notBefore): name these by their webhook ids`,
-    ],
-    isSelected
-      ? [later, 'just tried', `${later} left alone (tried within the last seconds): run again for these`]
-      : [later, 'not due yet', String(later)],
-    [blocked, 'not retried', String(blocked)],
-    [awaiting, 'not awaited', `${awaiting} (accepted; the daemon, or the next run, sees the outcome)`],
-    [cutOff, 'cut off', `${cutOff} (the outcome is not known)`],
+  const later = isSelected
+    ? (['just tried', 'left alone (tried within the last seconds): run again for these'] as const)
+    : (['not due yet'] as const)
+  const some: [number: number, name: string, what?: string][] = [
+    [sums.unknown, 'unknown', '(no outcome within outcome.giveUpAfter)'],
+    [sums.resolved, 'already delivered', '(not failed any more when retried)'],
+    [notFailed, 'not failed', '(nothing to do)'],
+    [failed.exhausted, 'exhausted', `left alone (retry.maxAttempts)${byFlag}`],
+    [failed.excluded, 'excluded', 'left alone (select.*, window.notBefore): name these by their webhook ids'],
+    [failed['backing-off'], ...later],
+    [blocked, 'not retried'],
+    [awaiting, 'not awaited', '(accepted; the daemon, or the next run, sees the outcome)'],
+    [cutOff, 'cut off', '(the outcome is not known)'],
   ]
-  return all.filter(([count]) => count > 0).map(([, name, value]) => [name, value])
+  const lines: [string, string | undefined][] = [
+    ['recovered', String(sums.recovered)],
+    ['failed again', String(sums['failed-again'])],
+    ['refused', String(sums.refused)],
+    ...some.map(([number, name, what = '']): [string, string | undefined] => [
+      name,
+      number > 0 ? `${number} ${what}`.trim() : undefined,
+    ]),
+  ]
+  return pairs(lines, { indent: '  ', width })
 }
 
 function movedText({ daemon }: RoundReport): string {
@@ -126,14 +127,14 @@ function stopText(stoppedBy: StoppedBy): string {
   return `Stopped early: ${reason} ${advice} Then run again.`
 }
 
-function notes(report: RoundReport, { config }: ReportShown): string[] {
+function notes(report: RoundReport, { config, width }: ReportShown): string {
   const { command, daemon, leftOut, listing, notFailed, notFound, selection, stoppedBy } = report
   const none = selection.by === 'due' ? 'There is nothing to retry.' : 'No failed record was found for this selection.'
   const unknown = (name: string): string =>
     selection.by === 'ids'
       ? `There is no failed record with ${cell(name)}: it was delivered, is being delivered, or the id is wrong.`
       : `There is no failed record of ${cell(name)} in the span.`
-  const all: (string | false)[] = [
+  const all = [
     listing.found + notFailed === 0 && notFound.length === 0 && none,
     ...notFound.map(unknown),
     leftOut > 0 &&
@@ -147,7 +148,7 @@ function notes(report: RoundReport, { config }: ReportShown): string[] {
       `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
     stoppedBy !== null && stopText(stoppedBy),
   ]
-  return all.filter((note) => note !== false)
+  return paragraphs(all, width)
 }
 
 export function toText(report: RoundReport, shown: ReportShown): string {
@@ -156,8 +157,7 @@ export function toText(report: RoundReport, shown: ReportShown): string {
   const body = report.dryRun
     ? `\n${dryRunText(report, shown)}`
     : `: ${counted(report.sums.retried, 'retry', 'retries')} in ${report.seconds.toFixed(1)} s\n` +
-      pairs(resultLines(report), { indent: '  ', width }) +
+      results(report, width) +
       badTable(report.retried, width)
-  const lines = notes(report, shown).map((note) => paragraph(note, width))
-  return `${head}${body}${lines.join('')}`
+  return `${head}${body}${notes(report, shown)}`
 }

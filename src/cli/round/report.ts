@@ -1,21 +1,16 @@
-// The report of a round, as `--json` prints it: decisions, causes, an estimate of the time, and the exit code that follows from it.
-import { type CauseStatus, groupByCause, showCause, toDate } from '../../ops/causes.ts'
+// The report of a round, as `--json` prints it: the tally of its retries, the estimate of their time, and the exit code. Pure functions.
+import type { CauseStatus } from '../../ops/causes.ts'
 import { type FoundStatus, type RetryResult, retryResults } from '../../platform/operations.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
-import { type Counts, type Situation } from '../../reconcile/decide.ts'
-import type { CallFailure } from '../../reconcile/platform-trouble.ts'
+import type { Counts } from '../../reconcile/decide.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
-import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
-import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
-import { type AskedDaemon, openCircuitsOf, pausedSince, situationOf } from '../daemon-client.ts'
-import { explainRecord, type ExplainedRecord } from '../record.ts'
-import type { Session, SessionOptions } from '../session.ts'
-import { type Gathered } from './gather.ts'
-import type { RecordSelection, SelectionFlags } from './select.ts'
+import type { ExplainedRecord } from '../record.ts'
+import type { Gathered } from './gather.ts'
+import type { RecordSelection } from './select.ts'
 
 /** The end of a round before every due record was retried and had an outcome: by a signal, or by the gate that was shut. */
 export type StoppedBy = 'signal' | 'unauthorized' | 'platform' | 'paused' | 'receiver-down' | 'circuit'
@@ -41,19 +36,10 @@ export interface RetrySums extends Record<Outcome, number> {
   refused: number
 }
 
-/** The part of the report that follows from the retries. */
-export interface RetrySummary {
-  sums: RetrySums
-  /** Retried records by the platform's last answer. */
-  retries: Record<RetryResult, number>
-  /** The records that were retried. */
-  retried: readonly RetriedRecord[]
-}
-
 /** Follows the events of one round. */
 export interface RetryTally {
   observe(event: TelemetryEvent): void
-  summary(): RetrySummary
+  summary(): Pick<RoundReport, 'sums' | 'retries' | 'retried'>
 }
 
 /** What a retry came to by the platform's answer alone; undefined while the outcome is yet to come. */
@@ -93,7 +79,7 @@ export function createRetryTally(): RetryTally {
 }
 
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
-export interface RoundReport extends RetrySummary {
+export interface RoundReport extends Gathered {
   schemaVersion: 2
   command: 'plan' | 'once' | 'retry'
   instance: string
@@ -102,21 +88,10 @@ export interface RoundReport extends RetrySummary {
   startedAt: Date
   seconds: number
   selection: { by: RecordSelection['by'] }
-  /** `found`: failed records that were selected. `moved`: the list became shorter while it was read. */
-  listing: {
-    result: SweepReport['result']
-    found: number
-    moved: boolean
-    failure?: Pick<CallFailure, 'stage' | 'reason' | 'rejected' | 'message' | 'advice'>
-  }
   /** When decisions were made, on the platform's clock. */
   decidedAt: Date | null
   /** Selected records by decision, before the first retry. */
   failed: Counts
-  /** Records of the event in another status. */
-  notFailed: number
-  /** Selected by name, and without a failed record: `type account-activated`, `webhook id ...`. */
-  notFound: readonly string[]
   /** Records for which there was no room in memory (backlog.maxRecords); another run comes to them. */
   leftOut: number
   /** Null without `receiver.healthUrl`, or where it was not asked. */
@@ -140,6 +115,11 @@ export interface RoundReport extends RetrySummary {
   dryRun: boolean
   /** False where `retry.enabled` is: then this is the plan for when it is true. */
   retriesEnabled: boolean
+  sums: RetrySums
+  /** Retried records by the platform's last answer. */
+  retries: Record<RetryResult, number>
+  /** The records that were retried. */
+  retried: readonly RetriedRecord[]
   /** Due and not retried in this round; `stoppedBy` says why. */
   blocked: number
   /** Retries without a known outcome at the end. */
@@ -150,44 +130,6 @@ export interface RoundReport extends RetrySummary {
   /** With --records: all that were selected. */
   records?: readonly ExplainedRecord[]
   exitCode: ExitCode
-}
-
-export interface RoundOptions extends SessionOptions, SelectionFlags {
-  records?: true
-  yes?: true
-}
-
-export type RoundCommand = RoundReport['command']
-
-/** Everything that one round knows. Times in epoch ms. */
-export interface CommandRound {
-  command: RoundCommand
-  selection: RecordSelection
-  options: RoundOptions
-  session: Session
-  gathered: Gathered
-  startedAt: number
-  /** Monotonic. */
-  started: number
-  /** The moment of all decisions, on the platform's clock. */
-  decidedAt: number
-  receiverUp: boolean | undefined
-  daemon: AskedDaemon
-  /** What the daemon recovered while the list was read. */
-  recoveredMeanwhile: number
-  dryRun: boolean
-}
-
-/**
- * The situation of a subscription's records. The daemon's own gates hold for its own records, not for selected ones. Where
- * retries are switched off, a round plans as if they were on.
- */
-export function situationIn(
-  { daemon, decidedAt: now, receiverUp, selection }: CommandRound,
-  subscriptionId: string,
-): Situation {
-  if (receiverUp === false) return { now, gate: 'receiver-down', stopsForMs: Infinity }
-  return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId, 'disabled')) }
 }
 
 /** One retry, and its share of the checks of outcomes. @see docs/architecture.md "Outcomes" */
@@ -209,74 +151,6 @@ export function estimateOf(
     now: 0,
   })
   return { records, seconds: Math.round(doneAt / 1000), callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
-}
-
-function daemonOf({ daemon, recoveredMeanwhile: recovered }: CommandRound): RoundReport['daemon'] {
-  if ('problem' in daemon) return daemon
-  const { gates, instance, url } = daemon
-  return {
-    url,
-    instance,
-    holding: gates.map(({ gate }) => gate),
-    pausedSince: pausedSince(daemon),
-    openCircuits: openCircuitsOf(daemon).map(({ subscriptionId }) => subscriptionId),
-    recovered,
-  }
-}
-
-function listingOf({ failure, found, moved, result }: Gathered): RoundReport['listing'] {
-  if (failure === undefined) return { result, found, moved }
-  const { advice, message, reason, rejected, stage } = failure
-  return { result, found, moved, failure: { stage, reason, rejected, message, advice } }
-}
-
-/** The report of a round that has retried nothing yet. */
-export function toReport(round: CommandRound): RoundReport {
-  const { command, decidedAt, gathered, options, receiverUp: up, selection, session } = round
-  const { backlog } = session.reconciler
-  const { policy } = session
-  const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
-  const entries = [...backlog.entries()]
-  const leftOut = backlog.leftOut.counts()
-  const { counts: failed } = backlog.summary(decidedAt, situationOf)
-  const causes = groupByCause(entries, { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 })
-  const explain = (entry: FailedRecord): ExplainedRecord => {
-    const situation = situationOf(entry.subscriptionId)
-    return explainRecord(entry, { policy, situation, isSelected: selection.by !== 'due' })
-  }
-  return {
-    schemaVersion: 2,
-    command,
-    instance: session.instance,
-    platform: session.platform,
-    startedAt: new Date(round.startedAt),
-    seconds: secondsOf(round),
-    selection: { by: selection.by },
-    listing: listingOf(gathered),
-    decidedAt: gathered.result === 'failed' ? null : toDate(decidedAt),
-    failed,
-    notFailed: gathered.notFailed,
-    notFound: gathered.notFound,
-    leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
-    receiver: up === undefined ? null : { up },
-    daemon: daemonOf(round),
-    causes: causes.list.map((cause) => showCause(cause)),
-    estimate: estimateOf(session.config, failed.due, session.reconciler.rate.limit()),
-    dryRun: round.dryRun,
-    retriesEnabled: session.config.retry.enabled,
-    ...createRetryTally().summary(),
-    blocked: 0,
-    awaiting: 0,
-    cutOff: 0,
-    stoppedBy: null,
-    ...(options.records === true && { records: entries.map(explain) }),
-    exitCode: exitCode.done,
-  }
-}
-
-/** How long the round has taken, with three digits. */
-export function secondsOf({ session: { clock }, started }: CommandRound): number {
-  return Math.round(clock.monotonic() - started) / 1000
 }
 
 /** The exit code of a round that ended so. */

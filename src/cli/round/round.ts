@@ -1,39 +1,81 @@
 // One round for three commands: select, decide, retry unless it is a dry run, report. `plan` and `retry` select; `once` takes what is due.
+import { groupByCause, showCause, toDate } from '../../ops/causes.ts'
 import { createGrace } from '../../ops/grace.ts'
 import { counted, span } from '../../ops/words.ts'
-import { decide } from '../../reconcile/decide.ts'
+import { decide, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
-import { askDaemon, type AskedDaemon, pausedSince, recoveredBetween } from '../daemon-client.ts'
+import {
+  askDaemon,
+  openCircuitsOf,
+  pausedSince,
+  recoveredBetween,
+  situationOf,
+  type AskedDaemon,
+} from '../daemon-client.ts'
 import { bar } from '../format.ts'
 import type { Io } from '../io.ts'
 import { createMoments } from '../moments.ts'
-import { inSession, type Session, unavailable } from '../session.ts'
+import { explainRecord, type ExplainedRecord } from '../record.ts'
+import { inSession, unavailable, type Session, type SessionOptions } from '../session.ts'
 import { gather } from './gather.ts'
 import { toText } from './report-text.ts'
-import {
-  createRetryTally,
-  exitCodeOf,
-  secondsOf,
-  toReport,
-  type CommandRound,
-  type RetrySums,
-  type RoundCommand,
-  type RoundOptions,
-  type RoundReport,
-  type StoppedBy,
-} from './report.ts'
-import { configFor, selectionOf } from './select.ts'
+import { createRetryTally, estimateOf, exitCodeOf, type RetrySums, type RoundReport, type StoppedBy } from './report.ts'
+import { configFor, selectionOf, type RecordSelection, type SelectionFlags } from './select.ts'
 
-/** Lists and decides; retries nothing. */
+export interface RoundOptions extends SessionOptions, SelectionFlags {
+  records?: true
+  yes?: true
+}
+
+/** A round that has decided, and retried nothing yet. */
+interface DecidedRound {
+  session: Session
+  /** When it began, monotonic ms. */
+  started: number
+  /** The moment of all decisions, on the platform's clock. */
+  decidedAt: number
+  daemon: AskedDaemon
+  report: RoundReport
+}
+
+/** The decisions on all records of the backlog. */
+function decisionsOf(
+  { config, policy, reconciler }: Session,
+  now: number,
+  situationOf: (subscriptionId: string) => Situation,
+): Pick<RoundReport, 'causes' | 'estimate' | 'failed' | 'leftOut'> {
+  const { backlog, rate } = reconciler
+  const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
+  const { counts: failed } = backlog.summary(now, situationOf)
+  return {
+    failed,
+    leftOut: backlog.leftOut.missing(),
+    causes: groupByCause(backlog.entries(), options).list.map((cause) => showCause(cause)),
+    estimate: estimateOf(config, failed.due, rate.limit()),
+  }
+}
+
+function daemonOf(daemon: AskedDaemon, recovered: number): RoundReport['daemon'] {
+  if ('problem' in daemon) return daemon
+  const { gates, instance, url } = daemon
+  const holding = gates.map(({ gate }) => gate)
+  const openCircuits = openCircuitsOf(daemon).map(({ subscriptionId }) => subscriptionId)
+  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits, recovered }
+}
+
+/** Lists and decides. */
 async function look(
-  { command, options, selection, session }: Pick<CommandRound, 'command' | 'options' | 'selection' | 'session'>,
+  command: RoundReport['command'],
+  selection: RecordSelection,
+  { options, session }: { options: RoundOptions; session: Session },
   io: Io,
-): Promise<CommandRound> {
-  const { clock, config, progress, reconciler, stop, target } = session
-  const [startedAt, started] = [clock.now(), clock.monotonic()]
-  const what = selection.by === 'due' ? 'Listing the failed records' : 'Looking for the selected records'
+): Promise<DecidedRound> {
+  const { clock, config, policy, progress, reconciler, stop, target } = session
+  const [startedAt, started] = [new Date(clock.now()), clock.monotonic()]
+  const isSelected = selection.by !== 'due'
+  const what = isSelected ? 'Looking for the selected records' : 'Listing the failed records'
   session.listen(() => {
     progress.show(() => `${what} of ${target}: ${reconciler.backlog.size()} found so far ...`)
   })
@@ -47,25 +89,48 @@ async function look(
   }
   const daemonBefore = await ask()
   const gathered = await gather(selection, session)
+  const isKnown = gathered.listing.result !== 'failed'
   if (command === 'plan') stop.throwIfAborted()
-  const isKnown = gathered.result !== 'failed' && !stop.aborted
   const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
   const receiver = isAsked ? await session.askReceiver(stop) : undefined
   const daemon = await ask()
-  return {
-    command,
-    selection,
-    options,
-    session,
-    gathered,
-    startedAt,
-    started,
-    decidedAt: reconciler.client.now(),
-    receiverUp: receiver?.up,
-    daemon,
-    recoveredMeanwhile: recoveredBetween(daemonBefore, daemon),
-    dryRun: command === 'plan' || !config.retry.enabled,
+  const now = reconciler.client.now()
+  // The daemon's own gates hold for its own records, not for selected ones. Where retries are off, a round plans as if they were on.
+  const situationIn = (subscriptionId: string): Situation => {
+    if (receiver?.up === false) return { now, gate: 'receiver-down', stopsForMs: Infinity }
+    return { now, ...(!isSelected && situationOf(daemon, subscriptionId, 'disabled')) }
   }
+  const explain = (entry: FailedRecord): ExplainedRecord =>
+    explainRecord(entry, { policy, situation: situationIn(entry.subscriptionId), isSelected })
+  const report: RoundReport = {
+    schemaVersion: 2,
+    command,
+    instance: session.instance,
+    platform: session.platform,
+    startedAt,
+    seconds: secondsSince(started, session),
+    selection: { by: selection.by },
+    ...gathered,
+    decidedAt: isKnown ? toDate(now) : null,
+    receiver: receiver === undefined ? null : { up: receiver.up },
+    daemon: daemonOf(daemon, recoveredBetween(daemonBefore, daemon)),
+    ...decisionsOf(session, now, situationIn),
+    dryRun: command === 'plan' || !config.retry.enabled,
+    retriesEnabled: config.retry.enabled,
+    ...createRetryTally().summary(),
+    blocked: 0,
+    awaiting: 0,
+    cutOff: 0,
+    stoppedBy: null,
+    ...(options.records === true && { records: [...reconciler.backlog.entries()].map(explain) }),
+    exitCode: exitCode.done,
+  }
+  return { session, started, decidedAt: now, daemon, report }
+}
+
+/** With three digits. */
+function secondsSince(started: number, { clock }: Session): number {
+  return Math.round(clock.monotonic() - started) / 1000
 }
 
 /** More records than this need a yes. */
@@ -87,12 +152,16 @@ function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefine
 }
 
 /** @throws UsageError without a terminal where a question is due */
-async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], io: Io): Promise<boolean> {
-  const { options, session } = round
+async function confirmRetry(
+  { daemon, session }: DecidedRound,
+  due: readonly FailedRecord[],
+  { yes }: RoundOptions,
+  io: Io,
+): Promise<boolean> {
   const { enabled } = session.service.config.retry
   if (due.length === 0) return true
-  const paused = pauseText(round.daemon, session)
-  const isAsked = options.yes !== true && (due.length > maxUnasked || !enabled || paused !== undefined)
+  const paused = pauseText(daemon, session)
+  const isAsked = yes !== true && (due.length > maxUnasked || !enabled || paused !== undefined)
   if (isAsked && io.ask === undefined) {
     const why = paused ?? (enabled ? undefined : 'retry.enabled is false')
     const selected = `${counted(due.length, 'record')} of ${session.target} selected`
@@ -107,7 +176,7 @@ async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], i
 }
 
 /** Records that were due then and have not been retried since. */
-function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound): FailedRecord[] {
+function dueRecords({ decidedAt, session: { reconciler, policy } }: DecidedRound): FailedRecord[] {
   return [...reconciler.backlog.entries()].filter(
     (entry) => decide(entry, policy, { now: decidedAt }).decision === 'due',
   )
@@ -115,7 +184,7 @@ function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound
 
 /** The reason why something is left; null when nothing is. */
 function stopOf(
-  { command, daemon, session: { clock, reconciler, stop } }: CommandRound,
+  { daemon, report: { command }, session: { clock, reconciler, stop } }: DecidedRound,
   blocked: number,
   awaiting: number,
 ): StoppedBy | null {
@@ -144,7 +213,7 @@ function progressText(total: number, sums: RetrySums, seconds: number): string {
  * Retries the records that were due when the round decided, and follows them to their outcome; what becomes due meanwhile is
  * not for this round. Returns the retries that were cut off. Rejects with the first bug that any part met.
  */
-async function retryDue({ decidedAt: onlyDueAt, session }: CommandRound): Promise<number> {
+async function retryDue({ decidedAt: onlyDueAt, session }: DecidedRound): Promise<number> {
   const { clock, config, reconciler, service, stop } = session
   const { confirm, dispatcher, receiver, retry } = reconciler
   const { inFlight } = dispatcher
@@ -162,14 +231,15 @@ async function retryDue({ decidedAt: onlyDueAt, session }: CommandRound): Promis
   return grace.cutOff()
 }
 
-async function runRound(round: CommandRound, io: Io): Promise<RoundReport | undefined> {
-  const { command, daemon, gathered, session } = round
+/** Undefined when the person does not want it. */
+async function runRound(round: DecidedRound, options: RoundOptions, io: Io): Promise<RoundReport | undefined> {
+  const { daemon, report, session, started } = round
   const { clock, progress, reconciler, stop } = session
-  const before = toReport(round)
-  if (round.dryRun || gathered.result === 'failed') return before
+  const { command, dryRun, listing } = report
+  if (dryRun || listing.result === 'failed') return report
   const due = dueRecords(round)
   const isStopped = stop.aborted
-  if (command === 'retry' && !isStopped && !(await confirmRetry(round, due, io))) return undefined
+  if (command === 'retry' && !isStopped && !(await confirmRetry(round, due, options, io))) return undefined
   const mayRetry = !isStopped && !(command === 'once' && pausedSince(daemon) !== null)
   const tally = createRetryTally()
   const retryingSince = clock.monotonic()
@@ -181,12 +251,20 @@ async function runRound(round: CommandRound, io: Io): Promise<RoundReport | unde
   const blocked = dueRecords(round).length
   const awaiting = reconciler.outcomes.pending().size
   const stoppedBy = stopOf(round, blocked, awaiting)
-  return { ...before, seconds: secondsOf(round), ...tally.summary(), blocked, awaiting, cutOff, stoppedBy }
+  return {
+    ...report,
+    seconds: secondsSince(started, session),
+    ...tally.summary(),
+    blocked,
+    awaiting,
+    cutOff,
+    stoppedBy,
+  }
 }
 
 /** Runs `plan`, `once` or `retry`. */
 export async function roundCommand(
-  command: RoundCommand,
+  command: RoundReport['command'],
   ids: readonly string[],
   options: RoundOptions,
   io: Io,
@@ -199,20 +277,17 @@ export async function roundCommand(
     why: command === 'retry' ? ('asked-for' as const) : undefined,
   }
   return inSession(io, options, plan, async (session) => {
-    const round = await look({ command, selection, options, session }, io)
-    const ended = await runRound(round, io)
+    const round = await look(command, selection, { options, session }, io)
+    const ended = await runRound(round, options, io)
     if (ended === undefined) {
       io.stderr.write('Nothing was retried.\n')
       return exitCode.incomplete
     }
     const report = { ...ended, exitCode: exitCodeOf(ended) }
-    const { failure } = round.gathered
+    const { failure } = report.listing
     if (options.json === true || failure === undefined)
       session.answer(report, () => toText(report, { ...session, daemon: round.daemon }))
-    else {
-      session.progress.clear()
-      unavailable(failure, session.target, io)
-    }
+    else unavailable(failure, session.target, { stderr: session.progress.output })
     return report.exitCode
   })
 }
