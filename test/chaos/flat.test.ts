@@ -2,38 +2,22 @@
 import { expect, test } from 'vitest'
 import { trendsOf, type SoakSample } from './flat.ts'
 
-const sample = (part: Partial<SoakSample> = {}): SoakSample => ({ rssMiB: 100, descriptors: 20, timers: 10, ...part })
+const quiet: SoakSample = { rssMiB: 100, descriptors: 20, timers: 10 }
 
-function growing(samples: readonly SoakSample[]): string[] {
-  return trendsOf(samples).flatMap(({ isFlat, name }) => (isFlat ? [] : [name]))
-}
-
-/** 30 samples, of which the last third has these values. */
-function endingIn(part: Partial<SoakSample>): SoakSample[] {
-  return Array.from({ length: 30 }, (_, index) => sample(index < 20 ? {} : part))
-}
-
-test.each<[Partial<SoakSample>, string[]]>([
-  [{}, []],
-  [{ rssMiB: 114.9 }, []],
-  [{ rssMiB: 115.1 }, ['rssMiB']],
-  [{ rssMiB: 50, descriptors: 5, timers: 0 }, []],
-  [{ descriptors: 33 }, []],
-  [{ descriptors: 34 }, ['descriptors']],
-  [{ timers: 21 }, []],
-  [{ timers: 22 }, ['timers']],
-])('the last third has %j: grown %j', (part, grown) => {
-  expect(growing(endingIn(part))).toEqual(grown)
-})
-
-test('one peak is no growth', () => {
-  expect(growing([...endingIn({}), sample({ rssMiB: 1000, descriptors: 1000, timers: 1000 })])).toEqual([])
-})
-
-test('a NaN is not flat', () => {
-  expect(growing(endingIn({ timers: NaN }))).toEqual(['timers'])
+test.each<[part: Partial<SoakSample>, of: number, grown: string[]]>([
+  [{ rssMiB: 114.9, descriptors: 33, timers: 21 }, 10, []],
+  [{ rssMiB: 115.1 }, 10, ['rssMiB']],
+  [{ descriptors: 34 }, 10, ['descriptors']],
+  [{ timers: 22 }, 10, ['timers']],
+  [{ timers: NaN }, 10, ['timers']],
+  [{ rssMiB: 50, descriptors: 5, timers: 0 }, 10, []],
+  // One peak.
+  [{ rssMiB: 1000, descriptors: 1000, timers: 1000 }, 1, []],
+])('with %j in the last %d of 30 samples %j has grown', (part, last, grown) => {
+  const samples = Array.from({ length: 30 }, (_, index) => ({ ...quiet, ...(index >= 30 - last ? part : {}) }))
+  expect(trendsOf(samples).flatMap(({ isFlat, name }) => (isFlat ? [] : [name]))).toEqual(grown)
 })
 
 test('too few samples are refused', () => {
-  expect(() => trendsOf(Array.from({ length: 5 }, () => sample()))).toThrow(RangeError)
+  expect(() => trendsOf(Array<SoakSample>(5).fill(quiet))).toThrow(RangeError)
 })

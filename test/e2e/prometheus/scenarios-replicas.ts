@@ -1,19 +1,6 @@
 // One leader and two standbys: what happens to one of three is no outage, and what concerns all is reported by the leader.
 import type { Scenario } from './scenario.ts'
-import {
-  buildInfo,
-  circuits,
-  complete,
-  due,
-  leader,
-  leaderOf,
-  none,
-  oldest,
-  own,
-  exhausted,
-  receiverUp,
-  stallsAt60,
-} from './series.ts'
+import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhausted, stallsAt60 } from './series.ts'
 
 /** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }
@@ -124,18 +111,6 @@ export const replicas: Scenario[] = [
     series: { ...leads, ...stallsAt60 },
     replicas: healthy,
     firing: { 60: none, 85: ['SweepStalled'] },
-  },
-  {
-    name: 'three replicas: the receiver is down',
-    series: { ...leads, [receiverUp]: '1x60 0x60 1x500' },
-    replicas: healthy,
-    firing: { 60: none, 70: ['ReceiverDown'], 130: none },
-  },
-  {
-    name: 'three replicas: circuits of the leader',
-    series: { ...leads, [circuits('open')]: '0x60 1x60 0x500', [circuits('half-open')]: '0x500' },
-    replicas: healthy,
-    firing: { 60: none, 85: ['CircuitOpen'], 200: none },
   },
   {
     name: 'three replicas: an operator pauses all of them by the lease, which is one alert',

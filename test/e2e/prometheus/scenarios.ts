@@ -10,7 +10,6 @@ import {
   complete,
   due,
   incomplete,
-  leader,
   neverWorked,
   none,
   oldest,
@@ -23,22 +22,10 @@ import {
 
 const watchman: Scenario[] = [
   { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 130: none } },
-  { name: 'nothing is scraped at all', series: {}, healthy: false, firing: { 4: none, 6: ['Down'], 60: ['Down'] } },
-  {
-    name: 'never succeeded to start',
-    series: { up: '0x500' },
-    healthy: false,
-    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
-  },
   {
     name: 'goes down, and comes back',
     series: { up: '1x60 0x30 1x500' },
     firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
-  },
-  {
-    name: 'no instance leads, and one does again',
-    series: { [leader]: '1x60 0x30 1x200' },
-    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
   },
   {
     // Counters that moved an hour ago are still looked at.
@@ -54,12 +41,6 @@ const watchman: Scenario[] = [
     firing: { 60: none, 70: ['Down'], 130: ['Down'] },
   },
   {
-    name: 'one target of two goes down',
-    series: { up: '1x60 0x500' },
-    neighbour: true,
-    firing: { 60: none, 70: ['Down'] },
-  },
-  {
     name: 'under any job name: all is well beside another program that is down',
     job: 'kubernetes-pods',
     series: {},
@@ -73,13 +54,6 @@ const watchman: Scenario[] = [
     neighbour: true,
     stranger: true,
     firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'], 183: none },
-  },
-  {
-    name: 'under any job name: the only target goes down',
-    job: 'kubernetes-pods',
-    series: { up: '1x60 0x120', [buildInfo]: '1x60 stale' },
-    stranger: true,
-    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'] },
   },
   {
     name: 'under any job name: nothing of ours is scraped',
