@@ -2,17 +2,14 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { groupByCause } from '../../src/ops/causes.ts'
-import { maxCauses, maxExhausted, toStatus } from '../../src/ops/status.ts'
+import { toStatus } from '../../src/ops/status.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
-import type { Situation } from '../../src/reconcile/decide.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { startPlatform } from '../support/platform.ts'
-import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
-import { aCircuit } from '../support/status.ts'
-import { anIncident, uuid } from '../support/incident.ts'
+import { aStatusState } from '../support/status.ts'
+import { anIncident } from '../support/incident.ts'
 import { waitableMs } from '../support/limits.ts'
 import { start } from '../support/ops-server.ts'
 import { get, startDaemon, type Daemon } from '../support/process.ts'
@@ -135,14 +132,6 @@ describe('an incident', () => {
     expect(await page.content()).not.toContain('CANARY')
   })
 
-  test('says the same as /status', async () => {
-    const { causes, missing, exhausted: list } = await status()
-    expect([missing, list.total]).toEqual([sandbox.counts().failed, 5])
-    expect(causes).toMatchObject({ total: 4, more: { causes: 0, records: 0 }, onlyCounted: 0 })
-    expect(causes.list.map(({ records }) => records)).toEqual([120, 60, 5, 2])
-    expect(list.list.map(({ webhookId }) => webhookId)).toEqual(exhausted)
-  })
-
   test('asks for nothing but itself, runs no script, and breaks none of its own rules', async () => {
     await using opened = await openPage(browser, daemon.url)
     const { asked, complaints, page } = opened
@@ -208,25 +197,28 @@ describe('an incident', () => {
   })
 })
 
+// A made-up hour: no test has one. The picture in docs/status.md is the beginning of this one.
+const everything = anIncident({ beyondWindow: 3, stuckProcessing: 2 })
+
 test.each([
-  ['light', { colorScheme: 'light', viewport: { width: 1280, height: 1050 } }],
-  ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 1050 } }],
-  ['phone', { colorScheme: 'light', viewport: phone }],
-] as const)('everybody can read it with all that it can have: %s', async (name, options) => {
-  // A made-up hour: no test has one. The picture in docs/status.md is the beginning of this one.
-  await using server = await start({ status: () => toStatus(anIncident({ beyondWindow: 3, stuckProcessing: 2 })) })
+  ['incident-light', { colorScheme: 'light', viewport: { width: 1280, height: 1050 } }, everything],
+  ['incident-dark', { colorScheme: 'dark', viewport: { width: 1280, height: 1050 } }, everything],
+  ['incident-phone', { colorScheme: 'light', viewport: phone }, everything],
+  ['nothing-is-missing', { colorScheme: 'light', viewport: phone }, aStatusState()],
+] as const)('everybody can read it with all that it can have, or nothing: %s', async (name, options, state) => {
+  await using server = await start({ status: () => toStatus(state) })
   const browser = await startBrowser()
   try {
     await using opened = await openPage(browser, `http://127.0.0.1:${server.port}/?refresh=off`, options)
     const { complaints, page } = opened
-    await keepPicture(page, `incident-${name}`)
+    await keepPicture(page, name)
     expect(complaints).toEqual([])
     expect(await accessibilityProblems(page)).toEqual([])
     for (const summary of await page.locator('summary').all()) await summary.click()
     expect(await accessibilityProblems(page)).toEqual([])
     // Wherever the layout changes, nothing stands out.
     const widths = [320, 360, 417, 600, 800, 960, 961, 1100, 1280, 1440, 1680, 1920]
-    for (const width of widths.filter(() => name === 'light')) {
+    for (const width of widths.filter(() => name === 'incident-light')) {
       await page.setViewportSize({ width, height: 800 })
       expect(await page.evaluate('document.documentElement.scrollWidth'), `at ${width}`).toBe(width)
       expect(await page.evaluate(outsideOfCards), `at ${width}`).toEqual([])
@@ -234,61 +226,4 @@ test.each([
   } finally {
     await browser.close()
   }
-})
-
-test('10,000 subscriptions that fail make no long page', async () => {
-  const subscriptionId = (n: number): string => `${n.toString(16).padStart(8, '0')}-1111-4111-8111-111111111111`
-  const now = Date.UTC(2026, 0, 15, 12)
-  const failing = Array.from({ length: 10_000 }, (_, n) =>
-    due({ id: uuid(n), subscriptionId: subscriptionId(n), eventType: n % 2 === 0 ? evil : 'account-activated' }),
-  )
-  const backlog = testBacklog({ maxRecords: 20_000 })
-  learn(backlog, listingOf(failing), testNow)
-  const circuits = Array.from({ length: 10_000 }, (_, n) => aCircuit({ subscriptionId: subscriptionId(n) }))
-  function status(): StatusDocument {
-    const situationOf = (): Situation => ({ now: testNow, gate: 'circuit', pausesForMs: 30_000 })
-    const causes = groupByCause(backlog.entries(), {
-      ...{ policy: defaultPolicy, situationOf, maxCauses, maxExhausted },
-    })
-    const failed = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 10_000, awaiting: 0 }
-    const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
-    return toStatus(anIncident({ now, causes, circuits, failed, gates, endless: { circuit: 10_000, refused: 0 } }))
-  }
-  await using server = await start({ status })
-  const browser = await startBrowser()
-  try {
-    await using opened = await openPage(browser, `http://127.0.0.1:${server.port}/?refresh=off`, { viewport: phone })
-    const { complaints, page } = opened
-    expect(await page.locator('h1').innerText()).toBe(
-      '10,000 subscriptions are failing (HTTP 503): 10,000 deliveries wait.',
-    )
-    expect((await rowsOf(page, 'causes')).length).toBe(10)
-    expect(await page.locator('section > table + .sub').innerText()).toBe('And 9,990 causes with 9,990 deliveries.')
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(phone.width)
-    expect(await page.locator('script, img').count()).toBe(0)
-    expect(complaints).toEqual([])
-    expect(await accessibilityProblems(page)).toEqual([])
-    expect((await page.content()).length).toBeLessThan(50_000)
-  } finally {
-    await browser.close()
-  }
-})
-
-test('nothing is missing, and it can be switched off', async () => {
-  await using sandbox = await startPlatform()
-  const browser = await startBrowser()
-  try {
-    await using daemon = await startDaemon(await sandboxEnv(sandbox))
-    const swept = async (): Promise<unknown> =>
-      (JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument).lastFullSweep
-    await expect.poll(swept).not.toBeNull()
-    await using opened = await openPage(browser, `${daemon.url}/?refresh=off`)
-    expect(await opened.page.locator('h1').innerText()).toBe('Nothing is missing.')
-    expect(await accessibilityProblems(opened.page)).toEqual([])
-    await keepPicture(opened.page, 'status-page-well')
-  } finally {
-    await browser.close()
-  }
-  await using without = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_STATUS_PAGE: 'false' })
-  expect((await get(`${without.url}/`)).status).toBe(404)
 })
