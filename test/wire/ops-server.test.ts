@@ -5,6 +5,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
+import { pageHeaders } from '../../src/ops/page-styles.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import {
   ask,
@@ -52,6 +53,34 @@ test.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])('%s is refused with wha
   const answer = await ask(server.port, '/metrics', method)
   expect(answer).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD', connection: 'close' } })
   expect(answer.body).not.toContain('up 1')
+})
+
+test('the page may not be kept, framed or guessed at; /status is JSON that people can read', async () => {
+  await using server = await start({ status: () => toStatus(aStatusState()) })
+  const [page, status] = [await ask(server.port, '/'), await ask(server.port, '/status')]
+  expect(page.headers).toMatchObject({ 'content-type': 'text/html; charset=utf-8', ...pageHeaders })
+  expect(status.headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8' })
+  expect(status.body).toMatch(/^\{\n {2}"schemaVersion": 2,\n[^]*\}\n$/)
+})
+
+test.each([
+  ['/', true],
+  ['/?refresh=on', true],
+  ['/?refresh=off', false],
+  ['/?x=1&refresh=off', false],
+  ['/?refresh=%ff', true],
+  ['/?', true],
+])('%s refreshes: %s', async (path, refreshes) => {
+  await using server = await start()
+  expect((await ask(server.port, path)).body.includes('http-equiv="refresh"')).toBe(refreshes)
+})
+
+test('with server.statusPage false there is no page, and no answer refers to it', async () => {
+  await using server = await start({ statusPage: false })
+  const { body, headers, status } = await ask(server.port, '/')
+  expect([status, headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8'])
+  expect(body).toBe('There is nothing here. Try /metrics, /livez, /readyz, /status.\n')
+  expect((await ask(server.port, '/status')).status).toBe(200)
 })
 
 test('probes list all problems, one a line, and are asked anew each time', async () => {

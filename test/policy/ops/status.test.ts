@@ -1,15 +1,14 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
 import { describe, expect, test } from 'vitest'
-import type { SweepEnd } from '../../src/observe/progress.ts'
-import { toStatus, type StatusState } from '../../src/ops/status.ts'
-import { noRetry } from '../../src/reconcile/decide.ts'
-import { groupByCause, type Cause, type CauseStatus } from '../../src/ops/causes.ts'
-import { ask, start } from '../support/ops-server.ts'
-import { ibanOf } from '../support/canaries.ts'
-import { aCause, anIncident, uuid } from '../support/incident.ts'
-import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
-import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
-import { aCircuit, aStatusState, noCauses } from '../support/status.ts'
+import type { SweepEnd } from '../../../src/observe/progress.ts'
+import { toStatus, type StatusState } from '../../../src/ops/status.ts'
+import { noRetry } from '../../../src/reconcile/decide.ts'
+import { groupByCause, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
+import { ibanOf } from '../../support/canaries.ts'
+import { aCause, anIncident, uuid } from '../../support/incident.ts'
+import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../../support/backlog.ts'
+import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
+import { aCircuit, aStatusState, noCauses } from '../../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
 const subscriptionId = '11111111-1111-4111-8111-111111111111'
@@ -237,25 +236,5 @@ describe('bounds', () => {
   test.each([NaN, Infinity, 9e15])('a time of %d keeps nothing from being shown', (time) => {
     const status = toStatus(aStatusState({ nextTickAt: time, tokenExpiresAt: time, oldestOpenAt: time }))
     expect(status).toMatchObject({ nextTick: null, tokenExpires: null, oldestOpenEvent: null, version: '1.2.3' })
-  })
-})
-
-describe('GET /status', () => {
-  test('is JSON that people can read', async () => {
-    await using server = await start({ status: () => toStatus(aStatusState({ awaiting: 7 })) })
-    const { status, headers, body } = await ask(server.port, '/status')
-    expect(status).toBe(200)
-    expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
-    expect(JSON.parse(body)).toMatchObject({ schemaVersion: 2, awaiting: 7 })
-    expect(body).toMatch(/^\{\n {2}"schemaVersion": 2,\n[^]*\}\n$/)
-  })
-
-  test('shows the present moment, to the second', async () => {
-    const state = aStatusState()
-    await using server = await start({ status: () => toStatus(state) })
-    await ask(server.port, '/status')
-    state.awaiting = 3
-    await server.clock.advance(1_000)
-    expect(JSON.parse((await ask(server.port, '/status')).body)).toMatchObject({ awaiting: 3 })
   })
 })

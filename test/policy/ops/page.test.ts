@@ -1,10 +1,10 @@
 // The status page: its words for a state, that no foreign text becomes markup, and that it needs no script.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { renderPage } from '../../src/ops/page.ts'
-import { pageHeaders } from '../../src/ops/page-styles.ts'
-import { toStatus, type StatusState } from '../../src/ops/status.ts'
-import { noRetry, type NextRetry } from '../../src/reconcile/decide.ts'
+import { renderPage } from '../../../src/ops/page.ts'
+import { pageHeaders } from '../../../src/ops/page-styles.ts'
+import { toStatus, type StatusState } from '../../../src/ops/status.ts'
+import { noRetry, type NextRetry } from '../../../src/reconcile/decide.ts'
 import {
   aCause,
   anIncident,
@@ -14,9 +14,8 @@ import {
   noDecisions,
   ofOneType,
   uuid,
-} from '../support/incident.ts'
-import { ask, start } from '../support/ops-server.ts'
-import { aCircuit, aStatusState, shut, noCauses } from '../support/status.ts'
+} from '../../support/incident.ts'
+import { aCircuit, aStatusState, shut, noCauses } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
@@ -120,6 +119,7 @@ describe('in one look', () => {
     expect(page).toContain('<code class="command"><span>webhook-reconciler</span> <span>probe</span>')
     expect(page).toContain(`headline ${summary.level}`)
     expect(page).toContain(`<h1>${summary.headline}</h1>`)
+    expect(page).toContain(`<title>${summary.headline} · payments-eu · Webhook reconciler</title>`)
   })
 
   test('7,000 deliveries are three causes', () => {
@@ -303,65 +303,10 @@ describe('the document', () => {
     expect(page.match(/<th(?= )/g)?.length).toBe(page.match(/<th [^>]*scope="(?:col|row)"/g)?.length)
   })
 
-  test('has the headline in the tab', () => {
-    expect(page).toContain(
-      `<title>Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing. · payments-eu · Webhook reconciler</title>`,
-    )
-  })
-
   test('is small', () => {
     const list = Array.from({ length: 50 }, (_, n) => aCause({ subscriptionId: uuid(n) }))
     const exhausted = { total: 100, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
     const full = pageOf(anIncident({ causes: { ...incidentCauses(), list, exhausted } }))
     expect(full.length).toBeLessThan(60_000)
-  })
-})
-
-describe('GET /', () => {
-  test('is the page of the present, and may not be kept, framed or guessed at', async () => {
-    const state = anIncident()
-    await using server = await start({ status: () => toStatus(state) })
-    const { body, headers, status } = await ask(server.port, '/')
-    expect(status).toBe(200)
-    expect(headers).toMatchObject({
-      'content-type': 'text/html; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'x-frame-options': 'DENY',
-      'referrer-policy': 'no-referrer',
-      'content-security-policy': pageHeaders['content-security-policy'],
-    })
-    expect(body).toContain('7,000 deliveries are missing')
-    state.failed = { ...noDecisions, due: 1 }
-    await server.clock.advance(1_000)
-    expect((await ask(server.port, '/')).body).toContain('1 delivery is missing')
-  })
-
-  test.each([
-    ['/', true],
-    ['/?refresh=on', true],
-    ['/?refresh=off', false],
-    ['/?x=1&refresh=off', false],
-    ['/?refresh=%ff', true],
-    ['/?', true],
-  ])('%s refreshes: %s', async (path, refreshes) => {
-    await using server = await start()
-    expect((await ask(server.port, path)).body.includes('http-equiv="refresh"')).toBe(refreshes)
-  })
-
-  test('HEAD gives the same without the page', async () => {
-    await using server = await start()
-    const { body, headers, status } = await ask(server.port, '/', 'HEAD')
-    expect([status, body]).toEqual([200, ''])
-    const { body: page } = await ask(server.port, '/')
-    expect(Number(headers['content-length'])).toBe(Buffer.byteLength(page))
-  })
-
-  test('is 404 with server.statusPage false, and no answer refers to it', async () => {
-    await using server = await start({ statusPage: false })
-    const { body, headers, status } = await ask(server.port, '/')
-    expect([status, headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8'])
-    expect(body).toBe('There is nothing here. Try /metrics, /livez, /readyz, /status.\n')
-    expect((await ask(server.port, '/status')).status).toBe(200)
   })
 })
