@@ -1,5 +1,5 @@
 // One slice: what is listed of it, what is thrown out, and when the listing may call itself complete.
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
@@ -12,8 +12,6 @@ import {
 } from '../../support/fake-platform.ts'
 
 const start = 1_700_000_000
-const minute: Span = { from: start, to: start + 60 }
-const never = new AbortController().signal
 
 /** One failed record in each of the first `count` seconds (and round again). */
 function failed(count: number, seconds = 60): WebhookRecord[] {
@@ -25,242 +23,157 @@ function failed(count: number, seconds = 60): WebhookRecord[] {
 interface Setting {
   span?: Span
   maxRecords?: number
-  totalsCount?: boolean
   concurrency?: number
-  signal?: AbortSignal
 }
 
 function list(client: FakePlatform, setting: Setting = {}): Promise<Listing | TooMany> {
-  const { span = minute, maxRecords = 1000, totalsCount = true, concurrency = 3, signal = never } = setting
-  return listSlice(
-    span,
-    { client, monotonic: () => 42, status: 'failed', concurrency, maxRecords, totalsCount },
-    signal,
-  )
+  const { span = { from: start, to: start + 60 }, maxRecords = 1000, concurrency = 3 } = setting
+  const how = { client, monotonic: () => 42, status: 'failed', concurrency, maxRecords, totalsCount: true } as const
+  return listSlice(span, how, new AbortController().signal)
 }
 
-async function listing(platform: FakePlatform, setting: Setting = {}): Promise<Listing> {
-  const result = await list(platform, setting)
+const unreadable = (number?: number) =>
+  ({
+    unreadable: true,
+    id: number === undefined ? undefined : idOf(number),
+    field: number === undefined ? 'row' : 'status',
+  }) as const
+const foreign = [-90, 500].map((second) => failedRecord({ eventLocal: (start + second) * 1000 }))
+const resolved = (['successful', 'processing', 'other'] as const).map((status) =>
+  failedRecord({ eventLocal: start * 1000, status }),
+)
+const twice = failedRecord({ eventLocal: start * 1000, id: 'abcdefab-0000-4000-8000-00000000000a' })
+const noMetadata = { totals: 'none', tellsSize: 'none' } as const
+const none = { time: 0, status: 0 }
+
+interface Seen {
+  records: number
+  calls: number
+  complete?: boolean
+  unexpected?: Listing['unexpected']
+  unreadable?: number
+}
+
+/** Ten rows on a page unless it says otherwise. */
+test.each<[string, FakePlatformOptions, Seen]>([
+  ['a page and a bit', { records: failed(15) }, { records: 15, calls: 2 }],
+  ['whole pages, where the total alone proves nothing', { records: failed(20) }, { records: 20, calls: 3 }],
+  ['less than a page', { records: failed(9) }, { records: 9, calls: 1 }],
+  ['one record on each page', { records: failed(5), maxPageSize: 1 }, { records: 5, calls: 6 }],
+  ['no metadata at all', noMetadata, { records: 35, calls: 5 }],
+  ['no total', { totals: 'none' }, { records: 35, calls: 4 }],
+  ['no page size', { tellsSize: 'none' }, { records: 35, calls: 5 }],
+  ['a total of zero', { totals: 'zero' }, { records: 35, calls: 4 }],
+  ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, complete: false }],
+  ['a page size that only echoes the question', { tellsSize: 'asked' }, { records: 35, calls: 6 }],
+  ['such a page size and no total', { tellsSize: 'asked', totals: 'none' }, { records: 10, calls: 1 }],
+  ['the same page again and again', { ignores: ['page'] }, { records: 10, calls: 9, complete: false }],
+  ['the same, no metadata', { ignores: ['page'], ...noMetadata }, { records: 10, calls: 4, complete: false }],
+  ['ties in another order on every page', { order: 'unstable' }, { records: 35, calls: 8 }],
+  [
+    'rows of another time or status, counted once each',
+    { records: [...failed(20), ...foreign, ...resolved], ignores: ['from', 'to', 'status'], maxPageSize: 7 },
+    { records: 20, calls: 10, unexpected: { time: 2, status: 3 } },
+  ],
+  [
+    'a row in capitals, which is the same record',
+    { records: [twice, { ...twice, id: twice.id.toUpperCase() }] },
+    { records: 1, calls: 4, complete: false },
+  ],
+  [
+    'a row that cannot be read, on two pages',
+    { totals: 'none', unreadable: ({ page }) => (page < 2 ? [unreadable(900)] : []) },
+    { records: 35, calls: 4, unreadable: 1 },
+  ],
+  ...[unreadable(900), unreadable()].map((row): [string, FakePlatformOptions, Seen] => [
+    `a row that cannot be read, with id ${row.id ?? 'none'}, on a page that comes again and again`,
+    { ignores: ['page'], totals: 'none', unreadable: () => [row] },
+    { records: 10, calls: 4, complete: false, unreadable: row.id === undefined ? 2 : 1 },
+  ]),
+  [
+    'pages of nothing but unreadable rows, read on to what can be read',
+    { records: [], ...noMetadata, unreadable: ({ page }) => (page < 5 ? [unreadable(), unreadable()] : []) },
+    { records: 0, calls: 6, unreadable: 10 },
+  ],
+])('%s', async (_, options, { calls, complete = true, records, unexpected = none, unreadable: rows = 0 }) => {
+  const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...options })
+  const result = await list(platform)
+  expect(result).toMatchObject({ complete, unexpected })
   if ('tooMany' in result) throw new Error('too many')
-  return result
-}
-
-function ids(result: Listing): string[] {
-  return result.records.map(({ id }) => id).toSorted()
-}
-
-describe('a quiet platform', () => {
-  test.each([
-    ['a page and a bit', 15, 10, 2],
-    ['whole pages, where the total alone proves nothing', 20, 10, 3],
-    ['less than a page', 9, 10, 1],
-    ['one record on each page', 5, 1, 6],
-  ])('%s: no call more than needed', async (_, count, maxPageSize, calls) => {
-    const platform = createFakePlatform({ records: failed(count), maxPageSize })
-    expect(ids(await listing(platform))).toEqual(platform.failedIds().toSorted())
-    expect(platform.lists).toHaveLength(calls)
-  })
-
-  test('asks for a second more on either side and keeps what the slice owns', async () => {
-    const edges = [-1_001, -1_000, -1, 0, 59_999, 60_000, 60_999, 61_000]
-    const platform = createFakePlatform({ records: edges.map((ms) => failedRecord({ eventLocal: start * 1000 + ms })) })
-    const result = await listing(platform)
-    expect(platform.lists[0]).toMatchObject({ from: start - 1, to: start + 60, status: 'failed', size: 100 })
-    expect(result.records.map(({ eventLocal }) => eventLocal - start * 1000)).toEqual([0, 59_999])
-    expect(result.unexpected).toEqual({ time: 0, status: 0 })
-  })
-
-  test('pages are read side by side, but no more than allowed', async () => {
-    let under = 0
-    let most = 0
-    const platform = createFakePlatform({
-      records: failed(100),
-      maxPageSize: 5,
-      onList: async () => {
-        under += 1
-        most = Math.max(most, under)
-        await new Promise(setImmediate)
-        under -= 1
-      },
-    })
-    await listing(platform, { concurrency: 4 })
-    expect(most).toBe(4)
-  })
+  expect([result.records.length, result.unreadable.length]).toEqual([records, rows])
+  expect(platform.lists.length).toBeLessThanOrEqual(calls)
 })
 
-describe('answers that lie or lack something', () => {
-  const cases: [string, FakePlatformOptions, { complete: boolean; calls: number }][] = [
-    ['no metadata at all', { totals: 'none', tellsSize: 'none' }, { complete: true, calls: 5 }],
-    ['no total', { totals: 'none' }, { complete: true, calls: 4 }],
-    ['no page size', { tellsSize: 'none' }, { complete: true, calls: 5 }],
-    ['a total of zero', { totals: 'zero' }, { complete: true, calls: 4 }],
-    ['a total twice the truth', { totals: 'double' }, { complete: false, calls: 12 }],
-    ['a page size that only echoes the question', { tellsSize: 'asked' }, { complete: true, calls: 6 }],
-    [
-      'a page size that only echoes the question, no total',
-      { tellsSize: 'asked', totals: 'none' },
-      { complete: true, calls: 1 },
-    ],
-    ['the same page again and again', { ignores: ['page'] }, { complete: false, calls: 9 }],
-    [
-      'the same page again and again, no metadata',
-      { ignores: ['page'], totals: 'none', tellsSize: 'none' },
-      { complete: false, calls: 4 },
-    ],
-    ['ties in another order on every page', { order: 'unstable' }, { complete: true, calls: 8 }],
-  ]
-
-  test.each(cases)('%s', async (_, readings, { complete, calls }) => {
-    const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...readings })
-    const result = await listing(platform)
-    expect(result.complete).toBe(complete)
-    expect(platform.lists.length).toBeLessThanOrEqual(calls)
-    const lists = readings.ignores !== undefined || (readings.tellsSize === 'asked' && readings.totals === 'none')
-    expect(result.records).toHaveLength(lists ? 10 : 35)
-  })
-
-  test('rows of another time or status are counted once each, and never handed on', async () => {
-    const platform = createFakePlatform({
-      records: [
-        ...failed(20),
-        ...[-90, 500].map((second) => failedRecord({ eventLocal: (start + second) * 1000 })),
-        ...(['successful', 'processing', 'other'] as const).map((status) =>
-          failedRecord({ eventLocal: start * 1000, status }),
-        ),
-      ],
-      ignores: ['from', 'to', 'status'],
-      maxPageSize: 7,
-    })
-    const result = await listing(platform)
-    expect(result.records).toHaveLength(20)
-    expect(result.unexpected).toEqual({ time: 2, status: 3 })
-  })
-
-  test('a row in capitals is the same record', async () => {
-    const record = failedRecord({ eventLocal: start * 1000, id: 'abcdefab-0000-4000-8000-00000000000a' })
-    const platform = createFakePlatform({ records: [record, { ...record, id: record.id.toUpperCase() }] })
-    const result = await listing(platform)
-    expect(result.records).toHaveLength(1)
-  })
+test('asks for a second more on either side and keeps what the slice owns', async () => {
+  const edges = [-1_001, -1_000, -1, 0, 59_999, 60_000, 60_999, 61_000]
+  const platform = createFakePlatform({ records: edges.map((ms) => failedRecord({ eventLocal: start * 1000 + ms })) })
+  const owned = [0, 59_999].map((ms) => ({ eventLocal: start * 1000 + ms }))
+  expect(await list(platform)).toMatchObject({ records: owned, unexpected: none })
+  expect(platform.lists[0]).toMatchObject({ from: start - 1, to: start + 60, status: 'failed', size: 100 })
 })
 
-describe('rows that cannot be read', () => {
-  const row = (number?: number) =>
-    ({
-      unreadable: true,
-      id: number === undefined ? undefined : idOf(number),
-      field: number === undefined ? 'row' : 'status',
-    }) as const
-
-  test('the rest of their page goes on, and each is reported once', async () => {
-    const platform = createFakePlatform({
-      records: failed(25),
-      maxPageSize: 10,
-      totals: 'none',
-      unreadable: ({ page }) => (page < 2 ? [row(900)] : []),
-    })
-    const result = await listing(platform)
-    expect(result.records).toHaveLength(25)
-    expect(result.unreadable).toEqual([row(900)])
-  })
-
-  test.each([
-    ['with an id', row(900)],
-    ['without an id', row()],
-  ])('%s on a page that comes again and again do not keep the reading up', async (_, unreadable) => {
-    const platform = createFakePlatform({
-      records: failed(30),
-      maxPageSize: 10,
-      ignores: ['page'],
-      totals: 'none',
-      unreadable: () => [unreadable],
-    })
-    expect((await listing(platform)).complete).toBe(false)
-    expect(platform.lists).toHaveLength(4)
-  })
-
-  test('pages of nothing but unreadable rows are read on to what can be read', async () => {
-    const platform = createFakePlatform({
-      totals: 'none',
-      tellsSize: 'none',
-      unreadable: ({ page }) => (page < 5 ? [row(), row()] : []),
-    })
-    const result = await listing(platform)
-    expect(result.unreadable).toHaveLength(10)
-    expect(result.complete).toBe(true)
-  })
+test('pages are read side by side, but no more than allowed', async () => {
+  let [under, most] = [0, 0]
+  const onList = async (): Promise<void> => {
+    under += 1
+    most = Math.max(most, under)
+    await new Promise(setImmediate)
+    under -= 1
+  }
+  await list(createFakePlatform({ records: failed(100), maxPageSize: 5, onList }), { concurrency: 4 })
+  expect(most).toBe(4)
 })
 
-describe('a list that changes while it is read', () => {
-  test('as many rows as were promised, but fewer than that in the end: it is read again', async () => {
-    const records = failed(20)
-    const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })
-    const seen = new Set<number>()
-    const platform = createFakePlatform({
-      records,
-      maxPageSize: 10,
-      onList: ({ page }, list) => {
-        if (seen.has(page)) return
-        seen.add(page)
-        if (page === 1) list.add(late)
-        if (page === 2) for (const { id } of records.slice(0, 2)) list.set(id, { status: 'successful' })
-      },
-    })
-    const result = await listing(platform, { concurrency: 1 })
-    expect(ids(result)).toContain(late.id)
-    expect(result.complete).toBe(true)
+test('a list that shrinks while it is read is read again; in every reading, it is incomplete for that alone', async () => {
+  const [once, always] = [failed(20), failed(35)]
+  const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })
+  const seen = new Set<number>()
+  const platform = createFakePlatform({
+    records: once,
+    maxPageSize: 10,
+    onList: ({ page }, { add, set }) => {
+      if (seen.has(page)) return
+      seen.add(page)
+      if (page === 1) add(late)
+      if (page === 2) for (const { id } of once.slice(0, 2)) set(id, { status: 'successful' })
+    },
   })
-
-  test('one that shrinks in every reading is incomplete for that alone', async () => {
-    const records = failed(35)
-    let next = 0
-    const platform = createFakePlatform({
-      records,
-      maxPageSize: 10,
-      onList: ({ page }, list) => {
-        // Each first page is followed by an outcome of a record that it has shown.
-        if (page === 1) list.set(records[next]?.id ?? '', { status: 'successful' })
-        if (page === 1) next += 1
-      },
-    })
-    const result = await listing(platform, { concurrency: 1 })
-    expect(result).toMatchObject({ complete: false, shrank: true })
-    expect(platform.failedIds().every((id) => ids(result).includes(id))).toBe(true)
+  expect(await list(platform, { concurrency: 1 })).toMatchObject({
+    complete: true,
+    records: expect.arrayContaining([late]) as unknown,
   })
+  const ids = always.map(({ id }) => id)
+  const shrinking = createFakePlatform({
+    records: always,
+    maxPageSize: 10,
+    onList: ({ page }, { set }) => {
+      if (page === 1) set(ids.shift() ?? '', { status: 'successful' })
+    },
+  })
+  expect(await list(shrinking, { concurrency: 1 })).toMatchObject({ complete: false, shrank: true })
 })
 
-describe('too many', () => {
-  test('by the total: one call', async () => {
-    const platform = createFakePlatform({ records: failed(50), maxPageSize: 10 })
-    expect(await list(platform, { maxRecords: 49 })).toEqual({ tooMany: true, total: 50, showsForeignTimes: false })
-    expect(platform.lists).toHaveLength(1)
-  })
+test.each<[string, FakePlatformOptions, number, number]>([
+  ['by the total: one call', { records: failed(50) }, 49, 1],
+  ['without a total: by reading, not by reading all', { records: failed(1000), totals: 'none' }, 50, 19],
+  ['with a total that lies: by reading', { records: failed(1000), totals: 'zero' }, 50, 19],
+])('too many, found out %s', async (_, options, maxRecords, calls) => {
+  const platform = createFakePlatform({ maxPageSize: 10, ...options })
+  const total = options.totals === undefined ? 50 : undefined
+  expect(await list(platform, { maxRecords })).toMatchObject({ tooMany: true, total, showsForeignTimes: false })
+  expect(platform.lists.length).toBeLessThanOrEqual(calls)
+})
 
-  test.each([
-    ['without a total', { totals: 'none' } as const],
-    ['with a total that lies', { totals: 'zero' } as const],
-  ])('%s: found out by reading, not by reading all', async (_, readings) => {
-    const platform = createFakePlatform({ records: failed(1000), maxPageSize: 10, ...readings })
-    expect(await list(platform, { maxRecords: 50 })).toMatchObject({ tooMany: true, total: undefined })
-    expect(platform.lists.length).toBeLessThan(20)
-  })
+test.each([1, 15])('a slice of %i seconds is read whole, however many there are', async (seconds) => {
+  const platform = createFakePlatform({ records: failed(500, seconds) })
+  const result = await list(platform, { span: { from: start, to: start + seconds }, maxRecords: 10 })
+  expect(result).toMatchObject({ records: { length: 500 } })
+})
 
-  test.each([
-    ['a second', 1],
-    ['a few seconds, which the seconds asked for on either side would only make dearer,', 15],
-  ])('%s is read whole', async (_, seconds) => {
-    const platform = createFakePlatform({ records: failed(500, seconds), maxPageSize: 100 })
-    const result = await listing(platform, { span: { from: start, to: start + seconds }, maxRecords: 10 })
-    expect(result.records).toHaveLength(500)
-  })
-
-  test('a platform that answers a second with everything it has is not read to the end', async () => {
-    const elsewhere = Array.from({ length: 300 }, (_, index) =>
-      failedRecord({ eventLocal: (start + 1000 + index) * 1000 }),
-    )
-    const platform = createFakePlatform({ records: elsewhere, ignores: ['from', 'to'], maxPageSize: 10 })
-    const one = list(platform, { span: { from: start, to: start + 1 }, maxRecords: 50 })
-    await expect(one).rejects.toBeInstanceOf(FiltersIgnored)
-    expect(platform.lists.length).toBeLessThan(12)
-  })
+test('a platform that answers a second with everything it has is not read to the end', async () => {
+  const records = Array.from({ length: 300 }, (_, at) => failedRecord({ eventLocal: (start + 1000 + at) * 1000 }))
+  const platform = createFakePlatform({ records, ignores: ['from', 'to'], maxPageSize: 10 })
+  const one = list(platform, { span: { from: start, to: start + 1 }, maxRecords: 50 })
+  await expect(one).rejects.toBeInstanceOf(FiltersIgnored)
+  expect(platform.lists.length).toBeLessThan(12)
 })
