@@ -2,11 +2,10 @@
 import type { RetryAnswer } from '../../src/platform/operations.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import type { Circuits, Ticket } from '../../src/reconcile/retry/circuits.ts'
-import { createOutcomes, type OutcomeEvent, type Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
+import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
+import { createOutcomes, type Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
 import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/retry/backlog.ts'
-import { decide, type Decision } from '../../src/reconcile/decide.ts'
-import type { FailedRecord, PendingOutcome } from '../../src/reconcile/failed-record.ts'
+import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
@@ -39,72 +38,26 @@ export interface TestBacklog extends Backlog {
   outcomes: Outcomes
 }
 
-interface TestBacklogOptions {
-  policy?: Partial<Policy>
-  zone?: string
-  maxRecords?: number
-  /** Default: the platform's clock is not known. */
-  knowsTime?: () => boolean
-  emit?: (event: OutcomeEvent) => void
-  /** Called when a retry gives its place in the circuit back, and with the verdict on its outcome. */
-  free?: (ticket: Ticket) => void
-  settle?: Circuits['settle']
-  /** Monotonic ms, now. Default: 0. */
-  monotonic?: () => number
-}
-
-export function testBacklog(options: TestBacklogOptions = {}): TestBacklog {
-  const { policy: changes, zone: name = 'UTC', maxRecords = 1000 } = options
-  const { emit = () => undefined, free = () => undefined, knowsTime = () => false } = options
-  const { monotonic = () => 0, settle = () => undefined } = options
-  const policy = { ...defaultPolicy, ...changes }
-  const zone = createTimeZone(name)
-  const backlog = createBacklog({ policy, zone, maxRecords, isClosed: () => true })
+export function testBacklog(options: { policy?: Partial<Policy>; maxRecords?: number } = {}): TestBacklog {
+  const policy = { ...defaultPolicy, ...options.policy }
+  const zone = createTimeZone('UTC')
+  const backlog = createBacklog({ policy, zone, maxRecords: options.maxRecords ?? 1000, isClosed: () => true })
+  const ignore = (): void => undefined
   const outcomes = createOutcomes({
     backlog,
-    circuits: { settle, free },
-    planner: { released: () => undefined },
+    circuits: { settle: ignore, free: ignore },
+    planner: { released: ignore },
     policy: policy.outcome,
     zone,
-    knowsTime,
-    clock: { monotonic },
-    emit,
-    wake: { confirm: () => undefined, retry: () => undefined },
+    knowsTime: () => false,
+    clock: { monotonic: () => 0 },
+    emit: ignore,
+    wake: { confirm: ignore, retry: ignore },
   })
   return Object.assign(backlog, { outcomes })
 }
 
-export interface WatchedBacklog {
-  backlog: TestBacklog
-  /** Outcomes so far. */
-  settled: OutcomeEvent[]
-  /** Places in a circuit that were given back without an outcome. */
-  freed: Ticket[]
-  /** Ids and outcomes so far. */
-  outcomes: () => [string, OutcomeEvent['outcome']][]
-  /** How far attempts were off, where an outcome shows it. */
-  offsets: () => number[]
-}
-
-/** A backlog, and the outcomes that it shows. */
-export function watchedBacklog(options: TestBacklogOptions = {}): WatchedBacklog {
-  const settled: OutcomeEvent[] = []
-  const freed: Ticket[] = []
-  const backlog = testBacklog({
-    ...options,
-    emit: (event) => settled.push(event),
-    free: (ticket) => freed.push(ticket),
-  })
-  return {
-    backlog,
-    settled,
-    freed,
-    outcomes: () => settled.map(({ webhookId: id, outcome }) => [id, outcome]),
-    offsets: () => settled.flatMap(({ timeOffsetMs }) => timeOffsetMs ?? []),
-  }
-}
-
-/** A place in an allowance that is not counted. */
+/** A place in a circuit that is not counted. */
 export function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
   return { id, subscriptionId, sent: 0 }
 }
@@ -150,67 +103,15 @@ export function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
   return failedRecord({ eventLocal: testNow - dayMs, ...fields })
 }
 
-export function decisionOf(backlog: Backlog, record: WebhookRecord, at = testNow): Decision {
-  return decide(entryOf(backlog, record), defaultPolicy, { now: at }).decision
-}
-
-/** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */
-export function noted(
-  backlog: TestBacklog,
-  record: WebhookRecord,
-  answer: RetryAnswer,
-  monotonic = 2000,
-  sentAt = testNow,
-): void {
+/** Begins a PATCH of this record, sent at monotonic 1900. */
+export function begun(backlog: TestBacklog, record: WebhookRecord, monotonic = 1900): FailedRecord {
   const entry = entryOf(backlog, record)
-  backlog.outcomes.begin(entry, ticketOf(record), { sentAt, monotonic: monotonic - 100 })
-  backlog.outcomes.note(entry, answer, { answeredAt: sentAt + 100, monotonic })
-}
-
-/** Monotonic ms at which the PATCHes of `begun` and of `noted` are sent unless a test says otherwise. */
-export const patchedAt = 1900
-
-/** Begins a PATCH of this record. */
-export function begun(
-  backlog: TestBacklog,
-  record: WebhookRecord,
-  monotonic = patchedAt,
-  sentAt = testNow,
-): FailedRecord {
-  const entry = entryOf(backlog, record)
-  backlog.outcomes.begin(entry, ticketOf(record), { sentAt, monotonic })
+  backlog.outcomes.begin(entry, ticketOf(record), { sentAt: testNow, monotonic })
   return entry
 }
 
-/** From asking to the answer, in ms. */
-export const lookMs = 50
-
-/** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered `lookMs` later. */
-export function looked(
-  backlog: TestBacklog,
-  entry: FailedRecord,
-  record: WebhookRecord | undefined,
-  afterMs: number,
-): void {
-  const askedAt = patchedAt + afterMs
-  backlog.outcomes.see(entry, record, { askedAt, monotonic: askedAt + lookMs, seenAt: testNow + afterMs + lookMs })
-}
-
-/** A retry under way, as the backlog knows it. */
-export function awaitedOf(
-  record: Pick<WebhookRecord, 'id' | 'subscriptionId'>,
-  fields: Partial<PendingOutcome> = {},
-): PendingOutcome {
-  return {
-    ticket: ticketOf(record),
-    sentAt: patchedAt,
-    lostAt: undefined,
-    baseline: { attempts: 1, lastAttemptLocal: testNow - dayMs },
-    failedSince: undefined,
-    checkAt: patchedAt + 500,
-    plannedMs: 500,
-    missedMs: 0,
-    missedByEvent: false,
-    ...fields,
-  }
+/** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */
+export function noted(backlog: TestBacklog, record: WebhookRecord, answer: RetryAnswer, monotonic = 2000): void {
+  const entry = begun(backlog, record, monotonic - 100)
+  backlog.outcomes.note(entry, answer, { answeredAt: testNow + 100, monotonic })
 }

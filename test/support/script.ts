@@ -1,77 +1,22 @@
 // Scripts for the reconcile parts: commands in, answers out. One driver and one world for circuits, platform breaker, outcomes and retries.
 import { expect } from 'vitest'
-import { TokenError } from '../../src/platform/auth/token-answer.ts'
-import { PlatformFailure } from '../../src/platform/http/response.ts'
-import type { RetryAnswer } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
-import type { ReceiverVerdict, Ticket } from '../../src/reconcile/retry/circuits.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import { dayMs, hourMs, learn, listingOf, minuteMs, noted, secondMs, testNow } from './backlog.ts'
+import { hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
 import { accepted, failedRecord, type Delivery } from './fake-platform.ts'
 import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
-
-/** Answers of the platform by their names in scripts; `works` for neither. */
-const listErrors: Readonly<Record<string, Error>> = {
-  500: new PlatformFailure('server-error', 500, 'list'),
-  401: new PlatformFailure('unauthorized', 401, 'list'),
-  403: new PlatformFailure('forbidden', 403, 'list'),
-  404: new PlatformFailure('not-found', 404, 'list'),
-  429: new PlatformFailure('throttled', 429, 'list'),
-  timeout: new PlatformFailure('timeout', undefined, 'list'),
-  'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
-  bug: new TypeError('a bug'),
-}
-const retryAnswers: Readonly<Record<string, RetryAnswer>> = {
-  accepted: { result: 'accepted', reason: 'ok', sent: true },
-  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' },
-  500: { result: 'platform-error', reason: 'server-error', sent: true },
-  '500-lost': { result: 'platform-error', reason: 'server-error', sent: true, lost: true },
-  400: { result: 'rejected', reason: 'bad-request', sent: true },
-  401: { result: 'unauthorized', reason: 'unauthorized', sent: true },
-  403: { result: 'unauthorized', reason: 'forbidden', sent: true },
-  404: { result: 'gone', reason: 'not-found', sent: true },
-  429: { result: 'throttled', reason: 'throttled', sent: true },
-  unreachable: { result: 'unreachable', reason: 'connection', sent: true },
-  lost: { result: 'unreachable', reason: 'timeout', sent: true, lost: true },
-  'no-token': { result: 'unauthorized', reason: 'unauthorized', sent: false },
-}
-
-const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, min: minuteMs, h: hourMs, d: dayMs }
-
-/** `30s`, `1.5h`: in ms. */
-function msOf(text: string): number {
-  const [, number, unit = ''] = /^(-?[\d.]+)([a-z]+)$/.exec(text) ?? []
-  const ms = Number(number) * (units[unit] ?? NaN)
-  if (Number.isNaN(ms)) throw new Error(`not a duration: ${text}`)
-  return ms
-}
-
-/** Words such as `age=2d`. */
-function fieldsOf(words: readonly string[]): Record<string, string> {
-  return Object.fromEntries(words.map((word) => word.split('=') as [string, string]))
-}
-
-function named<T>(table: Readonly<Record<string, T>>, name: string): T {
-  const found = table[name]
-  if (found === undefined) throw new Error(`${name} is none of ${Object.keys(table).join(', ')}`)
-  return found
-}
-
-/** How often each of them stands there, such as `recovered 3, unknown 1`; `none` for nothing. */
-function tally(names: readonly string[]): string {
-  const counts = [...Map.groupBy(names, (name) => name)].map(([name, all]) => `${name} ${all.length}`)
-  return counts.toSorted().join(', ') || 'none'
-}
-
-/** What a step answers; a step without a word has nothing to show. */
-type Command = (...words: string[]) => unknown
-
-interface Stage {
-  world: Reconcile
-  options: ReconcileOptions
-  commands: Record<string, Command>
-}
+import {
+  fieldsOf,
+  listErrors,
+  msOf,
+  named,
+  outcomeCommands,
+  partCommands,
+  retryAnswers,
+  tally,
+  type Commands,
+} from './script-parts.ts'
 
 /** How the platform answers: by a name in a table, after a time; `works` for as it should. */
 interface Answering {
@@ -82,7 +27,7 @@ interface Answering {
 }
 
 /** The platform, and what it was asked since the last time that a script looked. */
-function platformOf(options: ReconcileOptions): Stage {
+function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Commands } {
   let listing: Answering = { how: 'works', takesMs: 0 }
   /** By subscription; `*` for those that have none of their own. */
   const patching = new Map<string, Answering>([['*', { how: 'works', takesMs: 0 }]])
@@ -149,7 +94,6 @@ function platformOf(options: ReconcileOptions): Stage {
 
   return {
     world,
-    options,
     commands: {
       wait: (time = '') => world.clock.advance(msOf(time)),
       list: (how = '', takes = '0ms', only?: string) => {
@@ -182,21 +126,21 @@ function platformOf(options: ReconcileOptions): Stage {
       timers: () => timers,
       left: () => tally(world.platform.failedIds().map((id) => subscriptionOf(id))),
       recovered: () => [...world.platform.records.values()].filter(({ status }) => status === 'successful').length,
-      sent: (subscription = '') =>
+      retried: (subscription = '') =>
         world.platform.retries.filter(({ id }) => subscriptionOf(id) === subscription).length,
     },
   }
 }
 
 /** The three loops, and their records. */
-function loopCommands({ options, world }: Stage): Record<string, Command> {
+function loopCommands(world: Reconcile, zone = 'UTC'): Commands {
   let seen = 0
   const running = { retry: Promise.resolve() }
 
   /** `100 a attempts=2 age=3d apart=5s`: that many records of a subscription, the oldest first. */
   function made(count = '1', subscriptionId = '', ...fields: string[]): WebhookRecord[] {
     const { age = '2d', apart = '1min', attempts, rests } = fieldsOf(fields)
-    const now = createTimeZone(options.zone ?? 'UTC').toLocal(world.clock.now())
+    const now = createTimeZone(zone).toLocal(world.clock.now())
     const lastAttempt = rests === undefined ? {} : { lastAttemptLocal: now - msOf(rests) }
     return Array.from({ length: Number(count) }, (_, index) =>
       failedRecord({
@@ -273,7 +217,7 @@ function loopCommands({ options, world }: Stage): Record<string, Command> {
 }
 
 /** Sweeps and what they bring into the backlog. */
-function sweepCommands({ world }: Stage): Record<string, Command> {
+function sweepCommands(world: Reconcile): Commands {
   const { backlog, clock, sweeper } = world
   let [seen, from] = [0, clock.monotonic()]
   const endedAt = new Map<SweepReport, number>()
@@ -336,93 +280,6 @@ function sweepCommands({ world }: Stage): Record<string, Command> {
   }
 }
 
-/** The platform breaker and the circuits by themselves: answers and outcomes are reported to them. */
-function partCommands({ world }: Stage): Record<string, Command> {
-  const { breaker, circuits, clock } = world
-  const tickets = new Map<string, Ticket[]>()
-  let seen = 0
-
-  /** The oldest places of a subscription, which are taken out of the book unless the script keeps them. */
-  function taken(key: string, count: string, keep?: string): Ticket[] {
-    const all = tickets.get(key) ?? []
-    if (all.length < Number(count)) throw new Error(`${key} has only ${all.length} places`)
-    return keep === undefined ? all.splice(0, Number(count)) : all.slice(0, Number(count))
-  }
-
-  function take(subscriptionId: string, count: string, fields: { id?: string; as?: string }): void {
-    const { as = subscriptionId } = fields
-    for (let index = 0; index < Number(count); index += 1) {
-      const { id } = failedRecord({ eventLocal: testNow, ...(fields.id !== undefined && { id: fields.id }) })
-      const ticket = circuits.take({ id, subscriptionId, eventType: 'transfer' }, clock.monotonic())
-      tickets.set(as, [...(tickets.get(as) ?? []), ticket])
-    }
-  }
-
-  return {
-    note: async (result = '', count = '1') => {
-      for (let index = 0; index < Number(count); index += 1) {
-        breaker.note(named(retryAnswers, result), clock.monotonic())
-      }
-      await clock.settle()
-    },
-    late: (result = '', before = '') => {
-      breaker.note(named(retryAnswers, result), clock.monotonic() - msOf(before))
-    },
-    breaker: async () => {
-      await clock.settle()
-      return `${breaker.allows(7) ? 'all' : breaker.allows(0) ? 'one' : 'none'}, ${breaker.trouble() ?? 'no trouble'}`
-    },
-    take: (subscription = '', count = '1', ...fields) => {
-      take(subscription, count, fieldsOf(fields))
-    },
-    settle: (subscription = '', count = '', verdict = '', code?: string) => {
-      const status = code === undefined ? null : Number(code)
-      for (const ticket of taken(subscription, count))
-        circuits.settle(ticket, verdict as ReceiverVerdict, clock.monotonic(), status)
-    },
-    free: (subscription = '', count = '', keep?: string) => {
-      for (const ticket of taken(subscription, count, keep)) circuits.free(ticket)
-    },
-    freeLater: (subscription = '', count = '') => {
-      for (const ticket of taken(subscription, count)) circuits.freeLater(ticket, clock.monotonic())
-    },
-    turn: () => {
-      circuits.turn(clock.monotonic())
-    },
-    blocks: (subscription = '') => circuits.blocks(subscription, clock.monotonic()) ?? 'nothing',
-    probe: () => {
-      const { circuits: ended, underWay } = circuits.probe(clock.monotonic())
-      return `${ended} ended, ${underWay} under way`
-    },
-    closed: (subscription = '') => {
-      const at = circuits.closedAt(subscription)
-      return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
-    },
-    forget: (needed = '') => {
-      circuits.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
-      return Object.values(circuits.counts(clock.monotonic())).reduce((sum, count) => sum + count)
-    },
-    change: () => `${((circuits.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
-    changes: () => {
-      const events = world.events.slice(seen)
-      seen = world.events.length
-      const lines = events.flatMap((event) => {
-        if (event.type !== 'circuit') return []
-        const why = event.to === 'open' ? ` ${(event.pauseMs ?? 0) / 1000}s ${event.failedAgain}/${event.judged}` : ''
-        return [`${event.subscriptionId} ${event.to}${why}`]
-      })
-      return lines.join(', ') || 'nothing'
-    },
-    circuit: (subscription = '') => {
-      const view = circuits.views(clock.monotonic()).find(({ subscriptionId }) => subscriptionId === subscription)
-      if (view === undefined) return 'closed'
-      const { failedAgain, judged, limit, openForMs, outstanding, pausesForMs, responseStatusCode, state } = view
-      const places = `${outstanding} of ${limit}`
-      return `${state} ${places}, ${failedAgain}/${judged} ${responseStatusCode}, for ${openForMs / 1000}s, rest ${pausesForMs / 1000}s`
-    },
-  }
-}
-
 /** `at most 9`, or the answer itself. */
 function compare(answer: unknown, expected: string | undefined, step: string): void {
   const bound = /^at most (\d+)$/.exec(expected ?? '')?.[1]
@@ -432,9 +289,10 @@ function compare(answer: unknown, expected: string | undefined, step: string): v
 
 /** Plays the steps of a script, one a line or parted by semicolons: `command words`, and after `->` what it answers. */
 export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
-  const stage = platformOf({ circuit: { enabled: true }, ...options })
-  await using world = stage.world
-  const commands = { ...stage.commands, ...loopCommands(stage), ...sweepCommands(stage), ...partCommands(stage) }
+  const made = platformOf({ circuit: { enabled: true }, ...options })
+  await using world = made.world
+  const ofLoops = { ...loopCommands(world, options.zone), ...sweepCommands(world) }
+  const commands: Commands = { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) }
   for (const step of script.split(/[;\n]/).map((line) => line.trim())) {
     if (step === '') continue
     const [said = '', expected] = step.split(' -> ')

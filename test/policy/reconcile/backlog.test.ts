@@ -2,14 +2,13 @@
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { decide } from '../../../src/reconcile/decide.ts'
 import { withoutPlace } from '../../../src/reconcile/retry/shares.ts'
 import { finish } from '../../../src/runtime/steps.ts'
 import {
-  awaitedOf,
   begun,
   dayMs,
-  decisionOf,
   defaultPolicy,
   due,
   entryOf,
@@ -48,7 +47,7 @@ describe('places of a full backlog', () => {
       Array.from({ length: Number(count) }, (_, index) => {
         const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
         const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
-        const awaiting = kind === 'awaiting' ? awaitedOf(record) : undefined
+        const awaiting = kind === 'awaiting' ? ({} as FailedRecord['awaiting']) : undefined
         return { ...createFailedRecord(record, { zone: utc, now }), awaiting }
       }),
     )
@@ -103,7 +102,7 @@ describe('places of a full backlog', () => {
     learn(backlog, listingOf(present), now)
     const others = Array.from({ length: 1500 }, () => due({ subscriptionId: subscription(2) }))
     const steps = backlog.learn(listingOf(others, { complete: false }), now)
-    // After four steps the newcomers are met; the fifth looks at the first of 7,500 contenders.
+    // After four steps the newcomers are met; the fifth takes the first of 7,500 contenders.
     for (let step = 0; step < 5; step += 1) steps.next()
     for (const record of present) if (backlog.get(record.id) !== undefined) begun(backlog, record)
     const awaited = backlog.size()
@@ -115,15 +114,6 @@ describe('places of a full backlog', () => {
 })
 
 describe('learning from a listing', () => {
-  test('the span that a listing owns is half open', () => {
-    const backlog = testBacklog()
-    const second = Math.floor((now - dayMs) / 1000)
-    const records = [-1, 0, 59, 60].map((offset) => due({ eventLocal: (second + offset) * 1000 + 999 }))
-    learn(backlog, listingOf(records), now)
-    learn(backlog, listingOf([], { askedAt: 2000, span: { from: second, to: second + 60 } }), now)
-    expect([...backlog.entries()].map(({ localSecond }) => localSecond - second)).toEqual([-1, 60])
-  })
-
   test('the case of an id does not make another record of it', () => {
     const backlog = testBacklog()
     const record = due({ id: 'abcdef00-0000-4000-8000-00000000000a' })
@@ -176,12 +166,10 @@ describe('learning from a listing', () => {
 
   test('steps of a large listing let 500 records in', () => {
     const backlog = testBacklog({ maxRecords: 20_000 })
-    let before = 0
+    const sizes = [0]
     const steps = backlog.learn(listingOf(Array.from({ length: 10_000 }, () => due())), now)
-    for (let step = steps.next(); step.done !== true; step = steps.next()) {
-      expect(backlog.size() - before).toBeLessThanOrEqual(500)
-      before = backlog.size()
-    }
+    while (steps.next().done !== true) sizes.push(backlog.size())
+    for (const [index, size] of sizes.slice(1).entries()) expect(size - (sizes[index] ?? 0)).toBeLessThanOrEqual(500)
     expect(backlog.size()).toBe(10_000)
   })
 
@@ -220,9 +208,10 @@ describe('the last attempt', () => {
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, { result: 'gone', reason: 'not-found', sent: true })
     const putBack = now - hourMs
-    expect(decisionOf(backlog, record, putBack)).toBe('backing-off')
+    const decision = (): string => decide(entryOf(backlog, record), defaultPolicy, { now: putBack }).decision
+    expect(decision()).toBe('backing-off')
     learn(backlog, listingOf([record]), putBack)
-    expect(decisionOf(backlog, record, putBack)).toBe('due')
+    expect(decision()).toBe('due')
     expect(entryOf(backlog, record).tries).toBe(1)
   })
 })

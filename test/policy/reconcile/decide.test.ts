@@ -15,20 +15,10 @@ import {
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { ruleTable, sentenceOf, type Rule } from '../../../src/reconcile/reasons.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
+import { dayMs as day, defaultPolicy, hourMs as hour, minuteMs as minute, testNow } from '../../support/backlog.ts'
 
-const minute = 60_000
-const hour = 60 * minute
-const day = 24 * hour
-const now = Date.UTC(2026, 0, 15, 12)
-
-const policy: Policy = {
-  window: { lookback: 7 * day, settle: minute, notBefore: undefined, expiryWarning: 6 * hour },
-  select: { eventTypes: [], modules: [], subscriptionIds: [] },
-  backoff: { initial: minute, multiplier: 2, max: 6 * hour, jitter: 0.5 },
-  maxAttempts: 30,
-  outcome: { firstCheck: 500, giveUpAfter: hour, probeTimeout: 2 * minute },
-  periodMs: 30_000,
-}
+const now = testNow
+const policy = defaultPolicy
 
 const record: Known = {
   id: '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f',
@@ -47,6 +37,11 @@ const record: Known = {
 
 describe('the first rule that matches wins', () => {
   const elsewhere: Policy = { ...policy, select: { ...policy.select, modules: ['incoming-transfers'] } }
+  const selecting = (module: string): Policy['select'] => ({
+    eventTypes: ['other', record.eventType],
+    modules: [module],
+    subscriptionIds: [record.subscriptionId],
+  })
   const resting = { lastAt: now - 1000 }
   const atLimit = { attempts: 30 }
   const cases: [string, Partial<Known>, Policy, boolean, string][] = [
@@ -63,6 +58,8 @@ describe('the first rule that matches wins', () => {
     ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, policy, true, 'awaiting'],
     ['not selected, awaited, at the limit', { ...atLimit, awaiting: {} }, elsewhere, true, 'excluded'],
     ['before notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day + 1 } }, false, 'excluded'],
+    ['each of three settings names it', {}, { ...policy, select: selecting('accounts') }, false, 'due'],
+    ['two settings name it, one does not', {}, { ...policy, select: selecting('other') }, false, 'excluded'],
     ['exactly at notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day } }, false, 'due'],
   ]
 
@@ -184,39 +181,6 @@ describe('the next retry', () => {
   })
 })
 
-describe('refusals in a row', () => {
-  test.each([
-    [1, 0, 1, 2],
-    [1, 0, 4, 5],
-    [3, 5, 2, 7],
-    [9, 0, 1000, 1009],
-  ])('%i attempts, %i tries and %i refusals rest as %i attempts do', (attempts, tries, refusals, n) => {
-    const known = { ...record, attempts, tries, refusals, triedAt: now }
-    expect(dueAt(known, policy)).toBe(now + backoffDelayMs(record.jitterSeed, n, policy.backoff))
-  })
-})
-
-describe('the selection', () => {
-  const { eventType, module, subscriptionId } = record
-  test.each([
-    ['nothing named', {}, true],
-    ['its event type', { eventTypes: ['other', eventType] }, true],
-    ['another event type', { eventTypes: ['other'] }, false],
-    ['its module', { modules: [module] }, true],
-    ['its subscription', { subscriptionIds: [subscriptionId] }, true],
-    ['another subscription', { subscriptionIds: [subscriptionId.replace('1', '2')] }, false],
-    ['all of them', { eventTypes: [eventType], modules: [module], subscriptionIds: [subscriptionId] }, true],
-    [
-      'two that fit and one that does not',
-      { eventTypes: [eventType], modules: ['x'], subscriptionIds: [subscriptionId] },
-      false,
-    ],
-  ])('%s', (_, select, mine) => {
-    const rules = { ...policy, select: { ...policy.select, ...select } }
-    expect(decide(record, rules, { now }).decision).toBe(mine ? 'due' : 'excluded')
-  })
-})
-
 describe('a record is expiring', () => {
   test.each([
     ['one millisecond within the warning', 7 * day - 6 * hour + 1, true],
@@ -230,21 +194,15 @@ describe('a record is expiring', () => {
 
 describe('when a record becomes due', () => {
   test.each([
-    ['the larger count: the platform’s', { attempts: 5, tries: 2 }, 5],
-    ['the larger count: ours', { attempts: 2, tries: 5 }, 5],
-    ['no attempt counts as one', { attempts: 0 }, 1],
-  ])('%s', (_, fields, n) => {
-    const known = { ...record, ...fields }
-    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.jitterSeed, n, policy.backoff))
-  })
-
-  test.each([
-    ['the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }],
-    ['ours', { lastAt: now - 2 * hour, triedAt: now - hour }],
-  ])('the later attempt counts: %s', (_, fields) => {
-    expect(dueAt({ ...record, ...fields }, policy)).toBe(
-      now - hour + backoffDelayMs(record.jitterSeed, 1, policy.backoff),
-    )
+    ['the larger count: the platform’s', { attempts: 5, tries: 2 }, now - day, 5],
+    ['the larger count: ours', { attempts: 2, tries: 5 }, now - day, 5],
+    ['no attempt counts as one', { attempts: 0 }, now - day, 1],
+    ['the later attempt: the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }, now - hour, 1],
+    ['the later attempt: ours', { lastAt: now - 2 * hour, triedAt: now - hour }, now - hour, 1],
+    ['refusals rest as attempts do', { attempts: 3, tries: 5, refusals: 2, triedAt: now }, now, 7],
+    ['any number of them', { attempts: 9, refusals: 1000, triedAt: now }, now, 1009],
+  ])('%s', (_, fields, last, n) => {
+    expect(dueAt({ ...record, ...fields }, policy)).toBe(last + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
 
   /** A record at that age whose backoff of hours would end after it has left the window. */

@@ -11,34 +11,25 @@ function estimate(changes: Partial<DrainState>): number | undefined {
   return drain.doneAt && drain.doneAt - now
 }
 
-test('nothing left is done now', () => {
-  expect(estimate({})).toBe(0)
-})
+const hour = 3_600_000
 
-test('what is left at the present pace', () => {
-  expect(estimate({ pending: 600, recoveredPerMs: 0.01 })).toBe(60_000)
-  expect(estimate({ pending: 500, backingOff: 100, notBefore: now + 10, recoveredPerMs: 0.01 })).toBe(60_000)
-})
-
-test('not before the last backoff has ended', () => {
-  expect(estimate({ pending: 6, backingOff: 1, notBefore: now + 3_600_000, recoveredPerMs: 1 })).toBe(3_600_000)
-  expect(estimate({ backingOff: 3, notBefore: now + 5000 })).toBe(5000)
+test.each<[string, Partial<DrainState>, number | undefined]>([
+  ['nothing left: now', {}, 0],
+  ['at the present pace', { pending: 600, recoveredPerMs: 0.01 }, 60_000],
+  ['with those that back off', { pending: 500, backingOff: 100, notBefore: now + 10, recoveredPerMs: 0.01 }, 60_000],
+  ['not before the last backoff', { pending: 6, backingOff: 1, notBefore: now + hour, recoveredPerMs: 1 }, hour],
+  ['backoffs alone', { backingOff: 3, notBefore: now + 5000 }, 5000],
+  ['no estimate while nothing arrives', { pending: 1 }, undefined],
+  ['none when backoffs are not known', { backingOff: 1, recoveredPerMs: 1 }, undefined],
+  ['none without a pace', { pending: 1, recoveredPerMs: NaN }, undefined],
+])('%s', (_, changes, expected) => {
+  expect(estimate(changes)).toBe(expected)
 })
 
 test('it says whether the pace or a backoff decides', () => {
   const state = { pending: 6, backingOff: 1, recoveredPerMs: 0.001, now }
   expect(estimateDrain({ ...state, notBefore: now + 7000 }).limitedBy).toBe('pace')
   expect(estimateDrain({ ...state, notBefore: now + 7001 }).limitedBy).toBe('backoff')
-})
-
-describe('no estimate', () => {
-  test.each<[string, Partial<DrainState>]>([
-    ['while nothing arrives', { pending: 1 }],
-    ['when backoffs are not known', { backingOff: 1, recoveredPerMs: 1 }],
-    ['without a pace', { pending: 1, recoveredPerMs: NaN }],
-  ])('%s', (_, changes) => {
-    expect(estimate(changes)).toBeUndefined()
-  })
 })
 
 describe('the daemon', () => {

@@ -10,9 +10,10 @@ import {
   type Outcome,
 } from '../../../src/reconcile/confirm/evidence.ts'
 import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { defaultPolicy, hourMs, minuteMs, patchedAt, testNow } from '../../support/backlog.ts'
+import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 
 const [t0, t1] = [testNow - hourMs, testNow + 20]
+const patchedAt = 1900
 
 type Shown = Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>
 const failed = (attempts: number, lastAttemptLocal: number | null): Shown => ({
@@ -23,7 +24,7 @@ const failed = (attempts: number, lastAttemptLocal: number | null): Shown => ({
 const processing = (attempts: number, at: number | null): Shown => ({ ...failed(attempts, at), status: 'processing' })
 const successful = (attempts: number, at: number | null): Shown => ({ ...failed(attempts, at), status: 'successful' })
 
-/** One look; `failedSince` is when a new attempt was first shown as failed. */
+/** One check; `failedSince` is when a new attempt was first shown as failed. */
 function evidence(listed: Shown, failedSince: number | undefined, shown: Shown, askedAt: number): Evidence {
   return evidenceOf({ baseline: listed, failedSince }, shown, askedAt, { doubtMs: 2000, mayBeOurs: () => true })
 }
@@ -32,7 +33,7 @@ const listed = failed(1, t0)
 const longAfter = patchedAt + minuteMs
 const soonAfter = patchedAt + 500
 
-describe('what a look says', () => {
+describe('what a check shows', () => {
   /** [what it is, as listed, since when a failure was seen, as seen, asked for at, evidence] */
   const cases: [string, Shown, number | undefined, Shown, number, Evidence][] = [
     ['successful', listed, undefined, successful(1, t0), soonAfter, 'recovered'],
@@ -61,7 +62,7 @@ describe('a new attempt that is shown as failed', () => {
     ['more attempts, an earlier time', listed, failed(2, t0 - 1)],
     ['no attempt was shown before', failed(0, null), failed(0, t1)],
     ['none is shown, but one more counted', listed, failed(2, null)],
-  ])('%s: one look is not enough, however late it comes; one two seconds later is', (_, before, shown) => {
+  ])('%s: one check is not enough, however late it comes; one two seconds later is', (_, before, shown) => {
     for (const askedAt of [patchedAt - 1, soonAfter, longAfter]) {
       expect(evidence(before, undefined, shown, askedAt)).toBe('doubtful')
     }
@@ -74,7 +75,7 @@ describe('a new attempt that is shown as failed', () => {
   })
 })
 
-describe('when to look', () => {
+describe('when to check', () => {
   const { outcome: policy } = defaultPolicy
 
   test('each on its time: 0.5, 1, 2, 4 ... seconds after the PATCH, at last every five minutes', () => {

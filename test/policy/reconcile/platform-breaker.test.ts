@@ -2,7 +2,7 @@
 import { test } from 'vitest'
 import { play } from '../../support/script.ts'
 
-/** After what happens: the retries that may go out (all, one at a time, none), the trouble, and the pings since the last look. */
+/** After what happens: the retries that may go out (all, one at a time, none), the trouble, and the pings since the last time. */
 const scripts: [string, string][] = [
   [
     'answers about the record are no trouble',

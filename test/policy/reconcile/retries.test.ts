@@ -195,8 +195,8 @@ describe('a storm of hundreds', () => {
     await play(
       `${each(20, (index) => `deliver dead${index} 503 300ms; failed 100 dead${index} apart=1s`)}
        ${each(10, (index) => `deliver up${index} 200 300ms; failed 50 up${index} apart=1s`)}
-       start; wait 45s; outcomes -> failed-again 180, recovered 500; ${each(10, (index) => `sent up${index} -> 50`)}
-       wait 24min; ${each(20, (index) => `sent dead${index} -> at most 14`)}`,
+       start; wait 45s; outcomes -> failed-again 180, recovered 500; ${each(10, (index) => `retried up${index} -> 50`)}
+       wait 24min; ${each(20, (index) => `retried dead${index} -> at most 14`)}`,
       { maxPerSecond: 20, latencyMs: 20 },
     )
   })

@@ -65,7 +65,7 @@ function canBeComplete({ totals = 'true' }: Readings): boolean {
   return totals === 'true' || totals === 'none' || totals === 'zero'
 }
 
-/** A page that looks like the last one and isn't, and no total that says so. */
+/** A page that seems to be the last one and isn't, and no total that says so. */
 function isHopeless({ tellsSize, maxPageSize = 100, totals }: Readings): boolean {
   return tellsSize === 'asked' && maxPageSize < 100 && totals !== 'true'
 }

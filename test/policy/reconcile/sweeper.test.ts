@@ -1,7 +1,8 @@
 // Ticks: what is swept when, what waits, how the sweeper comes through a platform that fails, and where the backlog has no room.
-import { test } from 'vitest'
-import { defaultPolicy, hourMs } from '../../support/backlog.ts'
-import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { expect, test } from 'vitest'
+import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { failedRecord, idOf } from '../../support/fake-platform.ts'
+import { reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 
 const many = 'apart=10min age=3d'
@@ -82,4 +83,22 @@ const scripts: Row[] = [
 
 test.each(scripts)('%s', async (_, script, options) => {
   await play(script, { circuit: { enabled: false }, ...options })
+})
+
+test('a sweep reports unreadable rows, rows that were not asked for, and records early at the limit', async () => {
+  const row = { unreadable: true, id: idOf(999_999), field: 'status' } as const
+  const early = failedRecord({ eventLocal: testNow - 5 * minuteMs, attempts: 30 })
+  await using world = reconcile({
+    records: [early, failedRecord({ eventLocal: testNow - hourMs, status: 'successful' })],
+    ignores: ['status'],
+    unreadable: ({ size, status }) => (size > 1 && status === 'failed' ? [row] : []),
+  })
+  await world.sweep()
+  for (const event of [
+    { type: 'unreadable', rows: [row] },
+    { type: 'unexpected', wrongTime: 0, wrongStatus: 1 },
+    { type: 'early-at-limit', records: 1 },
+  ]) {
+    expect(world.events).toContainEqual({ sweepId: expect.any(String) as string, ...event })
+  }
 })

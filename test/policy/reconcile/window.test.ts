@@ -74,7 +74,7 @@ describe('the edges', () => {
   })
 
   test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Casablanca', 'Asia/Kolkata', 'UTC'])(
-    'in %s every settled event of the lookback is inside, whenever one looks',
+    'in %s every settled event of the lookback is inside, at any moment',
     (name) => {
       const zone = createTimeZone(name)
       const rules = { ...policy, lookback: 3 * 24 * hour }

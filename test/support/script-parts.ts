@@ -1,0 +1,209 @@
+// What scripts can do with single parts, and the words that they use: answers, durations, counts. @see test/support/script.ts
+import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { PlatformFailure } from '../../src/platform/http/response.ts'
+import type { RetryAnswer } from '../../src/platform/operations.ts'
+import type { WebhookRecord } from '../../src/platform/record.ts'
+import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
+import type { ReceiverVerdict, Ticket } from '../../src/reconcile/retry/circuits.ts'
+import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
+import { failedRecord } from './fake-platform.ts'
+import type { Reconcile } from './reconcile.ts'
+
+/** Answers of the platform by their names in scripts; `works` for neither. */
+export const listErrors: Readonly<Record<string, Error>> = {
+  500: new PlatformFailure('server-error', 500, 'list'),
+  401: new PlatformFailure('unauthorized', 401, 'list'),
+  403: new PlatformFailure('forbidden', 403, 'list'),
+  404: new PlatformFailure('not-found', 404, 'list'),
+  429: new PlatformFailure('throttled', 429, 'list'),
+  timeout: new PlatformFailure('timeout', undefined, 'list'),
+  'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
+  bug: new TypeError('a bug'),
+}
+export const retryAnswers: Readonly<Record<string, RetryAnswer>> = {
+  accepted: { result: 'accepted', reason: 'ok', sent: true },
+  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' },
+  500: { result: 'platform-error', reason: 'server-error', sent: true },
+  '500-lost': { result: 'platform-error', reason: 'server-error', sent: true, lost: true },
+  400: { result: 'rejected', reason: 'bad-request', sent: true },
+  401: { result: 'unauthorized', reason: 'unauthorized', sent: true },
+  403: { result: 'unauthorized', reason: 'forbidden', sent: true },
+  404: { result: 'gone', reason: 'not-found', sent: true },
+  429: { result: 'throttled', reason: 'throttled', sent: true },
+  unreachable: { result: 'unreachable', reason: 'connection', sent: true },
+  lost: { result: 'unreachable', reason: 'timeout', sent: true, lost: true },
+  'no-token': { result: 'unauthorized', reason: 'unauthorized', sent: false },
+}
+
+const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, min: minuteMs, h: hourMs, d: dayMs }
+
+/** `30s`, `1.5h`: in ms. */
+export function msOf(text: string): number {
+  const [, number, unit = ''] = /^(-?[\d.]+)([a-z]+)$/.exec(text) ?? []
+  const ms = Number(number) * (units[unit] ?? NaN)
+  if (Number.isNaN(ms)) throw new Error(`not a duration: ${text}`)
+  return ms
+}
+
+/** Words such as `age=2d`. */
+export function fieldsOf(words: readonly string[]): Record<string, string> {
+  return Object.fromEntries(words.map((word) => word.split('=') as [string, string]))
+}
+
+export function named<T>(table: Readonly<Record<string, T>>, name: string): T {
+  const found = table[name]
+  if (found === undefined) throw new Error(`${name} is none of ${Object.keys(table).join(', ')}`)
+  return found
+}
+
+/** How often each of them stands there, such as `recovered 3, unknown 1`; `none` for nothing. */
+export function tally(names: readonly string[]): string {
+  const counts = [...Map.groupBy(names, (name) => name)].map(([name, all]) => `${name} ${all.length}`)
+  return counts.toSorted().join(', ') || 'none'
+}
+
+/** What a step answers; a step without a word has nothing to show. */
+export type Command = (...words: string[]) => unknown
+
+export type Commands = Record<string, Command>
+
+/** The platform breaker and the circuits by themselves: answers and outcomes are reported to them. */
+export function partCommands({ breaker, circuits, clock, events: all }: Reconcile): Commands {
+  const tickets = new Map<string, Ticket[]>()
+  let seen = 0
+
+  /** The oldest places of a subscription, which are taken out of the book unless the script keeps them. */
+  function taken(key: string, count: string, keep?: string): Ticket[] {
+    const all = tickets.get(key) ?? []
+    if (all.length < Number(count)) throw new Error(`${key} has only ${all.length} places`)
+    return keep === undefined ? all.splice(0, Number(count)) : all.slice(0, Number(count))
+  }
+
+  function take(subscriptionId: string, count: string, fields: { id?: string; as?: string }): void {
+    const { as = subscriptionId } = fields
+    for (let index = 0; index < Number(count); index += 1) {
+      const { id } = failedRecord({ eventLocal: testNow, ...(fields.id !== undefined && { id: fields.id }) })
+      const ticket = circuits.take({ id, subscriptionId, eventType: 'transfer' }, clock.monotonic())
+      tickets.set(as, [...(tickets.get(as) ?? []), ticket])
+    }
+  }
+
+  return {
+    note: async (result = '', count = '1') => {
+      for (let index = 0; index < Number(count); index += 1) {
+        breaker.note(named(retryAnswers, result), clock.monotonic())
+      }
+      await clock.settle()
+    },
+    late: (result = '', before = '') => {
+      breaker.note(named(retryAnswers, result), clock.monotonic() - msOf(before))
+    },
+    breaker: async () => {
+      await clock.settle()
+      return `${breaker.allows(7) ? 'all' : breaker.allows(0) ? 'one' : 'none'}, ${breaker.trouble() ?? 'no trouble'}`
+    },
+    take: (subscription = '', count = '1', ...fields) => {
+      take(subscription, count, fieldsOf(fields))
+    },
+    settle: (subscription = '', count = '', verdict = '', code?: string) => {
+      const status = code === undefined ? null : Number(code)
+      for (const ticket of taken(subscription, count))
+        circuits.settle(ticket, verdict as ReceiverVerdict, clock.monotonic(), status)
+    },
+    free: (subscription = '', count = '', keep?: string) => {
+      for (const ticket of taken(subscription, count, keep)) circuits.free(ticket)
+    },
+    freeLater: (subscription = '', count = '') => {
+      for (const ticket of taken(subscription, count)) circuits.freeLater(ticket, clock.monotonic())
+    },
+    turn: () => {
+      circuits.turn(clock.monotonic())
+    },
+    blocks: (subscription = '') => circuits.blocks(subscription, clock.monotonic()) ?? 'nothing',
+    probe: () => {
+      const { circuits: ended, underWay } = circuits.probe(clock.monotonic())
+      return `${ended} ended, ${underWay} under way`
+    },
+    closed: (subscription = '') => {
+      const at = circuits.closedAt(subscription)
+      return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
+    },
+    forget: (needed = '') => {
+      circuits.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
+      return Object.values(circuits.counts(clock.monotonic())).reduce((sum, count) => sum + count)
+    },
+    change: () => `${((circuits.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
+    changes: () => {
+      const events = all.slice(seen)
+      seen = all.length
+      const lines = events.flatMap((event) => {
+        if (event.type !== 'circuit') return []
+        const why = event.to === 'open' ? ` ${(event.pauseMs ?? 0) / 1000}s ${event.failedAgain}/${event.judged}` : ''
+        return [`${event.subscriptionId} ${event.to}${why}`]
+      })
+      return lines.join(', ') || 'nothing'
+    },
+    circuit: (subscription = '') => {
+      const view = circuits.views(clock.monotonic()).find(({ subscriptionId }) => subscriptionId === subscription)
+      if (view === undefined) return 'closed'
+      const { failedAgain, judged, limit, openForMs, outstanding, pausesForMs, responseStatusCode, state } = view
+      const places = `${outstanding} of ${limit}`
+      return `${state} ${places}, ${failedAgain}/${judged} ${responseStatusCode}, for ${openForMs / 1000}s, rest ${pausesForMs / 1000}s`
+    },
+  }
+}
+
+/** The outcome of one retry, of the only record: the answer and each check are reported. Times count from its PATCH. */
+export function outcomeCommands({ backlog, circuits, clock, outcomes, platform, events }: Reconcile): Commands {
+  let entry: FailedRecord | undefined
+  let sentAt = NaN
+
+  /** `absent`, `as-was`, or a status with `attempts=2` and `last=20ms`, from the PATCH to the attempt. */
+  function shown(status: string, words: readonly string[]): WebhookRecord | undefined {
+    const [row] = platform.records.values()
+    if (status === 'absent' || row === undefined) return undefined
+    if (status === 'as-was') return row
+    const { attempts = '2', last = '20ms' } = fieldsOf(words)
+    const lastAttemptLocal = testNow + msOf(last)
+    return { ...row, status: status as 'failed', attempts: Number(attempts), lastAttemptLocal, responseStatusCode: 422 }
+  }
+
+  function check(status: string, afterMs: number, words: readonly string[]): void {
+    if (entry === undefined) throw new Error('nothing was sent')
+    const seen = { askedAt: sentAt + afterMs, monotonic: sentAt + afterMs + 50, seenAt: testNow + afterMs + 50 }
+    outcomes.see(entry, shown(status, words), seen)
+  }
+
+  return {
+    /** Answered 100 ms later; an answer may show the record, or that the platform's clock was set. */
+    sent: (answer = '', status = 'absent', moved = '0ms') => {
+      ;[entry] = backlog.entries()
+      if (entry === undefined) throw new Error('there is no record')
+      sentAt = clock.monotonic()
+      outcomes.begin(entry, circuits.take(entry, sentAt), { sentAt: testNow, monotonic: sentAt })
+      const record = shown(status, [])
+      const answeredAt = testNow + 100 + msOf(moved)
+      const at = { answeredAt, monotonic: sentAt + 100 }
+      outcomes.note(entry, { ...named(retryAnswers, answer), ...(record && { record }) }, at)
+    },
+    check: (status = '', after = '', ...words) => {
+      check(status, msOf(after), words)
+    },
+    /** Checks when each is due, until one settles it: failed before a time, then as said. */
+    settles: (status = '', from = '') => {
+      let at = NaN
+      for (let checks = 0; entry?.awaiting !== undefined && checks < 10; checks += 1) {
+        at = entry.awaiting.checkAt - sentAt
+        check(at < msOf(from) ? 'failed' : status, at, [])
+      }
+      return `${at}ms`
+    },
+    record: () => `attempts ${entry?.attempts}, last ${(entry?.lastAt ?? NaN) - testNow}ms, tried ${(entry?.triedAt ?? NaN) - testNow}ms`, // prettier-ignore
+    outcome: () => {
+      const event = events.find(({ type }) => type === 'outcome')
+      if (event?.type !== 'outcome') return 'none'
+      const { attempt, outcome, responseStatusCode, sinceRetryMs, timeOffsetMs } = event
+      return `${outcome}, attempt ${attempt}, ${responseStatusCode}, after ${sinceRetryMs}ms, off by ${timeOffsetMs}`
+    },
+  }
+}
