@@ -4,9 +4,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 /** Vitest learns durations as it runs. In a fresh clone it goes by the size of the files, and these are small. */
 const longest = [
   'test/simulation/simulation.test.ts',
-  'test/simulation/simulation-2.test.ts',
-  'test/simulation/simulation-3.test.ts',
-  'test/simulation/simulation-4.test.ts',
   'test/contract/recovery.test.ts',
   'test/process/ops.test.ts',
   'test/process/once.test.ts',

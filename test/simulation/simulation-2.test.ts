@@ -1,4 +1,0 @@
-// The second quarter of the scenarios of simulation.test.ts.
-import { testQuarter } from './seeds.ts'
-
-testQuarter(2)

@@ -1,4 +1,0 @@
-// The last quarter of the scenarios of simulation.test.ts.
-import { testQuarter } from './seeds.ts'
-
-testQuarter(4)
