@@ -2,7 +2,10 @@
 import { faultKinds } from './fault-kinds.ts'
 import type { Scenario } from './scenario.ts'
 import type { Simulated } from './simulate.ts'
-import { looks, promises } from './tally.ts'
+import { exemptions, promises } from './tally.ts'
+
+/** Share of a promise's looks that one exemption may hide. */
+const maxHidden = 1 / 3
 
 interface Seen {
   seeds: number
@@ -13,7 +16,7 @@ export interface Census {
   add(scenario: Scenario, simulated: Simulated): void
   /** One line for each. */
   lines(): string[]
-  /** Faults that were never drawn, and promises that could never have been broken. */
+  /** Faults that were never drawn, promises that could never have been broken, and exemptions that hide too much. */
   missing(): string[]
 }
 
@@ -42,7 +45,6 @@ function drawnIn(scenario: Scenario): [what: string, times: number][] {
 export function createCensus(): Census {
   const drawn = new Map<string, Seen>()
   const exercised = new Map<string, Seen>(promises.map((promise) => [promise, { seeds: 0, times: 0 }]))
-  const looked = new Map<string, Seen>(looks.map((look) => [look, { seeds: 0, times: 0 }]))
   for (const kind of faultKinds) drawn.set(`fault ${kind}`, { seeds: 0, times: 0 })
 
   function count(into: Map<string, Seen>, found: ReadonlyMap<string, number>): void {
@@ -53,7 +55,18 @@ export function createCensus(): Census {
     }
   }
 
-  const line = ([what, { seeds, times }]: [string, Seen]): string => `${what}: ${seeds} seeds, ${times} times`
+  const exempted = new Map<string, string>(Object.entries(exemptions))
+  function line([what, { seeds, times }]: [string, Seen]): string {
+    const promise = exempted.get(what)
+    return `${promise === undefined ? what : `${promise} (exempt: ${what})`}: ${seeds} seeds, ${times} times`
+  }
+
+  /** Of what an exemption hides, if that is too much. */
+  function hiddenBy(exemption: string, promise: string): string[] {
+    const [hidden, seen] = [exemption, promise].map((what) => exercised.get(what)?.times ?? 0)
+    const share = (hidden ?? 0) / ((hidden ?? 0) + (seen ?? 0))
+    return share > maxHidden ? [`${promise}: exempt in ${Math.round(100 * share)} %, as ${exemption}`] : []
+  }
 
   return {
     add(scenario, simulated) {
@@ -61,14 +74,11 @@ export function createCensus(): Census {
       for (const [what, times] of drawnIn(scenario)) found.set(what, (found.get(what) ?? 0) + times)
       count(drawn, found)
       count(exercised, simulated.exercised)
-      count(looked, simulated.looks)
     },
-    lines: () => [
-      ...[drawn, exercised].flatMap((all) => [...all].sort(([a], [b]) => a.localeCompare(b)).map(line)),
-      'does what is due wait? After each complete full sweep:',
-      ...[...looked].map(line),
+    lines: () => [drawn, exercised].flatMap((all) => [...all].map(line).sort((a, b) => a.localeCompare(b))),
+    missing: () => [
+      ...[drawn, exercised].flatMap((all) => [...all].filter(([, { times }]) => times === 0).map(([what]) => what)),
+      ...[...exempted].flatMap(([exemption, promise]) => hiddenBy(exemption, promise)),
     ],
-    missing: () =>
-      [drawn, exercised].flatMap((all) => [...all].filter(([, { times }]) => times === 0).map(([what]) => what)),
   }
 }

@@ -21,11 +21,6 @@ export interface Expectations {
   /** True when its event has left the window at `now`, or will within `marginMs`. */
   isExpired(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
-  /**
-   * Whether an event is surely the earlier one, as the platform shows them: it may show no parts of a second, and an hour
-   * that its clock repeats has no order.
-   */
-  isBefore(record: SimulatedRecord, other: SimulatedRecord): boolean
   /** When everything is to have arrived, ms since the start. */
   endAt: number
   /** Pauses of a circuit that can have ended within `ms`. */
@@ -87,7 +82,6 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isExpired: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     endAt: Math.max(scenario.calmAt + scenario.patienceMs, crowdedEndAt()),
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
-    isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),
     probesWithin(ms) {
       const { cooldown, maxCooldown } = config.circuit
       let probes = 0

@@ -140,7 +140,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
           startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs]) + 500,
         ).toISOString(),
       }),
-    RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([0, 10 * minuteMs, 6 * hourMs])),
+    RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([theme === 'expiry' ? hourMs : 0, 10 * minuteMs, 6 * hourMs])),
     RECONCILER_OUTCOME_STUCK_AFTER: ms(draw.pick([minuteMs, 15 * minuteMs])),
     RECONCILER_OUTCOME_GIVE_UP_AFTER: ms(theme === 'hanging' ? hourMs : draw.pick([5 * minuteMs, hourMs])),
     RECONCILER_CIRCUIT_INITIAL_LIMIT: String(draw.pick([1, 3, 10, 10, 20])),

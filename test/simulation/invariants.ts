@@ -12,13 +12,13 @@ import { createOpenListings } from './open-listings.ts'
 import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
 import { createWatchers } from './promises/all.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
-import type { Outage, Scenario } from './scenario.ts'
-import type { Look, Tally } from './tally.ts'
+import type { Scenario } from './scenario.ts'
+import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
 
 /** What the platform's side counted of a process: its own facts and metrics must say the same. */
-export interface Books {
+interface Books {
   accepted: number
   lost: number
   recovered: number
@@ -28,11 +28,8 @@ export interface Books {
 
 export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   fact(fact: TelemetryEvent): void
-  /** A delivery of this record has ended. */
-  ended(record: SimulatedRecord): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
-  books(): Readonly<Books>
   /** Retries whose outcome it owes. */
   owed(): number
   /** When the oldest retry without a known outcome was sent, ms since the start; Infinity for none. */
@@ -56,10 +53,6 @@ export interface ProcessWatchOptions {
 /** Some may have been under way, or lost. */
 const answersForJump = 12
 
-interface Sweep {
-  startedAt: number
-}
-
 /** Ids as they are written here, in any case of the platform's. */
 function inLowerCase(fact: TelemetryEvent): TelemetryEvent {
   if (fact.type !== 'retry' && fact.type !== 'outcome') return fact
@@ -68,11 +61,13 @@ function inLowerCase(fact: TelemetryEvent): TelemetryEvent {
 
 export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const { config, expectations, platform, scenario, timeline, trace } = options
+  const { exempt, exercise } = options.tally
   const { concurrency } = config.retry
   const name = `process ${options.number}`
   const violate = (invariant: Invariant, what: string): void => {
     trace.violate(invariant, `${name} ${what}`)
   }
+  /** Since when neither a limit nor a gate has held retries. */
   let freeSince = timeline.now()
   const held = (until = timeline.now()): void => {
     freeSince = Math.max(freeSince, until)
@@ -104,10 +99,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     platform,
     lagMs: scenario.habits.lagMs,
     probeTimeoutMs: config.circuit.probeTimeout,
+    maxRecords: config.backlog.maxRecords,
   })
   const listings = createOpenListings(config.sweep.sliceRecords)
   const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
-  let sweeps: Sweep[] = []
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   let hasTrouble = false
@@ -121,27 +116,23 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     timeline.after(at - timeline.now(), () => {
       hasJumped = true
       answersOfTime = 0
-      held()
     })
   }
   const isSureOfTime = (): boolean => !hasJumped || answersOfTime > answersForJump
   /** A last attempt that lies ahead was made before the platform's clock was put back. */
   const pastOf = (lastAt: number | null): number | null => (lastAt !== null && lastAt > platform.now() ? null : lastAt)
-  /** What it could not remember for want of room is not held against it. */
-  const isRoomy = config.backlog.maxRecords >= scenario.records.length
   /**
    * When its last retry was, by the platform's clock as it is set now; -Infinity when it need not know: it was forgotten, or
    * answered before the platform's present time could be known.
    */
   function lastTryOf({ sentAt, sure: { triedAt }, touchedAt }: Known): number {
-    if (!isRoomy || triedAt === -Infinity || touchedAt < sureSince) return -Infinity
+    if (triedAt === -Infinity || touchedAt < sureSince) return -Infinity
     return platform.now() - (timeline.now() - sentAt)
   }
 
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
   function earliestDue(record: SimulatedRecord, known: Known): number {
     const { sure, views } = known
-    const { refusals, tries } = sure
     // Shown before it could know the platform's present time, an attempt may have seemed to lie far ahead.
     const readings = (lastAt: number | null): number[] => [
       pastOf(lastAt) ?? record.eventAt,
@@ -150,8 +141,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const dues = views.flatMap(({ attempts, lastAt }) =>
       readings(lastAt).map((reading) =>
         expectations.earliestDue(record, {
-          attempts: Math.max(attempts, isRoomy ? tries : 0),
-          refusals: isRoomy ? refusals : 0,
+          attempts: Math.max(attempts, sure.tries),
+          refusals: sure.refusals,
           // When its last retry was is the daemon's idea of the platform's time, as now is.
           lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
         }),
@@ -178,10 +169,14 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
     if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
+    if (known.isDone) violate('premature', `retries ${id}, which was shown to be successful, and not as failed since`)
     if (isBeingListed(record)) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)
     }
     const earliest = earliestDue(record, known) - expectations.clockTolerance
+    if (!isSureOfTime()) exempt("the platform's clock was set a moment ago")
+    else if (known.sure.triedAt < known.triedAt) exempt('its tries may be forgotten')
+    else exercise('no retry before it is due')
     if (isSureOfTime() && platform.now() < earliest) {
       violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
     }
@@ -204,25 +199,18 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const inFlight = knowledge.inFlight().size
     if (inFlight > concurrency) violate('limits', `has ${inFlight} retries in flight, ${concurrency} are allowed`)
     if (inFlight >= concurrency - 1) held()
-    if (isFull()) held()
-  }
-
-  /** True when a circuit's limit may hold it: half of an initial one is used up, or a place while no receiver is known to be up. */
-  function isFull(): boolean {
-    const places = knowledge.owed().size + knowledge.inFlight().size + knowledge.failedRetries().length
-    return places >= (books.recovered === 0 ? 1 : Math.max(1, config.circuit.initialLimit / 2))
   }
 
   /** Writes down what the daemon owes since then. */
   function toldRetry({ id }: Call): void {
     const owing = knowledge.of(id).owed
     if (owing !== undefined) books[owing.kind] += 1
+    if (knowledge.get(id)?.isDone === true) exercise('resolved by another client')
   }
 
   function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.webhookId)
     books[fact.outcome] += 1
-    if (isFull()) held()
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.webhookId} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
@@ -230,69 +218,19 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('books', `reports an outcome of ${fact.webhookId} that it does not owe`)
   }
 
-  /** A record that was due, free to go and known, and that was not retried through two whole sweeps. */
-  function isOverdue(record: SimulatedRecord, since: number): boolean {
-    const { owed, refusals = 0, tries = 0, triedAt = -Infinity } = knowledge.get(record.id) ?? {}
-    if (record.status !== 'failed' || record.busy > 0 || record.changedAt > since || owed !== undefined) return false
-    if (!expectations.isSelected(record)) return false
-    const known = {
-      attempts: Math.max(record.attempts, tries),
-      refusals,
-      lastAt: Math.max(record.lastAt ?? record.eventAt, triedAt),
-    }
-    if (expectations.isExhausted(known)) return false
-    const sinceTruth = platform.now() - (timeline.now() - since)
-    if (expectations.isExpired(record, platform.now(), 0)) return false
-    return expectations.latestDue(record, known) + expectations.clockTolerance < sinceTruth
-  }
-
-  /** `since`: when the sweep before began. */
-  function lookSince(since: number | undefined): Look {
-    if (since === undefined) return 'first: no sweep before it'
-    if (!isRoomy) return 'small backlog: isRoomy is false'
-    if (isHeld()) return 'held: a gate, a limit or a circuit holds retries'
-    if (freeSince >= since) return 'free for less than two sweeps'
-    return isCalmSince(since) ? 'looked at' : 'not calm: a fault or an outage'
-  }
-
-  function swept(report: Extract<TelemetryEvent, { type: 'sweep' }>['report']): void {
-    if (report.result !== 'complete') held()
-    if (report.kind !== 'full' || report.continued || report.result !== 'complete') return
-    sweeps = [...sweeps.slice(-1), { startedAt: timeline.now() - report.seconds * 1000 }]
-    const [before] = sweeps
-    const look = lookSince(sweeps.length < 2 ? undefined : before?.startedAt)
-    options.tally.look(look)
-    if (look !== 'looked at' || before === undefined) return
-    for (const record of platform.records.values()) {
-      if (!isOverdue(record, before.startedAt)) continue
-      violate('waits', `lets ${record.id} wait through two full sweeps although it is due`)
-      return
-    }
-  }
-
-  /** True when anything holds retries now. */
-  function isHeld(): boolean {
-    return isPaused || hasTrouble || isFull() || limits.isReceiverDown() || notClosed.size > 0
-  }
-
   /** True when no fault of the scenario touches the time since then. */
   function isFaultlessSince(at: number): boolean {
     return !scenario.faults.some(({ from, to }) => from <= timeline.now() && to > at)
   }
 
-  /** True when nothing outside held it up since then. */
-  function isCalmSince(at: number): boolean {
-    const isOut = ({ from, to }: Outage): boolean => from <= timeline.now() && to > at
-    return isFaultlessSince(at) && !scenario.receivers.some(({ outages }) => outages.some(isOut))
-  }
-
   const holds: Holds = {
-    freeSince: () => freeSince,
-    openGateSince: () => (hasTrouble || isPaused || limits.isReceiverDown() ? Infinity : openGateSince),
+    limitsFreeSince: () => freeSince,
+    openGateSince() {
+      if (!isSureOfTime()) shut()
+      return hasTrouble || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
+    },
     notClosed: () => notClosed,
-    isHeld,
     isBeingListed,
-    isCalmSince,
     isFaultlessSince,
   }
   const watchers = createWatchers({
@@ -300,7 +238,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     knowledge,
     holds,
     violate,
-    exercise: options.tally.exercise,
+    exempt,
+    exercise,
   })
 
   function checkBound(name: string, value: number): void {
@@ -353,7 +292,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} circuit ${fact.subscriptionId.slice(0, 8)} ${fact.to}`)
         if (fact.to === 'closed') notClosed.delete(fact.subscriptionId)
         else notClosed.add(fact.subscriptionId)
-        held()
       } else if (fact.type === 'trouble') {
         trace.note(`${name} trouble ${fact.trouble ?? 'over'}`)
         hasTrouble = fact.trouble !== undefined
@@ -361,7 +299,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       } else if (fact.type === 'sweep') {
         const { kind, result, seconds } = fact.report
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
-        swept(fact.report)
       } else if (fact.type === 'operator') {
         trace.note(`${name} operator ${fact.command}`)
         if (fact.command !== 'probe') isPaused = fact.command === 'pause'
@@ -369,18 +306,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         shut()
       } else if (fact.type === 'receiver') {
         trace.note(`${name} receiver ${fact.up ? 'up' : 'down'}`)
-        held()
       }
       for (const watcher of watchers) watcher.fact?.(fact)
       knowledge.fact(fact)
-      // Nothing else happens when the time of a place is over.
-      const hasFailed = fact.type === 'retry' && fact.answer.result === 'platform-error'
-      if (hasFailed && isFull()) held(timeline.now() + config.circuit.probeTimeout)
     },
     delivered: dead.delivered,
-    ended(record) {
-      for (const watcher of watchers) watcher.delivered?.(record)
-    },
     scraped(sight) {
       const { isLast, metrics, status } = sight
       checkBound('records in memory', status.missing - status.expired - status.causes.onlyCounted)
@@ -388,7 +318,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       if (isLast) checkBooks(metrics)
       for (const watcher of watchers) watcher.scraped?.(sight)
     },
-    books: () => books,
     owed: () => knowledge.owed().size,
     owedSince: () => Math.min(...[...knowledge.owed()].map((id) => knowledge.get(id)?.sentAt ?? Infinity)),
     tries: (id) => knowledge.get(id)?.tries ?? 0,

@@ -17,7 +17,10 @@ export interface Tries {
 
 /** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
 export interface Known extends Tries {
-  /** The same without what a listing may have made it forget: it showed, or may have shown, the record as not failed. */
+  /**
+   * The same without what it may have forgotten: a listing showed, or may have shown, the record as not failed; or there were
+   * more tried records than places.
+   */
   sure: Tries
   /** When its last retry was first sent, in ms since the start: a replay with another token is the same retry. */
   sentAt: number
@@ -27,8 +30,6 @@ export interface Known extends Tries {
   last: { view: View; askedAt: number; shownAt: number } | undefined
   /** Fewest attempts of the views before the last retry: the daemon compares with one of them. */
   baseline: number
-  /** When it was first shown as failed. */
-  firstShownAt: number | undefined
   /** A list that was asked for before this knows less than what happened since. */
   touchedAt: number
   inFlight: Call | undefined
@@ -45,7 +46,6 @@ export interface Knowledge {
   of(id: string): Known
   /** Without making one. */
   get(id: string): Known | undefined
-  entries(): Iterable<[string, Known]>
   /** Calls that wait for their answer, by the record's id. */
   inFlight(): ReadonlyMap<string, Call>
   /** Records whose outcome is owed. */
@@ -77,6 +77,8 @@ export interface KnowledgeOptions {
   /** Lists answer with the records as they were up to so long ago. */
   lagMs: number
   probeTimeoutMs: number
+  /** Places in the backlog. */
+  maxRecords: number
 }
 
 export function createKnowledge(options: KnowledgeOptions): Knowledge {
@@ -84,6 +86,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   const byId = new Map<string, Known>()
   const inFlight = new Map<string, Call>()
   const owed = new Set<string>()
+  /** Records whose tries it has to remember. */
+  const remembered = new Set<string>()
   let failures: { id: string; until: number }[] = []
 
   function of(id: string): Known {
@@ -96,7 +100,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       views: [],
       last: undefined,
       baseline: 0,
-      firstShownAt: undefined,
       touchedAt: -Infinity,
       inFlight: undefined,
       owed: undefined,
@@ -129,6 +132,14 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       const isThere = record?.status === 'failed' && record.changedAt < sentAt - lagMs
       if (record !== undefined && !isThere && platform.isBetween(record, from, to)) known.sure = { ...untried }
     }
+  }
+
+  /** It remembers the tries of as many records as it has places, with and without one. */
+  function remember(id: string): void {
+    remembered.add(id)
+    if (remembered.size <= options.maxRecords) return
+    for (const [other, known] of byId)
+      if (other !== id && known.inFlight === undefined && known.owed === undefined) known.sure = { ...untried }
   }
 
   function tried(known: Known): void {
@@ -172,7 +183,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     const isNewest = known.last === undefined || known.last.askedAt <= askedAt
     if (isTakenIn && isNewest) known.last = { view, askedAt, shownAt: timeline.now() }
     if (view.status !== 'failed' || askedAt < known.touchedAt) return
-    known.firstShownAt ??= timeline.now()
     known.isDone = false
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
@@ -184,7 +194,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   return {
     of,
     get: (id) => byId.get(id),
-    entries: () => byId,
     inFlight: () => inFlight,
     owed: () => owed,
     failedRetries() {
@@ -195,6 +204,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       if (call.operation !== 'retry') return
       const known = of(call.id)
       inFlight.set(call.id, call)
+      remember(call.id)
       known.inFlight = call
       const isReplay = known.mayReplay
       known.mayReplay = false
@@ -228,6 +238,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         known.owed = undefined
         known.views = known.views.slice(-1)
         if (fact.outcome !== 'recovered') return
+        remembered.delete(fact.webhookId)
         // What is recovered is forgotten: a list that still shows it as failed brings back a record that is not known.
         Object.assign(known, {
           ...untried,

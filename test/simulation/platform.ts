@@ -58,8 +58,6 @@ export type Actor = number | 'other' | 'platform'
 export interface PlatformWatch {
   /** A delivery reached a receiver, or tried to. */
   delivered(record: SimulatedRecord, actor: Actor, receiver: number): void
-  /** A delivery has ended. */
-  ended(record: SimulatedRecord): void
   note(what: string): void
 }
 
@@ -95,7 +93,7 @@ function order(habits: Scenario['habits']): (a: SimulatedRecord, b: SimulatedRec
   }
 }
 
-export function viewOf({ id, status, attempts, lastAt }: SimulatedRecord): View {
+function viewOf({ id, status, attempts, lastAt }: SimulatedRecord): View {
   return { id, status, attempts, lastAt }
 }
 
@@ -249,7 +247,6 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       const { code, ms } = verdict(record, receiver)
       timeline.after(ms, () => {
         finish(record, code, actor)
-        watch.ended(record)
         done()
       })
     })

@@ -4,11 +4,8 @@
 export const promises = [
   '/metrics and /status are true',
   '/status says what is missing',
-  'a circuit opens',
-  'a circuit opens at exactly the ratio',
   'a last chance before the window ends',
-  'a probe is of another type than the last one',
-  'a record retried a moment ago is not stuck',
+  'a record at the attempt limit is left alone',
   'a refused retry is no attempt',
   'a refused token is not used again',
   'a sweep asks for its pages',
@@ -19,64 +16,53 @@ export const promises = [
   'checks come in time',
   'failed again is true',
   'full sweeps rest',
-  'healthy records behind a full backlog',
-  'no more than a second is skipped',
-  'no subscription waits while it may go',
-  'not exhausted for refusals',
-  'one trial after each pause',
-  'exhausted',
-  'recent and old take turns',
   'recent sweeps rest',
+  'no more than a second is skipped',
+  'no retry before it is due',
+  'one trial at a time',
   'refusals are counted',
   'resolved by another client',
   'the certificate that is in use is shown',
   'the difference between the clocks is shown',
   'the key that is in the file is used',
-  'the least tried record is the probe',
-  'the rate is cut',
-  'the rate is cut once in a burst',
   'three failures are asked about',
   'tokens are renewed early',
   'what is about to leave the window is shown',
+  'what may go out does not wait',
   'what is shown in quiet times is what the platform holds',
   'so it is where the backlog is full',
   'what expires is counted',
   'what lies beyond the window is counted',
 ] as const
 
-/** How the main check (nothing that is due waits) ends after each complete full sweep: it looks, or why it does not. */
-export const looks = [
-  'first: no sweep before it',
-  'small backlog: isRoomy is false',
-  'held: a gate, a limit or a circuit holds retries',
-  'free for less than two sweeps',
-  'not calm: a fault or an outage',
-  'looked at',
-] as const
-
-export type Look = (typeof looks)[number]
-
 export type PromiseName = (typeof promises)[number]
 
-export type Exercise = (promise: PromiseName) => void
+/** What keeps a promise from being put to the test, each with its promise. */
+export const exemptions = {
+  'something holds all retries': 'what may go out does not wait',
+  'a fault of the platform or the network': 'what may go out does not wait',
+  'a circuit is not closed, or has no place': 'what may go out does not wait',
+  'the rate or all slots are used up': 'what may go out does not wait',
+  'the backlog has no room': 'what may go out does not wait',
+  "the platform's clock was set a moment ago": 'no retry before it is due',
+  'its tries may be forgotten': 'no retry before it is due',
+} as const satisfies Record<string, PromiseName>
+
+export type Exemption = keyof typeof exemptions
 
 export interface Tally {
-  exercise: Exercise
-  /** How often, by promise. */
-  counts(): ReadonlyMap<PromiseName, number>
-  look(look: Look): void
-  looks(): ReadonlyMap<Look, number>
+  /** A promise could have been broken here. */
+  exercise: (promise: PromiseName) => void
+  /** It could have been, but for this. */
+  exempt: (exemption: Exemption) => void
+  /** How often. */
+  counts(): ReadonlyMap<PromiseName | Exemption, number>
 }
 
 export function createTally(): Tally {
-  const counts = new Map<PromiseName, number>()
-  const looked = new Map<Look, number>()
-  return {
-    look: (look) => void looked.set(look, (looked.get(look) ?? 0) + 1),
-    looks: () => looked,
-    exercise(promise) {
-      counts.set(promise, (counts.get(promise) ?? 0) + 1)
-    },
-    counts: () => counts,
+  const counts = new Map<PromiseName | Exemption, number>()
+  function add(name: PromiseName | Exemption): void {
+    counts.set(name, (counts.get(name) ?? 0) + 1)
   }
+  return { exercise: add, exempt: add, counts: () => counts }
 }

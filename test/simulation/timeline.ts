@@ -13,8 +13,6 @@ export interface Timeline {
    * All that an event sets free in promises is done before the next one.
    */
   run(until: number, isOver: () => boolean): Promise<void>
-  /** How much is still to happen. */
-  pending(): number
 }
 
 interface Event {
@@ -39,7 +37,6 @@ export function createTimeline(): Timeline {
   const queue = new TinyQueue<Event>([], (a, b) => a.at - b.at || a.order - b.order)
   let now = 0
   let order = 0
-  let pending = 0
   let eventsHere = 0
 
   function next(): Event | undefined {
@@ -59,9 +56,7 @@ export function createTimeline(): Timeline {
     after(ms, act) {
       const event: Event = { at: now + Math.max(0, ms), order: order++, isOff: false, act }
       queue.push(event)
-      pending += 1
       return () => {
-        if (!event.isOff) pending -= 1
         event.isOff = true
       }
     },
@@ -70,13 +65,11 @@ export function createTimeline(): Timeline {
       for (let event = next(); event !== undefined && event.at <= until && !isOver(); event = next()) {
         queue.pop()
         event.isOff = true
-        pending -= 1
         moveTo(event.at)
         event.act()
         await settle()
       }
       if (!isOver()) now = Math.max(now, until)
     },
-    pending: () => pending,
   }
 }

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 
 /**
  * What must never be otherwise:
- * - `waits`: nothing that is due and free to go waits for more than two full sweeps, and after the last trouble all that
- *   can be recovered is, within a bounded time;
+ * - `waits`: nothing that is due and free to go waits for more than 45 s, longer where the backlog is full; and after the last
+ *   trouble all that can be recovered is, within a bounded time;
  * - `premature`: no retry before it is due as of what was shown, none of a record whose outcome is awaited, never two of
  *   one record in flight, none in a list that is being read;
  * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;

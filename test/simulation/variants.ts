@@ -1,4 +1,4 @@
-// Variants of a calm scenario: a spared receiver, one that fails some deliveries at random, and one that refuses some records.
+// Variants of a calm scenario: a receiver that fails some deliveries at random, and one that refuses some records.
 import { dayMs, minuteMs, type Draw } from './draw.ts'
 import type { PlannedRecord, RecordKind, Scenario } from './scenario.ts'
 
@@ -34,23 +34,6 @@ function recordsOf(
     entity: draw.below(1000),
     eventType: 'account-activated',
   }))
-}
-
-/** One subscription whose receiver is spared: few retries a second, and many records of either age. */
-function spared(draw: Draw, scenario: Scenario): Scenario {
-  return {
-    ...scenario,
-    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
-    records: [
-      ...recordsOf(draw, draw.within(50, 80), [75 * minuteMs, 110 * minuteMs]),
-      ...recordsOf(draw, draw.within(30, 50), [12 * minuteMs, 35 * minuteMs]),
-    ],
-    lives: [],
-    env: withEnvironment(scenario, {
-      RECONCILER_RETRY_MAX_PER_SECOND: '0.5',
-      RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
-    }),
-  }
 }
 
 /** A receiver that fails this share of the deliveries at random, in the first quarter of the scenario's patience. */
@@ -91,7 +74,6 @@ export function poisoned(draw: Draw, scenario: Scenario): Scenario {
 }
 
 export function variantOf(draw: Draw, scenario: Scenario): Scenario {
-  if (draw.chance(0.4)) return spared(draw, scenario)
   const variant = draw.pick([halfWell, poisoned, (_: Draw, plain: Scenario) => plain])
   return variant(draw, scenario)
 }

@@ -4,16 +4,14 @@ import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const suspiciousRow = 3
-const firstPauseMs = 1000
-const maxPauseMs = 300_000
 
 export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
   let failures = 0
   let misrouted = 0
   /** Retries that went out since the answer that made the row three. */
   let sentSince: number | undefined
-  /** Since the first refusal by 403: when it came, refused trials since, when the last of these came. */
-  let block: { from: number; trials: number; at: number } | undefined
+  /** When the first refusal by 403 came, until retries are allowed again. */
+  let blockedAt: number | undefined
   let trial: Call | undefined
   let isForbidden = false
 
@@ -34,27 +32,17 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   }
 
   function learnRefusal(call: Call, { kind, status = 0 }: Told): void {
-    const now = timeline.now()
     if (trial === call) trial = undefined
-    const isTrial = block !== undefined && call.sentAt > block.from
-    if (status === 401) block = undefined
-    else if (status === 403) {
-      block ??= { from: now, trials: 0, at: now }
-      if (isTrial) block = { ...block, trials: block.trials + 1, at: now }
-    } else if (isTrial && (kind === 'told' || status === 404) && status !== 429 && status < 500) {
-      // A gateway's 404 can't be told from that of a record that is gone.
-      block = undefined
-    }
+    const isTrial = blockedAt !== undefined && call.sentAt > blockedAt
+    // A gateway's 404 can't be told from that of a record that is gone.
+    const isAnswered = (kind === 'told' || status === 404) && status !== 429 && status < 500
+    if (status === 403) blockedAt ??= timeline.now()
+    else if (status === 401 || (isTrial && isAnswered)) blockedAt = undefined
   }
 
-  /** The pauses double, and the jitter takes up to half of each. */
   function checkTrial(call: Call): void {
-    if (block === undefined) return
-    exercise('one trial after each pause')
-    const least = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(20, block.trials)) / 2
-    const early = block.at + least - timeline.now()
-    if (early > 1)
-      violate('limits', `tries ${call.id} ${Math.round(early)} ms too early after ${block.trials} refused trials`)
+    if (blockedAt === undefined) return
+    exercise('one trial at a time')
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)
     trial = call
   }
@@ -62,7 +50,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   return {
     sent(call) {
       if (isQuestion(call)) forgetRow()
-      if (call.operation === 'token') block = undefined
+      if (call.operation === 'token') blockedAt = undefined
       if (call.operation !== 'retry' || knowledge.get(call.id)?.mayReplay === true) return
       checkTrial(call)
       if (sentSince === undefined) return

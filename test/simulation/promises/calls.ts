@@ -1,7 +1,5 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import type { Span } from '../../../src/reconcile/window.ts'
-import type { Call } from '../network.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -22,45 +20,23 @@ const maxFailedSlices = 200
 type SweepReport = Extract<TelemetryEvent, { type: 'sweep' }>['report']
 
 export function createCallsWatcher(options: WatcherOptions): Watcher {
-  const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { config, exercise, knowledge, scenario, timeline, violate } = options
   const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, withoutEventId } = scenario.habits
   const first = config.outcome.firstCheck
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
-  /** Look-ups of each event whose outcome is owed. */
-  const lookUps = new Map<string, number>()
-  /** Failed lists since the last sweep ended. */
-  let failedLists = 0
   let checks = 0
   /** What the retries so far may have cost in checks. */
   let allowed = 0
   let pages = 0
+  /** Failed lists since the last sweep ended. */
+  let failedLists = 0
 
   /** Checks that a retry may have had by now. */
-  function checksOf(sentAt: number): number {
-    const elapsed = Math.max(first, timeline.now() - sentAt)
+  function checksOf(id: string): number {
+    const elapsed = Math.max(first, timeline.now() - knowledge.of(id).sentAt)
     const doubling = Math.log2(Math.min(elapsed, longestPauseMs) / first)
     return moreChecks + Math.ceil(doubling) + Math.ceil(elapsed / longestPauseMs)
-  }
-
-  function lookedUp({ asked }: Call): void {
-    const eventId = asked?.eventId
-    if (eventId === undefined) return
-    const count = (lookUps.get(eventId) ?? 0) + 1
-    lookUps.set(eventId, count)
-    const sent = [...knowledge.owed()]
-      .filter((id) => platform.records.get(id)?.eventId.toLowerCase() === eventId)
-      .map((id) => knowledge.get(id)?.sentAt ?? 0)
-    if (sent.length === 0) return
-    const most = sent.reduce((sum, at) => sum + checksOf(at), 0)
-    if (count > most) violate('limits', `looks event ${eventId} up ${count} times, its retries need ${most}`)
-  }
-
-  function checkTotal(): void {
-    const owed = [...knowledge.owed()].reduce((sum, id) => sum + checksOf(knowledge.get(id)?.sentAt ?? 0), 0)
-    const most = 2 * (allowed + owed) + lostPages
-    if (checks > most) violate('limits', `made ${checks} calls to check outcomes, ${most} are enough`)
-    if (checks > 20) exercise('checks are few')
   }
 
   /** In ms: each page has its part of the rate, a fifth, and each slice waits for the retries in flight there. */
@@ -75,18 +51,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     const most = Math.ceil((3 * listed) / 100) + pagesPerSlice * slices + questions
     exercise('a sweep asks for its pages')
     if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
-    const longest = longestSweep(slices)
-    if (1000 * seconds > longest)
-      violate(
-        'waits',
-        `needs ${Math.round(seconds)} s for a sweep of ${pages} pages, ${Math.round(longest / 1000)} s are enough`,
-      )
-  }
-
-  /** What can not be listed is cut in two until a second is left, or until so many parts have failed. */
-  function checkSkipped({ from, to }: Span): void {
-    exercise('no more than a second is skipped')
-    if (to - from > 1 && failedLists <= maxFailedSlices) violate('waits', `skips ${to - from} s that it can not list`)
+    const longest = Math.round(longestSweep(slices) / 1000)
+    if (seconds > longest) violate('waits', `needs ${seconds} s for a sweep of ${pages} pages, ${longest} s are enough`)
   }
 
   return {
@@ -94,30 +60,28 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
       if (isSweepPage(call) && (kind !== 'told' || status !== 200)) failedLists += 1
     },
     sent(call) {
-      if (call.operation !== 'list') return
       if (isSweepPage(call)) pages += 1
-      else if (call.asked?.status === undefined) {
-        checks += 1
-        if (isPlain) lookedUp(call)
-      }
+      else if (call.operation === 'list' && call.asked?.status === undefined) checks += 1
     },
     fact(fact) {
       if (fact.type === 'outcome') {
-        const known = knowledge.get(fact.webhookId)
-        allowed += checksOf(known?.sentAt ?? timeline.now())
-        const eventId = fact.eventId.toLowerCase()
-        if (![...knowledge.owed()].some((id) => id !== fact.webhookId && platform.records.get(id)?.eventId === eventId))
-          lookUps.delete(eventId)
+        allowed += checksOf(fact.webhookId)
       } else if (fact.type === 'sweep') {
         checkSweep(fact.report)
         pages = 0
         failedLists = 0
       } else if (fact.type === 'slice-skipped') {
-        checkSkipped(fact.span)
+        const { from, to } = fact.span
+        exercise('no more than a second is skipped')
+        if (to - from > 1 && failedLists <= maxFailedSlices)
+          violate('waits', `skips ${to - from} s that it can not list`)
       }
     },
     scraped() {
-      if (isPlain) checkTotal()
+      if (!isPlain) return
+      const most = 2 * [...knowledge.owed()].reduce((sum, id) => sum + checksOf(id), allowed) + lostPages
+      if (checks > most) violate('limits', `made ${checks} calls to check outcomes, ${most} are enough`)
+      if (checks > 20) exercise('checks are few')
     },
   }
 }

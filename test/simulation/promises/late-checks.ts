@@ -45,7 +45,6 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
     },
     scraped() {
       const now = timeline.now()
-      const since = Math.max(holds.freeSince(), 0)
       const owed = knowledge.owed()
       const bound = boundMs + queueMs(owed.size) * (isSlow ? 2 : 1)
       for (const id of owed) {
@@ -57,7 +56,7 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
         violate('waits', `has not looked after ${id} for ${Math.round(late / 1000)} s although it is due`)
         return
       }
-      if (owed.size > 0 && since < now) exercise('checks come in time')
+      if (owed.size > 0) exercise('checks come in time')
     },
   }
 }

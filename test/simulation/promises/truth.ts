@@ -1,10 +1,13 @@
-// What /metrics and /status show is what was seen from outside, at every scrape. @see docs/status.md
-import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import type { Call, Told } from '../network.ts'
+// What /metrics and /status show is what was seen from outside, at every scrape. @see docs/status.md, docs/metrics.md
+import type { FactOf } from '../../../src/observe/events.ts'
 import { isRefusal } from '../knowledge.ts'
+import type { Told } from '../network.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
+/** A certificate is read again once a minute. */
 const certificateCheckMs = 70_000
+/** A jump of the platform's clock is believed after three answers that agree; some may have been under way. */
+const answersForJump = 12
 const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as const
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
@@ -20,7 +23,7 @@ function resultOf(told: Told): string {
 }
 
 export function createTruthWatcher(options: WatcherOptions): Watcher {
-  const { exercise, holds, keyFiles, knowledge, timeline, violate } = options
+  const { exercise, expectations, holds, keyFiles, knowledge, platform, scenario, timeline, violate } = options
   const counts = new Map<string, number>()
   /** Calls that came back, with or without an answer. */
   const answered = { list: 0, retry: 0, token: 0, health: 0 }
@@ -28,17 +31,34 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   let isPaused = false
   let certificateSince = timeline.now()
   let certificate = keyFiles.notAfter()
+  /** Epoch seconds of the host's clock, as it was at the end of the last sweep that saw all; 0 before the first. */
+  let lastComplete = 0
+  /** Answers with the time since the server's clock was last set, and how many it needs. */
+  const answersOfTime = { auth: 0, api: 0 }
+  const needed = { auth: 1, api: 1 }
+  for (const { at } of scenario.platformJumps) {
+    timeline.after(at - timeline.now(), () => {
+      answersOfTime.api = 0
+      needed.api = answersForJump
+    })
+  }
+
   const count = (series: string): void => {
     counts.set(series, (counts.get(series) ?? 0) + 1)
   }
 
-  function expect(metrics: Sight['metrics'], series: string, value: number): void {
-    const shown = metrics.get(series)
-    if (shown !== value) violate('books', `shows ${series} ${shown ?? 'not at all'}, it is ${value}`)
+  function hostNow(): number {
+    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
+    return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
+  }
+
+  function expect({ metrics }: Sight, series: string, value: number, tolerance = 0): void {
+    const shown = metrics.get(series) ?? NaN
+    if (!(Math.abs(shown - value) <= tolerance)) violate('books', `shows ${series} ${shown}, it is ${value}`)
   }
 
   /** A call that is replayed with another token is reported with its last answer. */
-  function retried(fact: Extract<TelemetryEvent, { type: 'retry' }>): void {
+  function retried(fact: FactOf<'retry'>): void {
     const id = fact.webhookId.toLowerCase()
     const told = results.get(id)
     results.delete(id)
@@ -47,94 +67,96 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     if (isRefusal(told)) exercise('refusals are counted')
   }
 
-  function checkCounters({ metrics }: Sight): void {
-    for (const [series, value] of counts) expect(metrics, series, value)
+  function checkCounters(sight: Sight): void {
+    for (const [series, value] of counts) expect(sight, series, value)
     const requests = { list: 0, confirm: 0, retry: 0, token: 0 }
-    for (const [series, value] of metrics) {
+    for (const [series, value] of sight.metrics) {
       if (!series.startsWith('platform_requests_total')) continue
       const operation = /operation="(\w+)"/.exec(series)?.[1]
       if (operation !== undefined) requests[operation as keyof typeof requests] += value
     }
     const { confirm, list, retry, token } = requests
-    if (list + confirm !== answered.list) violate('books', `counts ${list + confirm} lists, ${answered.list} came back`)
-    if (retry !== answered.retry) violate('books', `counts ${retry} PATCHes, ${answered.retry} came back`)
-    if (token !== answered.token) violate('books', `counts ${token} token requests, ${answered.token} came back`)
+    const counted = `${list + confirm} lists, ${retry} PATCHes, ${token} token requests`
+    const came = `${answered.list} lists, ${answered.retry} PATCHes, ${answered.token} token requests`
+    if (counted !== came) violate('books', `counts ${counted}; ${came} came back`)
   }
-  function checkGauges({ metrics, status }: Sight): void {
+
+  function checkGauges(sight: Sight): void {
     const owed = knowledge.owed().size
-    expect(metrics, 'awaiting_webhooks', owed)
-    expect(metrics, 'paused', isPaused ? 1 : 0)
-    const flying = metrics.get('retries_in_flight') ?? 0
+    const flying = sight.metrics.get('retries_in_flight') ?? 0
     const known = knowledge.inFlight().size
     // One that waits for a token, or for its replay, is not to be seen on the wire.
     if (flying < known) violate('books', `shows ${flying} retries in flight, there are ${known}`)
-    expect(metrics, 'failed_webhooks{decision="awaiting"}', owed + flying)
-    const closed = metrics.get('circuits{state="open"}') ?? 0
-    if (closed > holds.notClosed().size)
-      violate('books', `shows ${closed} open circuits, ${holds.notClosed().size} are`)
-    if (status.circuits.notClosed !== holds.notClosed().size) {
-      violate(
-        'books',
-        `/status has ${status.circuits.notClosed} circuits not closed, there are ${holds.notClosed().size}`,
-      )
-    }
+    expect(sight, 'awaiting_webhooks', owed)
+    expect(sight, 'failed_webhooks{decision="awaiting"}', owed + flying)
+    expect(sight, 'paused', isPaused ? 1 : 0)
+    const [shown, notClosed] = [sight.status.circuits.notClosed, holds.notClosed().size]
+    if (shown !== notClosed) violate('books', `/status has ${shown} circuits not closed, there are ${notClosed}`)
   }
 
-  function checkStatus({ metrics, status }: Sight): void {
-    for (const decision of [...decisions, 'excluded'] as const) {
-      expect(metrics, `failed_webhooks{decision="${decision}"}`, status.failed[decision])
-    }
-    const missing = decisions.reduce((sum, decision) => sum + status.failed[decision], 0)
-    if (missing > 0) exercise('/status says what is missing')
-    if (status.missing !== missing + status.expired)
-      violate(
-        'books',
-        `/status says that ${status.missing} are missing, it shows ${missing} and ${status.expired} expired`,
-      )
-    expect(metrics, 'expired_webhooks_total', status.expired)
-    const { list, more, onlyCounted } = status.causes
-    const caused = list.reduce((sum, { records }) => sum + records, more.records + onlyCounted)
-    const { exhausted } = status
-    if (caused !== missing) violate('books', `/status gives causes for ${caused} records, ${missing} are missing`)
-    if (exhausted.total !== status.failed.exhausted)
-      violate('books', `/status lists ${exhausted.total} exhausted records`)
-    expect(metrics, 'stuck_processing_webhooks', status.stuckProcessing)
-    expect(metrics, 'failed_webhooks_beyond_window', status.beyondWindow)
-    if ((status.paused !== null) !== isPaused) violate('books', `/status is wrong on the operator's pause`)
+  function checkStatus(sight: Sight): void {
+    const { causes, exhausted, expired, failed, missing, paused } = sight.status
+    const sum = decisions.reduce((total, decision) => total + failed[decision], 0)
+    if (sum > 0) exercise('/status says what is missing')
+    if (missing !== sum + expired)
+      violate('books', `/status says that ${missing} are missing, it shows ${sum} and ${expired} expired`)
+    const caused = causes.list.reduce((total, { records }) => total + records, causes.more.records + causes.onlyCounted)
+    for (const [decision, records] of Object.entries(failed))
+      expect(sight, `failed_webhooks{decision="${decision}"}`, records)
+    expect(sight, 'expired_webhooks_total', expired)
+    if (caused !== sum) violate('books', `/status gives causes for ${caused} records, ${sum} are missing`)
+    if (exhausted.total !== failed.exhausted) violate('books', `/status lists ${exhausted.total} exhausted records`)
+    if ((paused !== null) !== isPaused) violate('books', `/status is wrong on the operator's pause`)
   }
 
-  /** It is read again once a minute. */
-  function checkCertificate({ metrics }: Sight): void {
+  function checkCertificate(sight: Sight): void {
     const now = keyFiles.notAfter()
     if (now !== certificate) {
       certificate = now
       certificateSince = timeline.now()
     }
-    if (certificate === undefined) return
-    const isKnown = timeline.now() - certificateSince > certificateCheckMs
-    if (isKnown) {
-      exercise('the certificate that is in use is shown')
-      expect(metrics, 'client_certificate_expiry_timestamp_seconds', certificate / 1000)
+    if (certificate === undefined || timeline.now() - certificateSince <= certificateCheckMs) return
+    exercise('the certificate that is in use is shown')
+    expect(sight, 'client_certificate_expiry_timestamp_seconds', certificate / 1000)
+  }
+
+  /** The difference between the clocks is shown as it is, also after one of them was set. */
+  function checkClocks(sight: Sight): void {
+    const identityNow = scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
+    const skewsMs = { auth: identityNow - hostNow(), api: platform.now() - hostNow() }
+    for (const origin of ['auth', 'api'] as const) {
+      if (answersOfTime[origin] < needed[origin]) continue
+      exercise('the difference between the clocks is shown')
+      const tolerance = expectations.clockTolerance / 1000 + 1
+      expect(sight, `clock_skew_seconds{origin="${origin}"}`, skewsMs[origin] / 1000, tolerance)
     }
   }
 
   return {
-    told(call: Call, told) {
+    told(call, told) {
       if (told.kind === 'given-up') return
       answered[call.operation] += 1
       if (call.operation === 'retry') results.set(call.id, told)
+      if (told.hasDate && call.operation !== 'health') answersOfTime[call.operation === 'token' ? 'auth' : 'api'] += 1
     },
     fact(fact) {
       if (fact.type === 'operator') isPaused = fact.command === 'pause'
       else if (fact.type === 'retry') retried(fact)
       else if (fact.type === 'circuit') count(`circuit_transitions_total{to="${fact.to}"}`)
-      else if (fact.type === 'sweep') count(`sweeps_total{kind="${fact.report.kind}",result="${fact.report.result}"}`)
+      else if (fact.type === 'sweep') {
+        const { continued, kind, result } = fact.report
+        count(`sweeps_total{kind="${kind}",result="${result}"}`)
+        if (continued) exercise('a sweep that goes on where there was no room has not seen all')
+        else if (kind === 'full' && result === 'complete') lastComplete = hostNow() / 1000
+      }
     },
     scraped(sight) {
       exercise('/metrics and /status are true')
       checkCounters(sight)
       checkStatus(sight)
       checkCertificate(sight)
+      checkClocks(sight)
+      expect(sight, 'last_complete_sweep_timestamp_seconds', lastComplete, 0.002)
       if (!sight.isLast) checkGauges(sight)
     },
   }

@@ -9,7 +9,7 @@ import type { Call, Told } from '../network.ts'
 import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
 import type { Scenario } from '../scenario.ts'
 import type { Timeline } from '../timeline.ts'
-import type { Exercise } from '../tally.ts'
+import type { Tally } from '../tally.ts'
 import type { Invariant } from '../trace.ts'
 
 /** What a scrape gives. */
@@ -26,8 +26,6 @@ export interface Watcher {
   told?(call: Call, told: Told): void
   fact?(fact: TelemetryEvent): void
   scraped?(sight: Sight): void
-  /** A delivery of any record has ended. */
-  delivered?(record: SimulatedRecord): void
 }
 
 export interface WatcherOptions {
@@ -42,24 +40,20 @@ export interface WatcherOptions {
   knowledge: Knowledge
   holds: Holds
   violate: (invariant: Invariant, what: string) => void
-  /** Notes that a promise could have been broken here, and was not. */
-  exercise: Exercise
+  exercise: Tally['exercise']
+  exempt: Tally['exempt']
 }
 
 /** What may keep retries from going out, as it is seen from outside. */
 export interface Holds {
-  /** ms since the start: since when nothing has held any retry. */
-  freeSince(): number
-  /** The same without limits of rate, slots and circuits: since when no gate has held all retries. */
+  /** ms since the start: since when neither the rate nor the slots, nor a gate, have held any retry. */
+  limitsFreeSince(): number
+  /** ms since the start: since when no gate has held all retries; Infinity while one does. */
   openGateSince(): number
   /** Subscriptions whose circuit is not closed, lower case. */
   notClosed(): ReadonlySet<string>
-  /** True while the operator, the receiver's health or the platform holds all of them. */
-  isHeld(): boolean
   /** True while a list that the record stands in is being read: what its pages show is not known yet. */
   isBeingListed(record: SimulatedRecord): boolean
-  /** True when neither a fault nor an outage has touched the time since a moment, ms since the start. */
-  isCalmSince(at: number): boolean
-  /** The same, but receivers may be down. */
+  /** True when no fault has touched the time since a moment, ms since the start. */
   isFaultlessSince(at: number): boolean
 }

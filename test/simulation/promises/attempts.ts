@@ -1,0 +1,30 @@
+// A retry is reported with the number of its attempt, and a record at the limit has none: PATCHes that were refused, or never left, are not counted. @see docs/architecture.md "Backlog and decisions"
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+export function createAttemptsWatcher({ config, exercise, knowledge, violate }: WatcherOptions): Watcher {
+  const { maxAttempts } = config.retry
+  /** Of the retries that wait for their answer: as low and as high as it can be. */
+  const numbers = new Map<string, { least: number; most: number }>()
+
+  return {
+    sent({ id, operation }) {
+      if (operation !== 'retry') return
+      const { mayReplay, refusals, sure, tries, views } = knowledge.of(id)
+      if (mayReplay || views.length === 0) return
+      const shown = views.map(({ attempts }) => attempts)
+      numbers.set(id, { least: 1 + sure.tries, most: 1 + Math.max(...shown, tries) })
+      if (refusals > 0) exercise('a refused retry is no attempt')
+      const attempts = Math.max(sure.tries, Math.min(...shown))
+      if (attempts === maxAttempts - 1) exercise('a record at the attempt limit is left alone')
+      if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is exhausted: ${attempts} attempts`)
+    },
+    fact(fact) {
+      if (fact.type !== 'retry') return
+      const { attempt, webhookId: id } = fact
+      const number = numbers.get(id)
+      numbers.delete(id)
+      if (number === undefined || (attempt >= number.least && attempt <= number.most)) return
+      violate('books', `says attempt ${attempt} of ${id}, it is ${number.least} to ${number.most}`)
+    },
+  }
+}

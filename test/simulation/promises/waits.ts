@@ -1,0 +1,174 @@
+// Nothing that may go out waits: what is due, shown and free to go is retried in time, or another record of its subscription is. @see docs/architecture.md "Retry plan"
+import type { FactOf } from '../../../src/observe/events.ts'
+import { isSweepPage, ownSpan } from '../asked.ts'
+import type { Call, Told } from '../network.ts'
+import type { SimulatedRecord } from '../platform.ts'
+import type { Exemption } from '../tally.ts'
+import { createSubscriptions } from './subscriptions.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+const boundMs = 45_000
+/** With less room than records: those that were left out are listed again first, at some ticks. */
+const crowdedBoundMs = 2 * 60_000
+const crowdedTicks = 3
+/** A fault lasts on in what it delayed. */
+const afterFaultMs = 30_000
+const slackMs = 5000
+
+/** A full sweep that saw all; ms since the start. */
+interface Sweep {
+  startedAt: number
+  endedAt: number
+}
+
+export function createWaitsWatcher(options: WatcherOptions): Watcher {
+  const { config, exempt, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const { maxRecords } = config.backlog
+  const { lagMs } = scenario.habits
+  const subscriptions = createSubscriptions(options)
+  /** When a sweep first took a record in as failed, as it is since it last changed. */
+  const listedAt = new Map<string, number>()
+  /** When a sweep first showed a record as failed. */
+  const knownAt = new Map<string, number>()
+  /** The last one that ended so long ago that what it showed should have gone out, and those after it. */
+  let sweeps: Sweep[] = []
+  /** When there were last more failed records than places. */
+  let crowdedAt = -Infinity
+  /** Records that have left the window. */
+  const left = new Set<string>()
+
+  /** What was not listed was shown all the same, when it had not changed since before a full sweep that saw all. */
+  function shownAt(record: SimulatedRecord): number {
+    const [sweep] = sweeps
+    const listed = listedAt.get(record.id) ?? Infinity
+    if (sweep === undefined || record.changedAt > sweep.startedAt - lagMs) return listed
+    const sweptAt = platform.now() - (timeline.now() - sweep.startedAt) - expectations.clockTolerance
+    return expectations.isSettled(record, sweptAt) ? Math.min(listed, sweep.endedAt) : listed
+  }
+
+  /** Due, known and free to go for so long. */
+  function isWaiting(record: SimulatedRecord, ms: number): boolean {
+    const known = knowledge.of(record.id)
+    const since = timeline.now() - ms
+    if (record.status !== 'failed' || record.busy > 0 || known.isDone) return false
+    if (known.inFlight !== undefined || known.owed !== undefined || holds.isBeingListed(record)) return false
+    const shown = shownAt(record)
+    if (shown > since || record.changedAt > shown - lagMs) return false
+    if (known.touchedAt > since || !expectations.isSelected(record)) return false
+    const attempts = Math.max(record.attempts, known.tries)
+    const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
+    if (expectations.isExhausted({ attempts }) || expectations.isExpired(record, platform.now(), 60_000)) return false
+    const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
+    return due + expectations.clockTolerance < platform.now() - ms
+  }
+
+  /**
+   * Records of closed circuits that it worked on lately fill half of the backlog: those that were left out wait for the
+   * next full sweep. Where subscriptions outnumber the places, one that has a place keeps it while its record is due.
+   */
+  function isBusy(since: number): boolean {
+    if (scenario.subscriptions.length > maxRecords) return true
+    const workedOn = [...platform.records.values()].filter(({ id, status, subscriptionId }) => {
+      const isOurs = status !== 'successful' && knowledge.of(id).sentAt > since - config.retry.backoff.max
+      return isOurs && subscriptions.isClosed(subscriptionId)
+    })
+    return workedOn.length >= maxRecords / 2
+  }
+
+  /** Why it may wait; undefined when it may not. */
+  function excuseOf({ subscriptionId }: SimulatedRecord, since: number, isCrowded: boolean): Exemption | undefined {
+    if (isCrowded && isBusy(since)) return 'the backlog has no room'
+    if (subscriptions.isIdleSince(subscriptionId, since)) return undefined
+    if (subscriptions.heldUntil(subscriptionId) > since) return 'a circuit is not closed, or has no place'
+    if (isCrowded) return 'the backlog has no room'
+    return holds.limitsFreeSince() > since ? 'the rate or all slots are used up' : undefined
+  }
+
+  function checkAll(bound: number, isCrowded: boolean): void {
+    const excuses = new Set<Exemption>()
+    for (const record of platform.records.values()) {
+      if (!isWaiting(record, bound)) continue
+      const excuse = excuseOf(record, timeline.now() - bound, isCrowded)
+      if (excuse === undefined) violate('waits', `lets ${record.id} wait for ${bound / 1000} s although it may go`)
+      else excuses.add(excuse)
+    }
+    if (excuses.size === 0) exercise('what may go out does not wait')
+    else for (const excuse of excuses) exempt(excuse)
+  }
+
+  function noteCrowd(): void {
+    const open = platform.records.values().filter(({ status }) => status !== 'successful')
+    if ([...open].length > maxRecords) crowdedAt = timeline.now()
+  }
+
+  /** Looks after each full sweep that saw all, unless something held all retries, or troubled the daemon. */
+  function swept({ continued, kind, result, seconds }: FactOf<'sweep'>['report']): void {
+    if (kind !== 'full' || continued || result !== 'complete') return
+    const now = timeline.now()
+    sweeps = [...sweeps, { startedAt: now - seconds * 1000, endedAt: now }]
+    const reference = sweeps.findLastIndex(({ endedAt }) => endedAt <= now - boundMs)
+    sweeps = sweeps.slice(Math.max(0, reference))
+    noteCrowd()
+    const isCrowded = crowdedAt > now - boundMs
+    const bound = isCrowded ? crowdedBoundMs + crowdedTicks * scenario.periodMs : boundMs
+    if (holds.openGateSince() > now - bound) exempt('something holds all retries')
+    else if (!holds.isFaultlessSince(now - bound - afterFaultMs)) exempt('a fault of the platform or the network')
+    else checkAll(bound, isCrowded)
+  }
+
+  /** What leaves the window has had a last try, if it was free to go from three periods before that until then. */
+  function checkLeft(record: SimulatedRecord): void {
+    const { periodMs } = scenario
+    const leavesAt = record.eventAt + config.window.lookback
+    const since = timeline.now() - (platform.now() - leavesAt) - 3 * periodMs - slackMs
+    const known = knowledge.of(record.id)
+    if (record.status !== 'failed' || record.busy > 0 || known.owed !== undefined || known.isDone) return
+    if ((knownAt.get(record.id) ?? Infinity) > since || !expectations.isSelected(record)) return
+    if (expectations.isExhausted({ attempts: Math.max(record.attempts, known.tries) })) return
+    if (subscriptions.heldUntil(record.subscriptionId) > since || crowdedAt > since) return
+    if (holds.openGateSince() > since || !holds.isFaultlessSince(since - boundMs)) return
+    exercise('a last chance before the window ends')
+    const triedAt = Math.max(known.triedAt, record.lastAt ?? -Infinity)
+    if (triedAt < leavesAt - 2 * periodMs - slackMs - expectations.clockTolerance)
+      violate('waits', `lets ${record.id} leave the window without a last try`)
+  }
+
+  function checkAllLeft(): void {
+    // Near a change of daylight saving the window is an hour wider.
+    if (scenario.platformJumps.length > 0 || scenario.habits.timeZone === 'Europe/Berlin') return
+    // What is about to leave goes before others, but not where few may go, or without a warning that is longer than this.
+    if (config.retry.maxPerSecond !== undefined || config.window.expiryWarning <= 3 * scenario.periodMs) return
+    for (const record of platform.records.values()) {
+      if (left.has(record.id) || !expectations.isExpired(record, platform.now(), -slackMs)) continue
+      left.add(record.id)
+      checkLeft(record)
+    }
+  }
+
+  function listed(call: Call, { views }: Told): void {
+    const { from, to } = ownSpan(call)
+    for (const { id, status } of views) {
+      const record = platform.records.get(id)
+      if (status !== 'failed' || record === undefined || !platform.isBetween(record, from, to)) continue
+      if (!knownAt.has(id)) knownAt.set(id, timeline.now())
+      if ((listedAt.get(id) ?? -Infinity) < record.changedAt + lagMs) listedAt.set(id, call.sentAt)
+    }
+  }
+
+  return {
+    sent: subscriptions.sent,
+    told(call, told) {
+      subscriptions.told(call)
+      if (told.kind === 'told' && isSweepPage(call)) listed(call, told)
+    },
+    fact(fact) {
+      subscriptions.fact(fact)
+      if (fact.type === 'sweep') swept(fact.report)
+    },
+    scraped() {
+      noteCrowd()
+      subscriptions.scraped()
+      checkAllLeft()
+    },
+  }
+}
