@@ -66,11 +66,14 @@ export const aspects = {
   delivery: {
     sync: {},
     async: { readings: { delivery: { mode: 'async', delayMs: 2 } } },
-    'async, failed meanwhile': { readings: { delivery: { mode: 'async', delayMs: 2, meanwhile: 'failed' } } },
+    'async, failed meanwhile, slow': { readings: { delivery: { mode: 'async', delayMs: 150, meanwhile: 'failed' } } },
     'sync, counted at the start': { readings: { countedAt: 'start' } },
     'async, counted at the start': { readings: { delivery: { mode: 'async', delayMs: 0 }, countedAt: 'start' } },
     'async, failed meanwhile, counted at the start': {
       readings: { delivery: { mode: 'async', delayMs: 2, meanwhile: 'failed' }, countedAt: 'start' },
+    },
+    'async, slow, counted at the start': {
+      readings: { delivery: { mode: 'async', delayMs: 150 }, countedAt: 'start' },
     },
   },
   prefix: { none: {}, '/v1/x': { prefix: '/v1/x' }, '/v1/x/': { prefix: '/v1/x', slash: '/' } },

@@ -1,4 +1,4 @@
-// A clock that goes on by itself like the host's, can be moved on at once, and can be made to go faster: nothing in a test waits for real.
+// A clock that goes on by itself like the host's and can be moved on at once: nothing in a test waits for real.
 import { performance } from 'node:perf_hooks'
 import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 
@@ -9,21 +9,15 @@ export interface OffsetClock extends Clock {
   seenAhead(ms: number): Clock
 }
 
-export interface OffsetClockOptions {
-  /** Wall clock at the start, epoch ms; default the host's own. */
-  startAt?: number
-  /** Milliseconds that pass in one real one. Default 1. */
-  speed?: number
-}
-
-export function createOffsetClock({ startAt = Date.now(), speed = 1 }: OffsetClockOptions = {}): OffsetClock {
+/** @param startAt wall clock at the start, epoch ms; default the host's own */
+export function createOffsetClock(startAt = Date.now()): OffsetClock {
   const startedAt = performance.now()
   let advanced = 0
   /** One for each timer that runs: the clock has been moved on. */
   const rearming = new Set<() => void>()
 
-  const elapsed = (): number => (performance.now() - startedAt) * speed + advanced
-  const realMsUntil = (at: number): number => Math.min(Math.ceil((at - elapsed()) / speed), 2 ** 31 - 1)
+  const elapsed = (): number => performance.now() - startedAt + advanced
+  const realMsUntil = (at: number): number => Math.min(Math.ceil(at - elapsed()), 2 ** 31 - 1)
   // Neither 0 nor the wall clock: who mixes the two clocks up shall be found out.
   const monotonic = (): number => 5_000_000 + elapsed()
 

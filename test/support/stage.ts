@@ -69,13 +69,9 @@ export async function startStage({ sandbox: options, startAt }: StageOptions = {
   }
 }
 
-/** Over HTTP, on a clock that goes on by itself; `speed` as in `createOffsetClock`. */
-export async function startHttpStage(given: StageOptions & { speed?: number | undefined } = {}): Promise<Stage> {
-  const { sandbox: options, startAt, speed } = given
-  const clock = createOffsetClock({
-    ...(startAt === undefined ? {} : { startAt }),
-    ...(speed === undefined ? {} : { speed }),
-  })
+/** Over HTTP, on a clock that goes on by itself. */
+export async function startHttpStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
+  const clock = createOffsetClock(startAt)
   const sandbox = await startPlatform({ clock, ...options })
   return {
     clock,
@@ -88,7 +84,7 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
       return Promise.resolve()
     },
     startReconciler({ between, env, hear, hostAheadMs = 0 }) {
-      if (between !== undefined) throw new Error('over HTTP a gateway stands between')
+      if (between !== undefined) throw new Error('over HTTP nothing stands between')
       return startReconciler(sandbox, { clock: clock.seenAhead(hostAheadMs), env, ...heard(hear) })
     },
     [Symbol.asyncDispose]: () => sandbox.close(),
