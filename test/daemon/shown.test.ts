@@ -42,25 +42,6 @@ describe('what it shows', () => {
     await scene.end()
   })
 
-  test('a sweep that failed, too; and never more than ten', async () => {
-    let isDown = false
-    const scene = startScene({
-      env: withControl,
-      instead: ({ method }) => (isDown && method === 'GET' ? { status: 403, body: {} } : undefined),
-    })
-    await scene.clock.settle()
-    isDown = true
-    for (let i = 0; i < 12; i += 1) {
-      scene.tick()
-      // Failures in a row rest for up to five minutes.
-      await scene.clock.advance(400_000)
-    }
-    const { sweeps } = scene.server().status()
-    expect(sweeps.length).toBe(10)
-    expect(new Set(sweeps.map(({ result }) => result))).toEqual(new Set(['failed']))
-    await scene.end()
-  })
-
   test('what is missing, why, and how it went on', async () => {
     let records: unknown[] = []
     const scene = startScene({

@@ -1,0 +1,60 @@
+// The incident: begins with the first missing delivery, ends with the last one that arrived, and sums up what lay between.
+import { expect, test } from 'vitest'
+import { createIncidents, type Incident } from '../../../src/observe/incident.ts'
+import type { Gate } from '../../../src/reconcile/retry/gates.ts'
+import { everyFact, failedSweep, outcomeFact, sweepFact, type FactOf } from '../../support/facts.ts'
+import { noDecisions } from '../../support/incident.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
+
+const minuteMs = 60_000
+
+type Step = Partial<typeof noDecisions> | FactOf<'outcome'> | FactOf<'expired'> | FactOf<'leading'> | 'failed'
+
+/** Plays a step each minute: the decisions of a full sweep, or an event. */
+async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last: Incident | undefined }> {
+  const clock = createVirtualClock(0)
+  const reports: Incident[] = []
+  const gates = (): { gate: Gate }[] => [{ gate: 'circuit' }, { gate: 'limit' }]
+  const incidents = createIncidents({ clock, gates, causes: () => [], report: (incident) => reports.push(incident) })
+  for (const step of steps) {
+    if (step === 'failed') incidents.note(failedSweep())
+    else incidents.note('type' in step ? step : sweepFact({ failed: { ...noDecisions, ...step } }))
+    await clock.advance(minuteMs)
+  }
+  return { reports, last: incidents.last() }
+}
+
+const calm: Step[] = Array.from({ length: 6 }, () => ({}))
+const recovered = (sinceEventMs: number): Step => outcomeFact({ outcome: 'recovered', sinceEventMs })
+
+test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
+  ['nothing is missing', calm, undefined, 0],
+  ['what backs off or is exhausted begins none', [{ 'backing-off': 3, exhausted: 2 }, ...calm], undefined, 0],
+  ['found by the first sweep', [{ due: 1 }], { since: 0, begunBefore: true, endedAt: undefined }, 1],
+  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 5, longestMs: 7 }, 1], // prettier-ignore
+  ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestMs: 5 }, 1], // prettier-ignore
+  ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: 0, endedAt: undefined }, 1],
+  ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: 7 * minuteMs, peak: 1 }, 2],
+  ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: undefined }, 1],
+  ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: minuteMs }, 1],
+  ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: 3 * minuteMs, longestMs: 7 }, 1], // prettier-ignore
+  ['what backs off does not hold it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 2 }))], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
+  ['exhausted ones since it began', [{ exhausted: 3 }, { due: 1, exhausted: 4 }, { due: 1, exhausted: 6 }], { exhausted: 3 }, 1], // prettier-ignore
+  [
+    'exhausted ones before the start',
+    [
+      { due: 1, exhausted: 4 },
+      { due: 1, exhausted: 6 },
+    ],
+    { exhausted: 2 },
+    1,
+  ],
+  ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
+  ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', ms: minuteMs }] }, 1],
+  ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: 3 * minuteMs }, 2], // prettier-ignore
+])('%s', async (_, steps, shown, started) => {
+  const { reports, last } = await play(steps)
+  expect(reports.filter(({ endedAt }) => endedAt === undefined)).toHaveLength(started)
+  if (shown === undefined) expect(last).toBeUndefined()
+  else expect(last).toMatchObject(shown)
+})
