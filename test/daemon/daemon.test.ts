@@ -16,7 +16,7 @@ import {
   type Reply,
 } from '../support/daemon-scene.ts'
 
-test('sweeps come with the ticks of the schedule only; that one stays away ends in a restart', async () => {
+test('only a tick starts a sweep; a schedule without ticks fails the liveness probe', async () => {
   // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
   const gapMs = 14 * 3_600_000
   const scene = startScene({ gapMs })
@@ -75,7 +75,7 @@ describe('the commands of the operator', () => {
   })
 })
 
-test('a port that can not be had ends the daemon, and nothing is asked of the platform', async () => {
+test('a taken port ends the daemon before it calls the platform', async () => {
   const problem = new ConfigurationError([{ key: 'server.port', origin: 'x', message: 'taken' }])
   const scene = startScene({ host: { startServer: () => Promise.reject(problem) } })
   await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
@@ -100,7 +100,7 @@ function pageWith(record: typeof failedRecord, { searchParams }: URL): Reply {
   return { body: isAsked ? { data: { webhooks: [record] }, metadata: { page } } : emptyPage }
 }
 
-test('a receiver that is down holds what is due, without a call that would burn an attempt', async () => {
+test('a dead receiver blocks what is due, and no retry burns an attempt', async () => {
   let health = 503
   const scene = startScene({
     env: withReceiver,
@@ -126,7 +126,7 @@ test('a receiver that is down holds what is due, without a call that would burn 
   await scene.end()
 })
 
-test('a tick while the platform’s Retry-After goes on is skipped', async () => {
+test('a tick during a Retry-After of the platform is skipped', async () => {
   let answers = 0
   const scene = startScene({
     instead: ({ method }) => {
@@ -174,7 +174,7 @@ test('a certificate of the platform that has expired is named in log and status,
   await scene.end()
 })
 
-test('a certificate that was exchanged, and is not of the key, is reported when two looks show it', async () => {
+test('a new certificate of another key is reported when two checks show it', async () => {
   let keyFingerprint = 'none'
   const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),

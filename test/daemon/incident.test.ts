@@ -5,7 +5,7 @@ import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 const minuteMs = 60_000
 
-test('a receiver that is down for ten minutes: the log and /status say from when to when, how many, and why', async () => {
+test('a receiver that is dead for ten minutes: the log and /status say from when to when, how many, and why', async () => {
   const event = new Date(Date.UTC(2026, 0, 15, 10)).toISOString().slice(0, 19)
   let isDown = true
   let status: 'failed' | 'successful' = 'successful'

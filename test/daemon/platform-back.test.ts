@@ -1,4 +1,4 @@
-// A platform that refuses or fails for long, then answers: no wait that it caused goes on. The whole daemon on a virtual clock.
+// A platform that refuses or fails for long, then answers: no wait outlasts it. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
 import { metricOf, periodMs, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
 import { idOf } from '../support/fake-platform.ts'

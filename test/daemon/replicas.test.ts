@@ -116,7 +116,7 @@ describe('a leader in mid-recovery', () => {
 })
 
 describe('where the API keeps what an instance writes, and answers it with 500', () => {
-  test('a leader goes on: the lease that it reads is its own', async () => {
+  test('a leader still leads: the lease that it reads is its own', async () => {
     await using replicas = await startReplicas({ aheadMs: [0, 0] })
     const leader = await inMidRecovery(replicas)
     leader.faults = stored

@@ -79,7 +79,7 @@ describe.concurrent('run ends with 70', () => {
   })
 })
 
-test.concurrent('once ends with 70, too', async () => {
+test.concurrent('once ends with 70 as well', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, 5)
   await using folder = await makeFolder()

@@ -46,7 +46,7 @@ const refused = 'http://127.0.0.1:1'
 describe('what is wrong', () => {
   test.each<[string, Wrong, number, RegExp[]]>([
     [
-      'a configuration that can not be used: nothing after it is looked at',
+      'an unusable configuration: nothing after it is checked',
       { env: () => ({ RECONCILER_PLATFORM_BASE_URL: 'ftp://x' }) },
       78,
       [/^FAILED {3}configuration +platform\.baseUrl \(RECONCILER_PLATFORM_BASE_URL\)/, /\n- +token +not checked/],
@@ -100,7 +100,7 @@ describe('what is wrong', () => {
       [/\nFAILED +time zone +the platform shows events of the future/],
     ],
     [
-      'a receiver that is down; a server clock that is wrong is a warning',
+      'a dead receiver; a wrong clock of the platform is a warning',
       {
         readings: { skewMs: 90_000 },
         env: ({ receiverHealthUrl }) => ({ RECONCILER_RECEIVER_HEALTH_URL: receiverHealthUrl }),

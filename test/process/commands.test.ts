@@ -253,7 +253,7 @@ describe('print-config', () => {
     expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
   })
 
-  test('a configuration that can not be used: 78', async () => {
+  test('an unusable configuration: 78', async () => {
     expect(await runCommand(['print-config'])).toMatchObject({ code: 78, out: '' })
   })
 })

@@ -303,7 +303,7 @@ SUBSCRIPTION  LAST ANSWER            MISSING  DECISION  NEXT RETRY           OLD
     expect(JSON.parse(out)).toMatchObject({ drain: { doneAt: whole.drain.doneAt }, rate: { throttledForSeconds: 7 } })
   })
 
-  test('--watch goes on until a signal: 130', async () => {
+  test('--watch continues until a signal: 130', async () => {
     await using daemon = await startStatus(whole)
     const stop = new AbortController()
     const watching = runCommand(['status', '--watch'], {
@@ -350,7 +350,7 @@ describe("retry during an operator's pause", () => {
     expect(JSON.parse(yes.out)).toMatchObject({ sums: { recovered: 1 }, daemon: { pausedSince: since } })
   })
 
-  test('goes on unasked without a pause, and says when it could not ask', async () => {
+  test('retries without a question when there is no pause, and says when the daemon did not answer', async () => {
     await using sandbox = await startPlatform()
     const [first = '', second = ''] = seedDue(sandbox, 2)
     await using daemon = await startStatus({})

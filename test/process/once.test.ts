@@ -144,7 +144,7 @@ describe.concurrent('says what became of its retries', () => {
   })
 })
 
-describe.concurrent('a receiver that is down', () => {
+describe.concurrent('a dead receiver', () => {
   test('one dead subscription of two: the other is recovered, and it ends with 1', async () => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
     const [dead, sound] = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']

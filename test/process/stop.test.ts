@@ -114,7 +114,7 @@ test.concurrent('SIGTERM while the program is still being loaded', async () => {
 })
 
 describe.concurrent('without a reader of its output', () => {
-  test('the daemon goes on', async ({ expect }) => {
+  test('the daemon continues', async ({ expect }) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list')] })
     seedDue(sandbox, 20)
@@ -131,7 +131,7 @@ describe.concurrent('without a reader of its output', () => {
     expect(await daemon.ended()).toMatchObject({ code: 0, signal: null })
   })
 
-  test('once goes on without its log, and reports on stdout', async () => {
+  test('once continues without its log, and reports on stdout', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { count: 1 })] })
     seedDue(sandbox, 20)
@@ -145,7 +145,7 @@ describe.concurrent('without a reader of its output', () => {
     expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, retries: { accepted: 20 } })
   })
 
-  test('once has done its work, and ends without success when the report can not be written', async () => {
+  test('once has done its work, and ends without success when the report cannot be written', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { count: 1 })] })
     seedDue(sandbox, 20)
