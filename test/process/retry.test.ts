@@ -152,15 +152,6 @@ describe('retry', () => {
     expect(ran.out).toMatch(new RegExp(`not retried +${500 - failed}\n`))
   })
 
-  test('--rate is kept', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 15)
-    const started = systemClock.monotonic()
-    expect((await runCommand(['retry', '--since', '7d', '--rate', '10'], { env: await envOf(sandbox) })).code).toBe(0)
-    // A burst of one second, and half a second for the other five.
-    expect(systemClock.monotonic() - started).toBeGreaterThan(450)
-  })
-
   test('can be cut off and run again', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ clock: gate.clock })

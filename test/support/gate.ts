@@ -1,7 +1,6 @@
 // A sandbox that holds calls until the test lets them go: what is in flight is then in flight for sure, without any sleeping.
 import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
-import type { Readings } from '../../sandbox/options.ts'
 import { within } from './process.ts'
 
 export interface Gate {
@@ -9,8 +8,6 @@ export interface Gate {
   clock: Clock
   /** A fault that holds calls of this operation at the gate, before they do their work. */
   hold(operation: FaultRule['operation'], more?: Omit<FaultRule, 'operation' | 'fault'>): FaultRule
-  /** A reading that holds each delivery of a retry at the gate, after the retry's answer. */
-  heldDelivery: Readings['delivery']
   /** Resolves when this many calls have come to the gate, counted from the start. */
   arrived(count: number): Promise<void>
   /** Calls that wait at the gate now. */
@@ -24,8 +21,7 @@ export interface Gate {
 /** A delay that nothing else asks for. */
 const heldMs = 987_654_321
 
-/** @param passes calls that go through before the gate shuts */
-export function createGate(passes = 0): Gate {
+export function createGate(): Gate {
   const standing = new Set<() => void>()
   const looks = new Set<() => void>()
   let came = 0
@@ -37,7 +33,7 @@ export function createGate(passes = 0): Gate {
     const go = (): void => {
       let_.resolve(undefined)
     }
-    if (isOpen || came <= passes) go()
+    if (isOpen) go()
     else standing.add(go)
     signal?.addEventListener('abort', go, { once: true })
     for (const look of looks) look()
@@ -53,7 +49,6 @@ export function createGate(passes = 0): Gate {
   return {
     clock: { ...systemClock, sleep: (ms, signal) => (ms === heldMs ? stand(signal) : systemClock.sleep(ms, signal)) },
     hold: (operation, more = {}) => ({ operation, fault: { kind: 'latency', ms: heldMs }, ...more }),
-    heldDelivery: { mode: 'async', delayMs: heldMs, meanwhile: 'processing' },
     async arrived(count) {
       const enough = Promise.withResolvers<undefined>()
       const look = (): void => {

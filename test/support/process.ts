@@ -104,89 +104,59 @@ function spawnProgram(args: readonly string[], options: ProgramOptions): ChildPr
 
 const streams = ['stdout', 'stderr'] as const
 
-/** What a program writes, and the lines of its log that a test waits for. */
-interface Output {
-  add(stream: (typeof streams)[number], text: string): void
-  /** It writes no more. */
-  end(): void
-  text(stream: (typeof streams)[number]): string
-  /** Both, for a test that waits in vain. */
-  all(): string
-  log(): LogLine[]
-  said: Program['said']
-}
-
-function keepOutput(): Output {
+/** Starts the program with these arguments; it is killed, if need be, when the test lets go of it. */
+export function startProgram(args: readonly string[], options: ProgramOptions = {}): Program {
+  const child = spawnProgram(args, options)
   const kept = {
     stdout: { text: '', rest: '', log: [] as LogLine[] },
     stderr: { text: '', rest: '', log: [] as LogLine[] },
   }
-  const looks = new Set<() => void>()
-  let isOver = false
+  const waiting = new Set<() => void>()
+  let end: Ended | undefined
+  const closed = Promise.withResolvers<Ended>()
   const all = (): string => streams.map((stream) => `${stream}:\n${kept[stream].text}`).join('\n')
   const log = (): LogLine[] => streams.flatMap((stream) => kept[stream].log)
 
-  function look(): void {
-    for (const one of looks) one()
+  function changed(): void {
+    for (const search of waiting) search()
   }
 
-  return {
-    add(stream, text) {
+  for (const stream of streams) {
+    child[stream]?.setEncoding('utf8').on('data', (text: string) => {
       const own = kept[stream]
       own.text += text
       const lines = (own.rest + text).split('\n')
       own.rest = lines.pop() ?? ''
       own.log.push(...lines.flatMap(parseLine))
-      look()
-    },
-    end() {
-      isOver = true
-      look()
-    },
-    text: (stream) => kept[stream].text,
-    all,
-    log,
-    async said(event, fields = {}) {
-      const found = Promise.withResolvers<LogLine>()
-      const one = (): void => {
-        const line = log().find((candidate) => isIt(candidate, event, fields))
-        if (line !== undefined) found.resolve(line)
-        else if (isOver) found.reject(new Error(`it ended, and never said: ${event}\n${all()}`))
-      }
-      looks.add(one)
-      one()
-      try {
-        return await within(found.promise, `the log line "${event}" ${JSON.stringify(fields)}`, all)
-      } finally {
-        looks.delete(one)
-      }
-    },
-  }
-}
-
-/** Starts the program with these arguments; it is killed, if need be, when the test lets go of it. */
-export function startProgram(args: readonly string[], options: ProgramOptions = {}): Program {
-  const child = spawnProgram(args, options)
-  const output = keepOutput()
-  let end: Ended | undefined
-  const closed = Promise.withResolvers<Ended>()
-  for (const stream of streams) {
-    child[stream]?.setEncoding('utf8').on('data', (text: string) => {
-      output.add(stream, text)
+      changed()
     })
   }
   child.once('close', (code, signal) => {
-    end = { code, signal, stdout: output.text('stdout'), stderr: output.text('stderr') }
+    end = { code, signal, stdout: kept.stdout.text, stderr: kept.stderr.text }
     closed.resolve(end)
-    output.end()
+    changed()
   })
 
   return {
     pid: child.pid ?? 0,
-    stdout: () => output.text('stdout'),
-    stderr: () => output.text('stderr'),
-    log: output.log,
-    said: output.said,
+    stdout: () => kept.stdout.text,
+    stderr: () => kept.stderr.text,
+    log,
+    async said(event, fields = {}) {
+      const found = Promise.withResolvers<LogLine>()
+      const search = (): void => {
+        const line = log().find((candidate) => isIt(candidate, event, fields))
+        if (line !== undefined) found.resolve(line)
+        else if (end !== undefined) found.reject(new Error(`it ended, and never said: ${event}\n${all()}`))
+      }
+      waiting.add(search)
+      search()
+      try {
+        return await within(found.promise, `the log line "${event}" ${JSON.stringify(fields)}`, all)
+      } finally {
+        waiting.delete(search)
+      }
+    },
     kill(signal) {
       child.kill(signal)
     },
@@ -197,7 +167,7 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
       child[stream]?.pause()
       return () => child[stream]?.resume()
     },
-    ended: () => within(closed.promise, 'the end of the program', output.all),
+    ended: () => within(closed.promise, 'the end of the program', all),
     async [Symbol.asyncDispose]() {
       if (end === undefined) child.kill('SIGKILL')
       await closed.promise
