@@ -52,6 +52,7 @@ describe('what is not taken, with its line', () => {
       'log.level: debug',
       'log.level (config.yaml:1): sections are nested: write log: and indented below it level:',
     ],
+    ['a dotted section', 'retry.backoff: {}', 'retry.backoff (config.yaml:1): sections are nested: write retry:'],
     ['a section as a list', 'log: [level]', 'log (config.yaml:1): is a section'],
     [
       'a nested section as text',
