@@ -61,3 +61,11 @@ test.each([
   // Nothing of it is redacted where it is written.
   expect(() => loadCertificate(file)).toThrow(expect.toSatisfy((error) => redact(String(error)) === String(error)))
 })
+
+test('is read again when the file has changed', async () => {
+  await writeFile(file, keys.certificatePem)
+  const source = loadCertificate(file)
+  await writeFile(file, other.certificatePem)
+  expect(source.reload()).toBe(true)
+  expect(source.current().fingerprint).toBe(new X509Certificate(other.certificatePem).fingerprint256)
+})

@@ -247,43 +247,47 @@ describe('giving back and giving up', () => {
   })
 })
 
-describe('a cut', () => {
-  test.each(['throttled', 'overloaded'] as const)('of a burst of %s halves the rate once', async (kind) => {
-    const { clock, rate, say } = world(64)
-    const sentAt = clock.monotonic()
-    await clock.advance(10)
-    for (let i = 0; i < 50; i += 1) say(kind, 0, sentAt)
-    expect(rate.limit()).toBe(32)
-    await clock.advance(0.001)
-    for (let i = 0; i < 50; i += 1) say(kind, 0, clock.monotonic() - 0.0005)
-    expect(rate.limit()).toBeCloseTo(16, 1)
-  })
+describe('answers', () => {
+  type Step = number | [kind: RateReport['kind'], retryAfterMs?: number, ageMs?: number]
+  const burst = (kind: RateReport['kind'], ageMs: number): Step[] => Array<Step>(50).fill([kind, 0, ageMs])
+  const cuts: Step[] = Array.from({ length: 40 }, (): Step[] => [0.01, ['overloaded']]).flat()
 
-  test.each([
-    [20, 1],
-    [0.4, 0.4],
-  ])('of %s is never below %s', async (max, lowest) => {
+  /** Milliseconds that pass, and answers with their Retry-After and the age of their request. */
+  test.each<[string, max: number, Step[], limit: number, pausedMs: number]>([
+    ['a burst of 429 halves the rate once', 64, [10, ...burst('throttled', 10)], 32, 0],
+    ['a burst of 503 halves the rate once', 64, [10, ...burst('overloaded', 10)], 32, 0],
+    ['a later burst halves it again', 64, [...burst('throttled', 0), 0.001, ...burst('throttled', 0.0005)], 16, 0],
+    ['it is never cut below one', 20, cuts, 1, 0],
+    ['nor is a maximum that is lower', 0.4, cuts, 0.4, 0],
+    ['it recovers by 5 % of the maximum a second', 40, [['overloaded'], 2_000], 24, 0],
+    ['not beyond the maximum', 40, [['overloaded'], 12_000], 40, 0],
+    ['not in a pause', 40, [['throttled', 60_000], 60_000], 20, 0],
+    ['a 200 changes nothing', 10, [['ok', 30_000]], 10, 0],
+    ['a 503 without Retry-After does not pause', 10, [['overloaded']], 5, 0],
+    ['Retry-After pauses', 10, [['overloaded', 2_500]], 5, 2_500],
+    ['for five minutes at most', 10, [['throttled', 86_400_000]], 5, 300_000],
+    ['also for ever', 10, [['throttled', Infinity]], 5, 300_000],
+    [
+      'a shorter pause does not end a longer one',
+      10,
+      [
+        ['throttled', 60_000],
+        ['overloaded', 1_000],
+      ],
+      5,
+      60_000,
+    ],
+  ])('%s', async (_, max, steps, limit, pausedMs) => {
     const { clock, rate, say } = world(max)
-    for (let i = 0; i < 40; i += 1) {
-      await clock.advance(0.01)
-      say('overloaded')
+    for (const step of steps) {
+      if (typeof step === 'number') await clock.advance(step)
+      else say(step[0], step[1], clock.monotonic() - (step[2] ?? 0))
     }
-    expect(rate.limit()).toBeCloseTo(lowest, 1)
+    expect(rate.limit()).toBeCloseTo(limit, 1)
+    expect(rate.pausedForMs()).toBe(pausedMs)
   })
 
-  test('recovers by 5 % of the maximum a second, not beyond it, and not in a pause', async () => {
-    const { clock, rate, say } = world(40)
-    say('throttled', 60_000)
-    await clock.advance(60_000)
-    const seen: number[] = []
-    for (let second = 0; second <= 12; second += 2) {
-      seen.push(Math.round(rate.limit() * 100) / 100)
-      await clock.advance(2_000)
-    }
-    expect(seen).toEqual([20, 24, 28, 32, 36, 40, 40])
-  })
-
-  test.each([0, 60_000])('leaves a burst of the halved rate, after a pause of %i ms', async (pauseMs) => {
+  test.each([0, 60_000])('a burst of the halved rate is left, after a pause of %i ms', async (pauseMs) => {
     const { clock, grants, askMany, say } = world(40)
     say('throttled', pauseMs)
     askMany('list', 200)
@@ -291,33 +295,17 @@ describe('a cut', () => {
     expect(grants).toHaveLength(20)
   })
 
-  test('comes with a 503, which does not pause without Retry-After; a 200 changes nothing', () => {
-    const { rate, say } = world(10)
-    say('ok', 30_000)
-    expect([rate.limit(), rate.pausedForMs()]).toEqual([10, 0])
-    say('overloaded')
-    expect([rate.limit(), rate.pausedForMs()]).toEqual([5, 0])
-  })
-})
-
-describe('a pause', () => {
-  test.each([
-    ['its time', 2_500, 2_500],
-    ['five minutes at most', 86_400_000, 300_000],
-    ['five minutes even for ever', Infinity, 300_000],
-    ['not at all for 0', 0, 0],
-  ])('by Retry-After holds everybody for %s', async (_, retryAfterMs, paused) => {
-    const { clock, rate, grants, askMany, say } = world(10)
-    say('throttled', retryAfterMs)
-    expect(rate.pausedForMs()).toBe(paused)
+  test('a pause holds all classes, to its end and no longer', async () => {
+    const { clock, grants, askMany, say } = world(10)
+    say('throttled', 2_500)
     for (const kind of kinds) askMany(kind, 1)
-    await clock.advance(Math.max(0, paused - 1))
-    expect(grants).toHaveLength(paused === 0 ? 3 : 0)
+    await clock.advance(2_499)
+    expect(grants).toHaveLength(0)
     await clock.advance(10)
     expect(grants).toHaveLength(3)
   })
 
-  test('without it: one second, doubling, five minutes at most; a success starts it anew', async () => {
+  test('a 429 without Retry-After pauses for a second, doubling to five minutes; a success starts it anew', async () => {
     const { clock, rate, say } = world(10)
     const pauses: number[] = []
     for (let i = 0; i < 11; i += 1) {
@@ -335,7 +323,7 @@ describe('a pause', () => {
     expect(rate.pausedForMs()).toBe(1_000)
   })
 
-  test('counts in what it has been paused in all, up to now; longer and shorter ones meanwhile count once', async () => {
+  test('all pauses are counted up to now; longer and shorter ones meanwhile count once', async () => {
     const { clock, rate, say } = world(10)
     say('throttled', 60_000)
     expect(rate.pausedMs()).toBe(0)
