@@ -140,6 +140,8 @@ test.each<[string, Partial<ListRequest>, Partial<Readings>?]>([
   ['metadata.page.size=100', { size: 7, askedSize: 100 }, { maxPageSize: 7 }],
   ['data.webhook.status=failed&data.webhook.status=processing', { statuses: ['failed', 'processing'] }],
   ['data.webhook.status=failed,successful', { statuses: ['failed', 'successful'] }],
+  ['data.webhook.status=failed', { statuses: ['failed'] }, { statusEncoding: 'single' }],
+  ['data.webhook.status=failed,successful', { statuses: ['failed', 'successful'] }, { statusEncoding: 'comma' }],
   ['unknown.parameter=1', { number: 0 }],
   ['data.webhook.status=nonsense&metadata.page.size=x', { size: 20 }, { ignores: ['status', 'page.size'] }],
 ])('reads "%s" as %o', (query, expected, readings) => {

@@ -179,6 +179,18 @@ test.each(['processing', 'failed'] as const)(
   },
 )
 
+test('its own retries leave alone what a client has retried meanwhile', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  const automaticRetries = { delaysMs: [1000], status: 'failed' } as const
+  await using sandbox = await startPlatform({ clock, automaticRetries })
+  sandbox.receiver.fail({ status: 500, count: 1 })
+  const id = sandbox.emit()
+  await (await client(sandbox, clock.now())).retry(id)
+  await clock.advance(1000)
+  expect(clock.sleepers()).toBe(0)
+  expect(sandbox.receiver.counts()).toMatchObject({ received: 2, repeated: 0 })
+})
+
 test('two retries of one record at once: one is taken, one refused, one delivery', async () => {
   await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
