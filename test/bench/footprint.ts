@@ -110,28 +110,42 @@ function show(target: Target, figures: readonly number[], beside = ''): void {
   )
 }
 
-/** Bare Node and the daemon by turns, so that both meet the same load. */
+interface Rounds<T> {
+  bare: T[]
+  ours: T[]
+}
+
+/** By turns, so that both meet the same load. The first of each only warms the disk cache. */
+async function byTurns<T>(bare: () => T | Promise<T>, ours: () => T | Promise<T>): Promise<Rounds<T>> {
+  const rounds: Rounds<T> = { bare: [], ours: [] }
+  for (let round = 0; round <= times; round += 1) {
+    rounds.bare.push(await bare())
+    rounds.ours.push(await ours())
+  }
+  return { bare: rounds.bare.slice(1), ours: rounds.ours.slice(1) }
+}
+
+/** Shows what ours takes over the median of bare Node. */
+function showOver<T>(target: Target, { bare, ours }: Rounds<T>, msOf: (one: T) => number): void {
+  const bareMs = median(bare.map(msOf))
+  const over = ours.map((one) => msOf(one) - bareMs)
+  show(target, over, `, bare Node ${bareMs.toFixed(0)} ms`)
+}
+
 async function measureStart(): Promise<void> {
   await using sandbox = await startPlatform()
-  const [bare, ours]: Started[][] = [[], []]
-  // The first of each only warms the disk cache.
-  for (let round = -1; round < times; round += 1) {
-    const [one, other] = [await startBare(), await startDaemon(sandbox)]
-    await Promise.all([end(one), end(other)])
-    if (round < 0) continue
-    bare?.push(one)
-    ours?.push(other)
+  const ended = async (starting: Promise<Started>): Promise<Started> => {
+    const started = await starting
+    await end(started)
+    return started
   }
-  const [bareReady, bareCpu] = [
-    median((bare ?? []).map(({ readyMs }) => readyMs)),
-    median((bare ?? []).map(({ readyCpuMs }) => readyCpuMs)),
-  ]
-  show(
-    targets.ready,
-    (ours ?? []).map(({ readyMs }) => readyMs - bareReady),
-    `, bare Node ${bareReady.toFixed(0)} ms`,
+  const rounds = await byTurns(
+    () => ended(startBare()),
+    () => ended(startDaemon(sandbox)),
   )
-  const ratios = (ours ?? []).map(({ readyCpuMs }, index) => readyCpuMs / (bare?.[index]?.readyCpuMs ?? NaN))
+  showOver(targets.ready, rounds, ({ readyMs }) => readyMs)
+  const bareCpu = median(rounds.bare.map(({ readyCpuMs }) => readyCpuMs))
+  const ratios = rounds.ours.map(({ readyCpuMs }, index) => readyCpuMs / (rounds.bare[index]?.readyCpuMs ?? NaN))
   show(targets.cpu, ratios, `, bare Node ${bareCpu.toFixed(0)} ms`)
 }
 
@@ -159,87 +173,66 @@ function run(args: readonly string[], env: Record<string, string>): Ran {
 }
 
 /** A bare Node and a command by turns. */
-function measureCommand(words: readonly string[], env: Record<string, string> = {}): { ours: Ran[]; bare: Ran[] } {
-  const rounds = Array.from({ length: times + 1 }, () => ({
-    bare: run(['-e', '0'], {}),
-    ours: run([script, ...words], env),
-  })).slice(1)
-  return { ours: rounds.map(({ ours }) => ours), bare: rounds.map(({ bare }) => bare) }
-}
-
-function showMs(target: Target, { bare, ours }: { ours: readonly Ran[]; bare: readonly Ran[] }): void {
-  const bareMs = median(bare.map(({ ms }) => ms))
-  show(
-    target,
-    ours.map(({ ms }) => ms - bareMs),
-    `, bare Node ${bareMs.toFixed(0)} ms`,
+function measureCommand(words: readonly string[], env: Record<string, string> = {}): Promise<Rounds<Ran>> {
+  return byTurns(
+    () => run(['-e', '0'], {}),
+    () => run([script, ...words], env),
   )
 }
 
 async function measureHealthcheck(): Promise<void> {
   await using sandbox = await startPlatform()
   const daemon = await startDaemon(sandbox)
-  const both = measureCommand(['healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) })
+  const rounds = await measureCommand(['healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) })
   await end(daemon)
-  showMs(targets.check, both)
-  const barePeak = median(both.bare.map(({ peakMiB }) => peakMiB))
-  show(
-    targets.checkRss,
-    both.ours.map(({ peakMiB }) => peakMiB),
-    `, bare Node ${barePeak.toFixed(0)} MiB`,
-  )
+  showOver(targets.check, rounds, ({ ms }) => ms)
+  const [bare, ours] = [rounds.bare, rounds.ours].map((ran) => ran.map(({ peakMiB }) => peakMiB))
+  show(targets.checkRss, ours ?? [], `, bare Node ${median(bare ?? []).toFixed(0)} MiB`)
 }
 
 async function recovered(sandbox: Sandbox): Promise<void> {
   while (sandbox.counts().failed > 0) await sleep(500)
 }
 
+function startAll(sandboxes: readonly Sandbox[]): Promise<Started[]> {
+  return Promise.all(sandboxes.map(startDaemon))
+}
+
+function showRss(target: Target, started: readonly Started[], beside = ''): void {
+  const memory = started.map(({ pid }) => memoryOf(pid))
+  const [rss, anon] = [memory.map(({ rssMiB }) => rssMiB), memory.map(({ anonMiB }) => anonMiB)]
+  show(target, rss, `, anonymous ${median(anon).toFixed(0)}${beside}`)
+}
+
 /** All at once, each with a sandbox of its own: first idle, then after work. */
 async function measureMemory(): Promise<void> {
   await using stack = new AsyncDisposableStack()
   const sandboxes: Sandbox[] = []
-  for (let index = 0; index < times; index += 1) {
-    sandboxes.push(stack.use(await startPlatform()))
-  }
+  for (let index = 0; index < times; index += 1) sandboxes.push(stack.use(await startPlatform()))
   const bare = await startBare()
-  const idle: Started[] = []
-  for (const sandbox of sandboxes) idle.push(await startDaemon(sandbox))
+  const idle = await startAll(sandboxes)
   await sleep(idleSeconds * 1000)
-  const rss = idle.map(({ pid }) => memoryOf(pid))
   const before = idle.map(({ pid }) => cpuMs(pid))
-  const bareRss = memoryOf(bare.pid).rssMiB.toFixed(0)
-  show(
-    targets.idleRss,
-    rss.map(({ rssMiB }) => rssMiB),
-    `, anonymous ${median(rss.map(({ anonMiB }) => anonMiB)).toFixed(0)}, bare Node ${bareRss}`,
-  )
+  showRss(targets.idleRss, idle, `, bare Node ${memoryOf(bare.pid).rssMiB.toFixed(0)}`)
   await sleep(idleSeconds * 1000)
-  show(
-    targets.idleCpu,
-    idle.map(({ pid }, index) => (cpuMs(pid) - (before[index] ?? 0)) / (idleSeconds * 10)),
-  )
+  const shares = idle.map(({ pid }, index) => (cpuMs(pid) - (before[index] ?? 0)) / (idleSeconds * 10))
+  show(targets.idleCpu, shares)
   await Promise.all([bare, ...idle].map(end))
 
   const now = systemClock.now()
   for (const sandbox of sandboxes) {
     sandbox.seed({ count: records, from: now - 20 * 3_600_000, to: now - 3_600_000, attempts: 1, spread: 'even' })
   }
-  const working: Started[] = []
-  for (const sandbox of sandboxes) working.push(await startDaemon(sandbox))
+  const working = await startAll(sandboxes)
   await Promise.all(sandboxes.map(recovered))
   await sleep(idleSeconds * 1000)
-  const worked = working.map(({ pid }) => memoryOf(pid))
-  show(
-    targets.workedRss,
-    worked.map(({ rssMiB }) => rssMiB),
-    `, anonymous ${median(worked.map(({ anonMiB }) => anonMiB)).toFixed(0)}`,
-  )
+  showRss(targets.workedRss, working)
   await Promise.all(working.map(end))
 }
 
 process.stdout.write(`medians of ${times}; load of this machine ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
 try {
-  showMs(targets.help, measureCommand(['plan', '--help']))
+  showOver(targets.help, await measureCommand(['plan', '--help']), ({ ms }) => ms)
   await measureStart()
   await measureHealthcheck()
   if (!values['start-only']) await measureMemory()

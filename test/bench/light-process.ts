@@ -1,28 +1,21 @@
 // A light platform in a process of its own, and the daemon's settings for it.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
+import { startForked } from '../support/forked.ts'
 import type { LightPlatformCounts } from './light-platform.ts'
 
-export interface LightPlatform extends Disposable {
+export interface LightPlatform extends AsyncDisposable {
   origin: string
   counts(): Promise<LightPlatformCounts>
 }
 
 /** It has so many failed records, spread evenly over 70 hours. */
 export async function startLightPlatform(records: number): Promise<LightPlatform> {
-  const platform = fork(join(import.meta.dirname, 'light-platform.ts'), [String(records)])
-  const [{ port }] = (await once(platform, 'message')) as [{ port: number }]
+  const child = await startForked(join(import.meta.dirname, 'light-platform.ts'), [String(records)])
+  const { port } = child.ready as { port: number }
   return {
     origin: `http://127.0.0.1:${port}`,
-    async counts() {
-      platform.send('counts')
-      const [counts] = (await once(platform, 'message')) as [LightPlatformCounts]
-      return counts
-    },
-    [Symbol.dispose]: () => {
-      platform.disconnect()
-    },
+    counts: async () => (await child.ask('counts')) as LightPlatformCounts,
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   }
 }
 

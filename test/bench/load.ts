@@ -127,7 +127,7 @@ async function isHealthy([command, ...words]: ReturnType<typeof nodeIn>, port: n
 const failedOf = ({ failed, asked }: { failed: number; asked: number }): string => `failed ${failed} of ${asked}`
 
 async function measure(records: number, limitMiB: number): Promise<void> {
-  using platform = await startLightPlatform(records)
+  await using platform = await startLightPlatform(records)
   const port = await freePort()
   using cgroup = hierarchy && limitMiB > 0 ? makeCgroup(hierarchy, limitMiB) : undefined
   const node = nodeIn(cgroup)

@@ -1,5 +1,4 @@
 // `npm run bench`: recovers failed records against the sandbox in its own process, beside a bare loop that makes the same calls.
-import { fork } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
@@ -8,10 +7,11 @@ import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenCache } from '../../src/platform/auth/token.ts'
 import { createHttpTransport } from '../../src/platform/http/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
+import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
 import { bareOutage, reconcileOutage } from './outage.ts'
 import { bareLoop, reconcile, type Measured, type Run } from './runs.ts'
-import type { BenchAnswer, BenchCommand, BenchSandbox } from './sandbox-process.ts'
+import type { BenchCommand, BenchSandbox } from './sandbox-process.ts'
 
 const { values } = parseArgs({
   options: {
@@ -58,26 +58,8 @@ const outageName = 'outage: 100,000 records, the receiver is down for 60 s (virt
 const mostHits = 20
 
 const keys = await testKeys()
-const child = fork(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem, values.latency])
-
-function nextAnswer(): Promise<BenchAnswer> {
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      reject(new Error('the sandbox process ended'))
-    }
-    child.once('exit', end)
-    child.once('message', (message) => {
-      child.off('exit', end)
-      resolve(message as BenchAnswer)
-    })
-  })
-}
-
-async function ask(command: BenchCommand | 'counts'): Promise<BenchAnswer> {
-  const answer = nextAnswer()
-  child.send(command)
-  return answer
-}
+const child = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem, values.latency])
+const sandbox = child.ready as BenchSandbox
 
 async function bareToken(sandbox: BenchSandbox): Promise<string> {
   const http = createHttpTransport({ clock: systemClock, connections: 1 })
@@ -115,19 +97,15 @@ function line(name: string, measured: Measured): string {
   return `  ${name.padEnd(12)} ${seconds.toFixed(2)} s · ${rate} records/s · ${perRecord} calls/record (${lists} lists, ${confirms} looks) · ${cpu} us CPU/record · peak RSS so far ${rss} MiB\n`
 }
 
-const first = await nextAnswer()
-if (!('ready' in first)) throw new Error('the sandbox process did not start')
-const sandbox = first.ready
-
 /** Both on the same number of records, each on fresh ones. */
 async function measure({
   deliversAfterMs,
   run,
 }: Pick<Row, 'run' | 'deliversAfterMs'>): Promise<{ ours: Measured; bare: Measured }> {
-  const seed = { seed: run.records, ...(deliversAfterMs !== undefined && { deliversAfterMs }) }
-  await ask(seed)
+  const seed: BenchCommand = { seed: run.records, ...(deliversAfterMs !== undefined && { deliversAfterMs }) }
+  await child.ask(seed)
   const ours = await reconcile(sandbox, keys.privateKeyFile, { ...run, concurrency })
-  await ask(seed)
+  await child.ask(seed)
   const token = await bareToken(sandbox)
   const shape = { lists: ours.lists, records: run.records, concurrency, listConcurrency }
   return { ours, bare: await bareLoop(sandbox, token, shape) }
@@ -167,4 +145,4 @@ await measure({ run: { records: warmUpRecords, circuits: true, until: 'recovered
 for (const row of rows.filter(({ name }) => name.includes(values.only))) await compare(row)
 if (outageName.includes(values.only)) await outage()
 process.stdout.write(`peak RSS of the measuring process: ${(process.resourceUsage().maxRSS / 1024).toFixed(0)} MiB\n`)
-child.disconnect()
+await child[Symbol.asyncDispose]()

@@ -15,18 +15,12 @@ export interface BenchSandbox {
   clientId: string
 }
 
-export type BenchAnswer = { ready: BenchSandbox } | { seeded: number } | { counts: Record<string, number> }
-
 const hour = 3_600_000
 const [, , certificatePem = '', latency = '20'] = process.argv
 
 const options = { clock: systemClock, certificatePem }
 let sandbox = await startSandbox(options)
 const port = Number(new URL(sandbox.baseUrl).port)
-
-function answer(message: BenchAnswer): void {
-  process.send?.(message)
-}
 
 /** A platform with fresh records, in the place of the one before. */
 async function start({ deliversAfterMs, seed }: BenchCommand): Promise<void> {
@@ -42,18 +36,12 @@ async function start({ deliversAfterMs, seed }: BenchCommand): Promise<void> {
   sandbox.seed({ count: seed, from: now - 100 * hour, to: now - 12 * hour, attempts: 1, spread: 'even' })
 }
 
-process.on('message', (command: BenchCommand | 'counts') => {
-  if (command === 'counts') {
-    answer({ counts: sandbox.counts() })
-    return
-  }
-  void start(command).then(() => {
-    answer({ seeded: command.seed })
-  })
+process.on('message', (command: BenchCommand) => {
+  void start(command).then(() => process.send?.('seeded'))
 })
 process.on('disconnect', () => {
   void sandbox.close()
 })
 
 const { baseUrl, authUrl, realm, clientId } = sandbox
-answer({ ready: { baseUrl, authUrl, realm, clientId } })
+process.send?.({ baseUrl, authUrl, realm, clientId } satisfies BenchSandbox)

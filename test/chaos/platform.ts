@@ -1,7 +1,6 @@
 // Starts the platform's process and the daemon's environment for it, for chaos and soak runs.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
+import { startForked } from '../support/forked.ts'
 import { encryptedKey, keyEnv } from '../support/planted.ts'
 import type { PlatformAnswers, PlatformOrder, PlatformStarted } from './platform-process.ts'
 
@@ -14,16 +13,8 @@ export interface PlatformProcess extends AsyncDisposable {
 
 /** Rejects when the process ends before it is ready. */
 export async function startPlatformProcess(order: PlatformOrder): Promise<PlatformProcess> {
-  const child = fork(join(import.meta.dirname, 'platform-process.ts'), [JSON.stringify(order)])
-  const ended = once(child, 'exit').then(([code, signal]) => {
-    throw new Error(`the platform's process ended with ${String(code ?? signal)}: see its output above`)
-  })
-  ended.catch(() => undefined)
-  const next = async (): Promise<unknown> => {
-    const [message] = (await Promise.race([once(child, 'message'), ended])) as [unknown]
-    return message
-  }
-  const { authUrl, baseUrl, clientId, realm } = (await next()) as PlatformStarted
+  const child = await startForked(join(import.meta.dirname, 'platform-process.ts'), [JSON.stringify(order)])
+  const { authUrl, baseUrl, clientId, realm } = child.ready as PlatformStarted
   const { encrypted } = await encryptedKey()
   return {
     env: {
@@ -34,15 +25,7 @@ export async function startPlatformProcess(order: PlatformOrder): Promise<Platfo
       RECONCILER_INSTANCE_NAME: 'chaos',
       ...keyEnv(encrypted),
     },
-    async ask<Q extends keyof PlatformAnswers>(question: Q) {
-      const answer = next()
-      child.send(question)
-      return (await answer) as PlatformAnswers[Q]
-    },
-    async [Symbol.asyncDispose]() {
-      if (child.connected) child.disconnect()
-      child.kill('SIGKILL')
-      await ended.catch(() => undefined)
-    },
+    ask: async <Q extends keyof PlatformAnswers>(question: Q) => (await child.ask(question)) as PlatformAnswers[Q],
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   }
 }
