@@ -85,45 +85,36 @@ describe('no token under a status of success', () => {
 })
 
 describe('an error', () => {
+  // A gateway's own words are no OAuth error.
+  const gateway = ['Not Found', 'Unauthorized', 'invalid\u001b_client', 'x'.repeat(65)].map((error) => ({ error }))
+  const others = ['<html>no</html>', '', '{}', '{"error":{"code":1}}', '{"error":""}', '[]', 'null', token, ...gateway]
+
   test.each([
-    [400, 'invalid_grant', 'rejected', 'bad-request'],
-    [401, 'invalid_client', 'rejected', 'unauthorized'],
-    [403, 'access_denied', 'rejected', 'forbidden'],
+    [400, 'rejected', 'bad-request'],
+    [401, 'rejected', 'unauthorized'],
+    [403, 'rejected', 'forbidden'],
+    [404, 'rejected', 'not-found'],
+    [415, 'rejected', 'other'],
+    [408, 'transient', 'timeout'],
+    [425, 'transient', 'throttled'],
+    [429, 'transient', 'throttled'],
+    [500, 'transient', 'server-error'],
+    [503, 'transient', 'server-error'],
+    [302, 'transient', 'redirect'],
+    [100, 'transient', 'other'],
+    [999, 'transient', 'other'],
+  ])('%s with an OAuth error is %s, without one it may pass: %s', (status, kind, reason) => {
+    expect(read(status, { error: 'invalid_client' })).toEqual({ kind, reason, oauthError: 'invalid_client' })
+    for (const body of others) expect(read(status, body)).toEqual({ kind: 'transient', reason })
+  })
+
+  test.each([
     [404, 'Realm does not exist', 'rejected', 'not-found'],
-    [415, 'invalid_request', 'rejected', 'other'],
     [400, 'temporarily_unavailable', 'transient', 'bad-request'],
-    [408, 'invalid_client', 'transient', 'timeout'],
-    [429, 'invalid_client', 'transient', 'throttled'],
-    [500, 'invalid_client', 'transient', 'server-error'],
-    [503, 'temporarily_unavailable', 'transient', 'server-error'],
-    [302, 'invalid_client', 'transient', 'redirect'],
-  ])('%s with the OAuth error %s is %s', (status, error, kind, reason) => {
+    [400, 'server_error', 'transient', 'bad-request'],
+    [400, 'slow_down', 'transient', 'bad-request'],
+  ])('%s with %j is %s', (status, error, kind, reason) => {
     expect(read(status, { error })).toEqual({ kind, reason, oauthError: error })
-  })
-
-  test.each([
-    [302, 'redirect'],
-    [400, 'bad-request'],
-    [401, 'unauthorized'],
-    [403, 'forbidden'],
-    [404, 'not-found'],
-    [408, 'timeout'],
-    [429, 'throttled'],
-    [503, 'server-error'],
-    [100, 'other'],
-    [999, 'other'],
-  ])('%s without one is transient: %s', (status, reason) => {
-    const bodies = ['<html>no</html>', '', '{}', '{"error":{"code":1}}', '{"error":""}', '[]', 'null', token]
-    for (const body of bodies) expect(read(status, body)).toEqual({ kind: 'transient', reason })
-  })
-
-  test.each([
-    [404, 'Not Found', 'not-found'],
-    [401, 'Unauthorized', 'unauthorized'],
-    [401, 'invalid\u001b_client', 'unauthorized'],
-    [400, 'x'.repeat(65), 'bad-request'],
-  ])('%i of a gateway, in its own words (%j), may pass', (status, error, reason) => {
-    expect(read(status, { status, error, path: '/auth/realms/main' })).toEqual({ kind: 'transient', reason })
   })
 
   test('has its texts scrubbed and cut', () => {
