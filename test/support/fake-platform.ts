@@ -52,15 +52,14 @@ export interface FakePlatformOptions extends Readings {
 }
 
 export interface FakePlatform extends PlatformClient {
-  /** By id. Change them freely, and call `changed()`. */
-  readonly records: Map<string, WebhookRecord>
+  /** By id. `add` and `set` change them. */
+  readonly records: ReadonlyMap<string, WebhookRecord>
   /** List calls in the order they came, and when (platform epoch ms). */
   readonly lists: (ListQuery & { at: number; purpose: ListPurpose })[]
   /** Ids of the PATCHes in the order they came, and when (platform epoch ms). */
   readonly retries: { id: string; at: number }[]
   add(...records: WebhookRecord[]): void
   set(id: string, fields: Partial<WebhookRecord>): void
-  changed(): void
   /** Ids of what is failed now. */
   failedIds(): string[]
 }
@@ -228,9 +227,6 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
       // The order is by id and event alone: another status leaves it as it is.
       if (sorted === undefined || position === undefined || changed.eventLocal !== record.eventLocal) sorted = undefined
       else sorted[position] = changed
-    },
-    changed() {
-      sorted = undefined
     },
     failedIds: () => [...records.values()].filter(({ status }) => status === 'failed').map(({ id }) => id),
   }

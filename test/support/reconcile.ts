@@ -30,8 +30,6 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   policy?: Partial<Policy>
   /** Circuits are off unless a test is about them. */
   circuit?: Partial<Config['circuit']>
-  zone?: string
-  startMs?: number
   maxRecords?: number
   sliceRecords?: number
   /** Retries in flight; pages asked for at once. */
@@ -46,8 +44,6 @@ export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' |
   clock: VirtualClock
   platform: FakePlatform
   backlog: TestBacklog
-  /** The sweep loop, which runs from the beginning: rejects with a bug. */
-  sweeping: Promise<never>
   events: TelemetryEvent[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
@@ -57,23 +53,14 @@ export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' |
   start(): Promise<void>
   /** One full sweep. */
   sweep(): Promise<SweepReport>
-  /** Resolves when the sweep that was started last has ended. */
-  swept(): Promise<void>
 }
 
 /** Always the middle: sleeps and jitter are the same each time. */
 export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-2222-4333-8444-555555555555' }
 
 export function reconcile(options: ReconcileOptions = {}): Reconcile {
-  const clock = createVirtualClock(options.startMs ?? testNow)
+  const clock = createVirtualClock(testNow)
   const events: TelemetryEvent[] = []
-  let ended = Promise.withResolvers<undefined>()
-  const emit = (event: TelemetryEvent): void => {
-    events.push(event)
-    if (event.type !== 'sweep') return
-    ended.resolve(undefined)
-    ended = Promise.withResolvers()
-  }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const { concurrency = 8, maxPerSecond = 1000, maxRecords = 100_000, pages = 4, sliceRecords = 5000 } = options
   const config: Config = {
@@ -87,7 +74,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const parts = createReconciler(config, {
     policy: { ...defaultPolicy, ...options.policy },
     connection: {
-      zone: createTimeZone(options.zone ?? 'UTC'),
+      zone: createTimeZone('UTC'),
       serverClocks: { api: { now: () => clock.now(), isKnown: () => options.knowsTime?.() ?? true } },
       client: (rate): PlatformClient => ({
         ...platform,
@@ -100,20 +87,19 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     transport: () => Promise.reject(new Error('nothing is asked here but the platform')),
     clock,
     random: { ...steadyRandom, next: () => options.random ?? steadyRandom.next() },
-    emit,
+    emit: (event) => events.push(event),
   })
   const { confirm, outcomes, retry, sweeper } = parts
   const stop = new AbortController()
   const kill = new AbortController()
-  const sweeping = parts.sweep(stop.signal)
-  const running: Promise<unknown>[] = [sweeping.catch(() => undefined)]
+  /** The sweep loop runs from the beginning. */
+  const running: Promise<unknown>[] = [parts.sweep(stop.signal).catch(() => undefined)]
 
   return {
     ...parts,
     clock,
     platform,
     backlog: Object.assign(parts.backlog, { outcomes }),
-    sweeping,
     events,
     stop,
     kill,
@@ -125,7 +111,6 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       return retrying
     },
     sweep: () => clock.run(sweeper.make('full', stop.signal)),
-    swept: () => clock.run(Promise.race([ended.promise, sweeping])),
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the test is over'))
       kill.abort(new Error('the test is over'))

@@ -1,7 +1,6 @@
 // Scripts for the reconcile parts: commands in, answers out. One driver and one world for circuits, platform breaker, outcomes and retries.
 import { expect } from 'vitest'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
 import { accepted, failedRecord, type Delivery } from './fake-platform.ts'
@@ -133,14 +132,14 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
 }
 
 /** The three loops, and their records. */
-function loopCommands(world: Reconcile, zone = 'UTC'): Commands {
+function loopCommands(world: Reconcile): Commands {
   let seen = 0
   const running = { retry: Promise.resolve() }
 
   /** `100 a attempts=2 age=3d apart=5s`: that many records of a subscription, the oldest first. */
   function made(count = '1', subscriptionId = '', ...fields: string[]): WebhookRecord[] {
     const { age = '2d', apart = '1min', attempts, rests } = fieldsOf(fields)
-    const now = createTimeZone(zone).toLocal(world.clock.now())
+    const now = world.clock.now()
     const lastAttempt = rests === undefined ? {} : { lastAttemptLocal: now - msOf(rests) }
     return Array.from({ length: Number(count) }, (_, index) =>
       failedRecord({
@@ -287,18 +286,20 @@ function compare(answer: unknown, expected: string | undefined, step: string): v
   else expect(Number(answer), step).toBeLessThanOrEqual(Number(bound))
 }
 
-/** Plays the steps of a script, one a line or parted by semicolons: `command words`, and after `->` what it answers. */
-export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
-  const made = platformOf({ circuit: { enabled: true }, ...options })
-  await using world = made.world
-  const ofLoops = { ...loopCommands(world, options.zone), ...sweepCommands(world) }
-  const commands: Commands = { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) }
+/** Runs the steps of a script, one a line or parted by semicolons: `command words`, and after `->` what it answers. */
+export async function runScript(script: string, commands: Commands): Promise<void> {
   for (const step of script.split(/[;\n]/).map((line) => line.trim())) {
     if (step === '') continue
     const [said = '', expected] = step.split(' -> ')
     const [name = '', ...words] = said.split(/ +/)
-    const answer: unknown = await named(commands, name)(...words)
-    compare(answer, expected, step)
+    compare(await named(commands, name)(...words), expected, step)
   }
-  world.stop.abort()
+}
+
+/** Plays a script on the reconcile parts. */
+export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
+  const made = platformOf({ circuit: { enabled: true }, ...options })
+  await using world = made.world
+  const ofLoops = { ...loopCommands(world), ...sweepCommands(world) }
+  await runScript(script, { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) })
 }

@@ -1,21 +1,33 @@
-// The retry plan: lanes, round robin, probes, the order of one entity. Everything is judged by which record goes next.
+// The retry plan: lanes, round robin, probes. Everything is judged by which record goes next.
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
-import type { Policy } from '../../../src/reconcile/policy.ts'
 import { pickNext, planRetries, take, type PickRules, type RetryPlan } from '../../../src/reconcile/retry/retry-plan.ts'
-import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
+import { fieldsOf, msOf } from '../../support/script-parts.ts'
 
-const zone = createTimeZone('UTC')
+/** `a1 2d attempts=3 type=x`: a record of subscription `a`, whose event is two days old, and which is due. */
+function record(text: string): FailedRecord {
+  const [name = '', age = '', ...words] = text.trim().split(' ')
+  const { attempts = '1', refusals = '0', rests = age, tries = '0', type = 'any' } = fieldsOf(words)
+  const row = failedRecord({
+    id: name,
+    subscriptionId: name.charAt(0),
+    eventLocal: testNow - msOf(age),
+    lastAttemptLocal: testNow - msOf(rests),
+    attempts: Number(attempts),
+    eventType: type,
+  })
+  const known = createFailedRecord(row, { zone: createTimeZone('UTC'), now: testNow })
+  return { ...known, tries: Number(tries), refusals: Number(refusals) }
+}
 
-/** A record whose event is `ageMs` old and that was last tried two days after never: it is due. */
-function record(ageMs: number, fields: Partial<WebhookRecord> = {}): FailedRecord {
-  const eventLocal = testNow - ageMs
-  const row = failedRecord({ eventLocal, lastAttemptLocal: eventLocal, ...fields })
-  return createFailedRecord(row, { zone, now: testNow })
+const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
+
+function plan(records: FailedRecord[], previous?: RetryPlan, now = testNow): RetryPlan {
+  return planRetries(records, { policy: defaultPolicy, now, previous })
 }
 
 const calm: PickRules = {
@@ -26,130 +38,90 @@ const calm: PickRules = {
   isTrial: false,
 }
 
-function plan(records: FailedRecord[], previous?: RetryPlan, policy: Partial<Policy> = {}): RetryPlan {
-  return planRetries(records, { policy: { ...defaultPolicy, ...policy }, now: testNow, previous })
-}
-
-/** Sends records until none may go, or `most` have gone. */
-function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity): FailedRecord[] {
-  const sent: FailedRecord[] = []
+/** Sends records until none may go, or `most` have gone; gives their names. */
+function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity): string {
+  const sent: string[] = []
   while (sent.length < most) {
     const picked = pickNext(made, { ...calm, ...rules })
     if (picked === undefined) break
     take(made, picked)
     picked.record.awaiting = {} as FailedRecord['awaiting']
-    sent.push(picked.record)
+    sent.push(picked.record.id)
   }
-  return sent
+  return sent.join(' ')
 }
 
-describe('within a lane', () => {
-  test('expiring first, then fewest attempts, then the oldest event', () => {
-    const old = record(3 * dayMs)
-    const older = record(4 * dayMs)
-    const tried = record(5 * dayMs, { attempts: 3 })
-    const expiring = record(7 * dayMs - hourMs, { attempts: 5 })
-    expect(send(plan([old, tried, expiring, older]))).toEqual([expiring, older, old, tried])
-  })
+const halfOpen = { isHalfOpen: (id: string) => id === 'b' }
 
-  test('of expiring records the one that leaves next, no matter what was tried before', () => {
-    const [next, later] = [record(7 * dayMs - hourMs, { attempts: 9 }), record(7 * dayMs - 2 * hourMs)]
-    expect(send(plan([later, next]))).toEqual([next, later])
-  })
-
-  test('our own tries count: what is tried does not go before what is not', () => {
-    const tried = { ...record(5 * dayMs), tries: 2 }
-    const untried = record(3 * dayMs)
-    expect(send(plan([tried, untried]))).toEqual([untried, tried])
-  })
+test.each<[string, given: string, order: string, Partial<PickRules>?]>([
+  [
+    'expiring first, then fewest attempts, then the oldest event',
+    'a1 3d, a2 5d attempts=3, a3 167h attempts=5, a4 4d',
+    'a3 a4 a1 a2',
+  ],
+  ['of expiring records the one that leaves next, no matter what was tried', 'a1 166h, a2 167h attempts=9', 'a2 a1'],
+  ['our own tries count', 'a1 5d tries=2, a2 3d', 'a2 a1'],
+  [
+    'subscriptions take turns, and recent records have a lane of their own',
+    'a1 49h, a2 48h, a3 47h, a4 10min, b1 2d',
+    'a1 a4 b1 a2 a3',
+  ],
+  ['what backs off is not planned', 'a1 2d attempts=5 rests=1min', ''],
+  ['what is not admitted keeps its lane', 'a1 2d, b1 1d', 'b1', { admits: (id) => id === 'b' }],
+  [
+    'a probe of a half-open circuit: fewest attempts, of these the newest, when it is its lane’s turn',
+    'b1 2d attempts=9, b2 3d attempts=2, b3 1d attempts=2, a1 2d, a2 1d',
+    'b3 a1 b2 a2 b1',
+    halfOpen,
+  ],
+  [
+    'of another event type than the last probe, if there is one',
+    'b1 1d type=x, b2 2d type=y attempts=4',
+    'b2 b1',
+    { ...halfOpen, lastProbeType: () => 'x' },
+  ],
+  [
+    'while the platform is on trial, a probe goes that was not refused last',
+    'a1 1d refusals=1, a2 3d, a3 2d attempts=9',
+    'a2 a3 a1',
+    { isTrial: true },
+  ],
+])('%s', (_, given, order, rules) => {
+  expect(send(plan(recordsOf(given)), rules)).toBe(order)
 })
 
-describe('between lanes', () => {
-  test('subscriptions take turns, and recent records have a lane of their own', () => {
-    const crowd = Array.from({ length: 50 }, (_, index) => record(2 * dayMs - index, { subscriptionId: 'a' }))
-    const recent = record(10 * minuteMs, { subscriptionId: 'a' })
-    const other = record(2 * dayMs, { subscriptionId: 'b' })
-    expect(send(plan([...crowd, recent, other]), {}, 3)).toEqual([crowd[0], recent, other])
-  })
-
-  test('a recent record that has become old goes among the old ones', () => {
-    const crowd = Array.from({ length: 5 }, (_, index) => record(2 * dayMs - index))
-    const aged = record(59 * minuteMs)
-    const before = plan([...crowd, aged])
-    const later = { policy: defaultPolicy, now: testNow + hourMs, previous: before }
-    expect(send(planRetries([...crowd, aged], later))).toEqual([...crowd, aged])
-  })
-
-  test('the next plan goes on after the lane that was served last', () => {
-    const records = ['a', 'b', 'c'].flatMap((subscriptionId) =>
-      Array.from({ length: 5 }, (_, index) => record(2 * dayMs - index, { subscriptionId })),
-    )
-    let made: RetryPlan | undefined
-    const served: string[] = []
-    for (let round = 0; round < 6; round += 1) {
-      made = plan(records, made)
-      served.push(...send(made, {}, 1).map(({ subscriptionId }) => subscriptionId))
-    }
-    expect(served).toEqual(['a', 'b', 'c', 'a', 'b', 'c'])
-  })
-
-  test('what is not admitted keeps its lane, and its records', () => {
-    const [one, two] = [record(2 * dayMs, { subscriptionId: 'a' }), record(dayMs, { subscriptionId: 'b' })]
-    const made = plan([one, two])
-    expect(send(made, { admits: (id) => id === 'b' })).toEqual([two])
-    expect(send(made)).toEqual([one])
-  })
-
-  test('no matter what is blocked, each due record goes exactly once, and no lane waits for more than one round', () => {
-    const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
-    fc.assert(
-      fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {
-        const records = drawn.map(({ of, age }) => record(age * hourMs, { subscriptionId: of }))
-        const sent = send(plan(records))
-        expect(new Set(sent)).toEqual(new Set(records))
-        expect(sent).toHaveLength(records.length)
-        const [first, ...others] = ['a', 'b', 'c'].filter((id) => records.some((each) => each.subscriptionId === id))
-        const opening = new Set(sent.slice(0, 6).map(({ subscriptionId }) => subscriptionId))
-        if (first !== undefined && records.length >= 6) expect(opening).toEqual(new Set([first, ...others]))
-      }),
-    )
-  })
+test('the plan says when the first record that backs off is due', () => {
+  const { nextDueAt } = plan(recordsOf('a1 2d attempts=5 rests=1min'))
+  expect(nextDueAt).toBeGreaterThan(testNow)
+  expect(nextDueAt).toBeLessThanOrEqual(testNow + 15 * minuteMs)
 })
 
-test('what backs off is not planned, and the plan says when the first of it is due', () => {
-  const waiting = record(2 * dayMs, { attempts: 5, lastAttemptLocal: testNow - minuteMs })
-  const made = plan([waiting])
-  expect(send(made)).toEqual([])
-  expect(made.nextDueAt).toBeGreaterThan(testNow)
-  expect(made.nextDueAt).toBeLessThanOrEqual(testNow + 15 * minuteMs)
+test('what was not admitted goes with the next turn', () => {
+  const made = plan(recordsOf('a1 2d, b1 1d'))
+  expect([send(made, { admits: (id) => id === 'b' }), send(made)]).toEqual(['b1', 'a1'])
 })
 
-describe('probes of a half-open circuit', () => {
-  const halfOpen: Partial<PickRules> = { isHalfOpen: () => true }
-
-  test('fewest attempts, of these the newest', () => {
-    const poisoned = record(2 * dayMs, { attempts: 9 })
-    const [older, newer] = [record(3 * dayMs, { attempts: 2 }), record(dayMs, { attempts: 2 })]
-    expect(send(plan([poisoned, older, newer]), halfOpen, 1)).toEqual([newer])
-  })
-
-  test('of another event type than the last probe, if there is one', () => {
-    const [same, other] = [record(dayMs, { eventType: 'x' }), record(2 * dayMs, { eventType: 'y', attempts: 4 })]
-    expect(send(plan([same, other]), { ...halfOpen, lastProbeType: () => 'x' }, 1)).toEqual([other])
-    expect(send(plan([same]), { ...halfOpen, lastProbeType: () => 'x' }, 1)).toEqual([same])
-  })
-
-  test('take the turn of their lane', () => {
-    const [healthy, next] = [record(2 * dayMs, { subscriptionId: 'a' }), record(dayMs, { subscriptionId: 'a' })]
-    const [dead, newer] = [record(2 * dayMs, { subscriptionId: 'b' }), record(dayMs, { subscriptionId: 'b' })]
-    const rules = { isHalfOpen: (subscriptionId: string): boolean => subscriptionId === 'b' }
-    expect(send(plan([healthy, next, dead, newer]), rules)).toEqual([healthy, newer, next, dead])
-  })
+test('a recent record that has become old goes among the old ones', () => {
+  const records = recordsOf('a1 50h, a2 49h, a3 48h, a4 59min')
+  expect(send(plan(records, plan(records), testNow + hourMs))).toBe('a1 a2 a3 a4')
 })
 
-test('while the platform is on trial, a probe goes that was not refused last', () => {
-  const refused = { ...record(dayMs), refusals: 1 }
-  const poisoned = record(2 * dayMs, { attempts: 9 })
-  const untried = record(3 * dayMs)
-  expect(send(plan([refused, untried, poisoned]), { isTrial: true })).toEqual([untried, poisoned, refused])
+test('the next plan goes on after the lane that was served last', () => {
+  const records = recordsOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h')
+  let made: RetryPlan | undefined
+  const served = Array.from({ length: 6 }, () => send((made = plan(records, made)), {}, 1))
+  expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
+})
+
+test('each due record goes exactly once, and no lane waits for more than one round', () => {
+  const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
+  fc.assert(
+    fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {
+      const records = drawn.map(({ age, of }, index) => record(`${of}${index} ${age}h`))
+      const sent = send(plan(records)).split(' ').filter(Boolean)
+      expect(sent.toSorted()).toEqual(records.map(({ id }) => id).toSorted())
+      const lanes = new Set(records.map(({ id }) => id.charAt(0)))
+      if (records.length >= 6) expect(new Set(sent.slice(0, 6).map((id) => id.charAt(0)))).toEqual(lanes)
+    }),
+  )
 })
