@@ -194,9 +194,3 @@ export function createProgressLine(stream: Output, clock: Pick<Clock, 'monotonic
     },
   }
 }
-
-/** `[######··············]` for a share of 0 to 1. */
-export function bar(share: number, width = 20): string {
-  const full = Math.round(Math.min(1, Math.max(0, share)) * width)
-  return `[${'#'.repeat(full)}${'.'.repeat(width - full)}]`
-}

@@ -83,12 +83,6 @@ function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is s
   return kind === 'entity' ? true : isUuid(parts[0])
 }
 
-const forms: Readonly<Record<KeyKind, string>> = {
-  entity: 'TYPE,ENTITY_ID, a CSV header with type and entityId, or JSON with these fields',
-  eventId: 'an event id (UUID), a CSV header with eventId, or JSON with this field',
-  webhookId: 'a webhook id (UUID), a CSV header with webhookId, or JSON with this field',
-}
-
 /**
  * The parts of each line's key. Empty lines are passed over.
  * @throws UsageError with the first lines that hold no key: the books of half a file would be wrong
@@ -111,6 +105,8 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
     if (problems.length >= maxProblems) break
   }
   if (problems.length > 0) {
-    throw new UsageError(`these lines hold no key (${forms[kind]}): ${problems.join('; ')}`)
+    const key = `${keyColumns[kind].join(',')}${kind === 'entity' ? '' : ', a UUID'}`
+    const forms = `${key}; as CSV with or without a header, or as fields of JSON`
+    throw new UsageError(`these lines hold no key (${forms}): ${problems.join('; ')}`)
   }
 }

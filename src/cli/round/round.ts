@@ -14,7 +14,6 @@ import {
   situationOf,
   type AskedDaemon,
 } from '../daemon-client.ts'
-import { bar } from '../format.ts'
 import type { Io } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../record.ts'
@@ -198,13 +197,16 @@ function stopOf(
     : null
 }
 
+const barWidth = 20
+
 /** How far the retries are. */
 function progressText(total: number, sums: RetrySums, seconds: number): string {
   const { recovered, refused, resolved, retried, unknown, 'failed-again': failedAgain } = sums
   const done = recovered + failedAgain + unknown + resolved + refused
+  const bar = '#'.repeat(Math.round((done / Math.max(1, total)) * barWidth)).padEnd(barWidth, '.')
   const left = done > 0 ? `, about ${span((seconds / done) * (total - done) * 1000)} left` : ''
   return (
-    `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${recovered} recovered, ` +
+    `[${bar}] ${done}/${total}${left}: ${recovered} recovered, ` +
     `${failedAgain} failed again, ${refused} refused, ${retried - done} waited for`
   )
 }

@@ -46,32 +46,24 @@ function explain(one: WebhookRecord, options: ExplainOptions): ExplainedRecord {
 const never = { nextRetryBy: 'never', nextRetry: null } as const
 const byTime = (at: number): Partial<ExplainedRecord> => ({ nextRetryBy: 'time', nextRetry: new Date(at) })
 
-describe('a record in another status than failed', () => {
-  test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
-    const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
-    expect(found).toMatchObject({ state: status, why: status, ...never })
-  })
+test.each(['successful', 'processing', 'other'] as const)('of a record that is %s nothing is due', (status) => {
+  const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
+  expect(found).toMatchObject({ state: status, why: status, ...never })
 })
 
-describe('a running daemon that awaits outcomes', () => {
-  const daemon = { ...toStatus(aStatusState()), url: 'http://d' }
-  const due = explain(record(), situation())
-  const exhausted = explain(record({ attempts: 30 }), situation())
+const daemon = { ...toStatus(aStatusState()), url: 'http://d' }
+const due = explain(record(), situation())
+const exhausted = explain(record({ attempts: 30 }), situation())
 
-  test('may await that of a record that is due: the platform shows it as failed until then', () => {
-    expect(awaitedRemarks([exhausted, due], { ...daemon, awaiting: 3 })).toEqual([
-      'The daemon awaits the outcome of 3 retries: that of a record that is due may be one of them.',
-    ])
-    expect(awaitedRemarks([due], { ...daemon, awaiting: 1 })[0]).toContain('of 1 retry:')
-  })
-
-  test.each([
-    ['no record is due', [exhausted], { ...daemon, awaiting: 3 }],
-    ['it awaits none', [due], { ...daemon, awaiting: 0 }],
-    ['it was not reached', [due], { url: 'http://d', problem: 'ECONNREFUSED' }],
-  ])('no word of it when %s', (_, list, asked) => {
-    expect(awaitedRemarks(list, asked)).toEqual([])
-  })
+test.each<[string, ExplainedRecord[], number | undefined, string[]]>([
+  ['a due record, and outcomes', [exhausted, due], 3, [expect.stringContaining('the outcome of 3 retries: that')]],
+  ['one outcome', [due], 1, [expect.stringContaining('the outcome of 1 retry: that')]],
+  ['no due record', [exhausted], 3, []],
+  ['no outcome that is awaited', [due], 0, []],
+  ['a daemon that was not reached', [due], undefined, []],
+])('the platform shows a record as failed until its retry is delivered: %s', (_, list, awaiting, remarks) => {
+  const asked = awaiting === undefined ? { url: 'http://d', problem: 'ECONNREFUSED' } : { ...daemon, awaiting }
+  expect(awaitedRemarks(list, asked)).toEqual(remarks)
 })
 
 describe('a failed record', () => {

@@ -1,12 +1,10 @@
 // Tables, short ids, colours and the line of progress: nothing from outside can move the cursor, and narrow terminals stay readable.
 import { describe, expect, test } from 'vitest'
 import {
-  bar,
   cell,
   createPaint,
   createProgressLine,
   createShortIds,
-  pairs,
   paragraph,
   table,
   type TableColumn,
@@ -81,18 +79,6 @@ test.each([
   expect(createPaint(stream, env)('green', 'ok')).toBe(shown)
 })
 
-test('pairs are aligned', () => {
-  expect(
-    pairs(
-      [
-        ['a', '1'],
-        ['long', '2'],
-      ],
-      { indent: '  ' },
-    ),
-  ).toBe('  a     1\n  long  2\n')
-})
-
 test.each([
   ['\u001b[2Jgone', '?[2Jgone'],
   ['a\nb', 'a?b'],
@@ -107,33 +93,19 @@ test.each([
 })
 
 describe('progress', () => {
-  function terminal(
-    isTTY: boolean | undefined,
-    columns?: number,
-  ): {
+  function terminal(columns?: number): {
     written: () => string
     clock: { at: number; monotonic: () => number }
     progress: ReturnType<typeof createProgressLine>
   } {
     let text = ''
     const clock = { at: 1000, monotonic: () => clock.at }
-    const stream = { write: (more: string) => (text += more), isTTY, columns }
+    const stream = { write: (more: string) => (text += more), isTTY: true, columns }
     return { written: () => text, clock, progress: createProgressLine(stream, clock) }
   }
 
-  test.each([undefined, false])('writes nothing where there is no terminal (%s), and never makes its text', (isTTY) => {
-    const { written, progress } = terminal(isTTY)
-    progress.show(() => {
-      throw new Error('nobody sees it')
-    })
-    progress.clear()
-    expect(written()).toBe('')
-    progress.output.write('a line\n')
-    expect(written()).toBe('a line\n')
-  })
-
   test('changes at most ten times a second, and fits the line', () => {
-    const { clock, progress, written } = terminal(true, 6)
+    const { clock, progress, written } = terminal(6)
     progress.show(() => '123456789')
     progress.show(() => 'too soon')
     clock.at += 100
@@ -142,20 +114,10 @@ describe('progress', () => {
   })
 
   test('lines of others go above it, and it is taken away once', () => {
-    const { progress, written } = terminal(true)
+    const { progress, written } = terminal()
     progress.show(() => 'working')
     progress.output.write('a line\n')
     progress.clear()
     expect(written()).toBe('\r\u001b[Kworking\r\u001b[Ka line\n')
-  })
-
-  test.each([
-    [0, '[....]'],
-    [0.5, '[##..]'],
-    [1, '[####]'],
-    [7, '[####]'],
-    [-1, '[....]'],
-  ])('a bar of %s', (share, shown) => {
-    expect(bar(share, 4)).toBe(shown)
   })
 })

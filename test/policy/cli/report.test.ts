@@ -6,72 +6,44 @@ import {
   createRetryTally,
   estimateOf,
   exitCodeOf,
-  type RetryTally,
   type RoundReport,
   type StoppedBy,
 } from '../../../src/cli/round/report.ts'
-import type { CauseStatus } from '../../../src/ops/causes.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import type { Outcome } from '../../../src/reconcile/confirm/evidence.ts'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { noCounts } from '../../../src/reconcile/decide.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { outcomeFact, retryFact } from '../../support/facts.ts'
 
-function answer(changes: Partial<RetryAnswer> = {}): RetryAnswer {
-  return { result: 'accepted', reason: 'ok', sent: true, ...changes }
-}
-
-function told(tally: RetryTally, id: string, what: Partial<RetryAnswer>): void {
-  tally.observe({ ...retryFact(answer(what)), webhookId: id })
-}
-
 const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 }
+const refusals = ['gone', 'rejected', 'throttled', 'unauthorized', 'platform-error', 'unreachable'] as const
 
-describe('the tally', () => {
-  test('counts a record once, whether its outcome comes after the retry or before', () => {
-    const tally = createRetryTally()
-    told(tally, 'a', {})
-    expect(tally.summary().sums).toEqual({ ...none, retried: 1 })
-    tally.observe(outcomeFact({ webhookId: 'a' }))
-    tally.observe(outcomeFact({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
-    told(tally, 'b', {})
-    expect(tally.summary().sums).toEqual({ ...none, retried: 2, recovered: 1, 'failed-again': 1 })
-    expect(tally.summary().retried[1]).toMatchObject({
-      webhookId: 'b',
-      outcome: 'failed-again',
-      responseStatusCode: 500,
-    })
-  })
+function retry(changes: Partial<RetryAnswer> = {}): TelemetryEvent {
+  return retryFact({ result: 'accepted', reason: 'ok', sent: true, ...changes })
+}
 
-  test.each([
-    ['already-resolved', 'resolved'],
-    ['gone', 'refused'],
-    ['rejected', 'refused'],
-    ['throttled', 'refused'],
-    ['unauthorized', 'refused'],
-    ['platform-error', 'refused'],
-    ['unreachable', 'refused'],
-  ] as const)('%s is %s', (result, kind) => {
-    const tally = createRetryTally()
-    told(tally, 'a', { result })
-    expect(tally.summary().sums).toEqual({ ...none, retried: 1, [kind]: 1 })
-  })
+const outcome = (of: Outcome): TelemetryEvent => outcomeFact({ outcome: of })
 
-  test('a lost answer is no refusal: its outcome is yet to come', () => {
-    const tally = createRetryTally()
-    told(tally, 'a', { result: 'unreachable', lost: true })
-    expect(tally.summary().sums).toEqual({ ...none, retried: 1 })
-    tally.observe(outcomeFact({ webhookId: 'a', outcome: 'unknown' }))
-    expect(tally.summary().sums).toEqual({ ...none, retried: 1, unknown: 1 })
-  })
-
-  test('what was never sent is not counted', () => {
-    const tally = createRetryTally()
-    told(tally, 'a', { result: 'unauthorized', sent: false })
-    expect(tally.summary().sums).toEqual(none)
-  })
+test.each<[string, TelemetryEvent[], Partial<RoundReport['sums']>]>([
+  ['waits for its outcome', [retry()], {}],
+  ['has its outcome after the retry', [retry(), outcome('recovered')], { recovered: 1 }],
+  ['has its outcome before the retry, which is final', [outcome('failed-again'), retry()], { 'failed-again': 1 }],
+  ['was resolved by another', [retry({ result: 'already-resolved' })], { resolved: 1 }],
+  ...refusals.map((result): [string, TelemetryEvent[], object] => [result, [retry({ result })], { refused: 1 }]),
+  ['has lost its answer, which is no refusal', [retry({ result: 'unreachable', lost: true })], {}],
+  [
+    'has lost its answer and its outcome',
+    [retry({ result: 'unreachable', lost: true }), outcome('unknown')],
+    { unknown: 1 },
+  ],
+  ['was never sent', [retry({ result: 'unauthorized', sent: false })], { retried: 0 }],
+])('a record counts once: one that %s', (_, events, sums) => {
+  const tally = createRetryTally()
+  for (const event of events) tally.observe(event)
+  expect(tally.summary().sums).toEqual({ ...none, retried: 1, ...sums })
 })
 
-const tally = createRetryTally()
 const good: RoundReport = {
   schemaVersion: 2,
   command: 'retry',
@@ -92,13 +64,12 @@ const good: RoundReport = {
   estimate: { records: 2, seconds: 1, callsPerSecond: 20 },
   dryRun: false,
   retriesEnabled: true,
+  ...createRetryTally().summary(),
   sums: { ...none, retried: 2, recovered: 2 },
-  retries: { ...tally.summary().retries, accepted: 2 },
   blocked: 0,
   awaiting: 0,
   cutOff: 0,
   stoppedBy: null,
-  retried: [],
   exitCode: 0,
 }
 
@@ -145,32 +116,27 @@ describe('the exit code', () => {
     expect(exitCodeOf({ ...good, ...changes })).toBe(code)
   })
 
-  const due = { selection: { by: 'due' } } as const
-  test.each<[string, Partial<RoundReport>, number]>([
-    ['nothing to do', { ...listing({ found: 0 }), sums: none }, 0],
-    ['records that back off, are exhausted or excluded', failed({ 'backing-off': 1, exhausted: 1, excluded: 1 }), 0],
-    ['a pause of the daemon', { blocked: 2, stoppedBy: 'paused', sums: none }, 1],
-    ['no room for one', { leftOut: 1 }, 1],
-  ])('of once, with %s', (_, changes, code) => {
-    expect(exitCodeOf({ ...good, ...due, ...changes })).toBe(code)
-  })
+  const once = { selection: { by: 'due' } } as const
+  const dryRun = { dryRun: true, sums: none } as const
 
   test.each<[string, Partial<RoundReport>, number]>([
-    ['due records', {}, 0],
-    ['exhausted ones among the selected', failed({ exhausted: 1 }), 0],
-    ['no room for one', { leftOut: 1 }, 1],
-    ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
-    ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
-  ])('of a dry run, with %s', (_, changes, code) => {
-    expect(exitCodeOf({ ...good, sums: none, dryRun: true, ...changes })).toBe(code)
+    ['once: nothing to do', { ...once, ...listing({ found: 0 }), sums: none }, 0],
+    ['once: records left to their rules', { ...once, ...failed({ 'backing-off': 1, exhausted: 1, excluded: 1 }) }, 0],
+    ['once: a pause of the daemon', { ...once, blocked: 2, stoppedBy: 'paused', sums: none }, 1],
+    ['dry run: due records', dryRun, 0],
+    ['dry run: exhausted ones among the selected', { ...dryRun, ...failed({ exhausted: 1 }) }, 0],
+    ['dry run: a part that could not be listed', { ...dryRun, ...listing({ result: 'incomplete' }) }, 1],
+    ['dry run: nothing found', { ...dryRun, ...listing({ found: 0 }) }, 1],
+  ])('%s', (_, changes, code) => {
+    expect(exitCodeOf({ ...good, ...changes })).toBe(code)
   })
 })
 
 const { config } = loadWith({})
 const silentDaemon = { url: 'http://127.0.0.1:10964', problem: 'ECONNREFUSED' }
 
-function textOf(changes: Partial<RoundReport>, width?: number): string {
-  const shown = { config, moments: createMoments('UTC'), target: 'payments at api.example.com', width }
+function textOf(changes: Partial<RoundReport>): string {
+  const shown = { config, moments: createMoments('UTC'), target: 'payments at api.example.com', width: undefined }
   return toText({ ...good, ...changes }, { ...shown, daemon: silentDaemon })
 }
 
@@ -234,43 +200,9 @@ describe('the text of a round', () => {
   })
 })
 
-describe('the text of a dry run', () => {
-  function cause(index: number): CauseStatus {
-    return {
-      eventTypes: { total: 1, list: [{ eventType: `outgoing-transfer-completed-${index}`, records: 100 - index }] },
-      subscriptionId: `${String(index % 3).repeat(8)}-5f2a-4c57-9a83-2f6d1b7c4e90`,
-      responseStatusCode: index % 2 === 0 ? 503 : null,
-      records: 100 - index,
-      refusedAgain: 0,
-      byDecision: { ...noCounts(), 'backing-off': 7, blocked: 90 - index, exhausted: 3 },
-      lastAttempt: null,
-      oldestEvent: new Date('2026-01-10T13:00:00.000Z'),
-      nextRetry: new Date('2026-01-15T12:09:55.000Z'),
-      nextRetryBy: 'probe',
-    }
-  }
-  const causes = Array.from({ length: 61 }, (_, index) => cause(index))
-  const plan = { dryRun: true, command: 'plan', selection: { by: 'due' }, causes } as const
-
-  test.each([100, 80])(
-    'of 61 causes fits %i columns: ten causes, the largest decision of each, the rest in numbers',
-    (width) => {
-      const text = textOf(
-        { ...plan, ...failed({ blocked: 3, exhausted: 9, excluded: 2, 'backing-off': 4 }), leftOut: 7 },
-        width,
-      )
-      for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(width)
-      expect(text.match(/ outgoing-/g)).toHaveLength(10)
-      expect(text).toMatch(/\n0{8} +HTTP 503 +100 {2}90 blocked,.* +a probe in 9 min {2}outgoing-/)
-      expect(text).toContain('... and 51 more with 3,315 deliveries: --json lists them\n')
-      expect(text.replaceAll(/\s+/g, ' ')).toContain('Left out: 7 records')
-      expect(text.split('\n').length).toBeLessThan(35)
-    },
-  )
-
-  test('of nothing is short', () => {
-    const text = textOf({ ...plan, causes: [], ...listing({ found: 0 }), failed: noCounts() })
-    expect(text.trimEnd().split('\n')).toHaveLength(3)
-    expect(text).toContain('There is nothing to retry.\n')
-  })
+test('the text of a dry run of nothing is short', () => {
+  const plan = { dryRun: true, command: 'plan', selection: { by: 'due' } } as const
+  const text = textOf({ ...plan, ...listing({ found: 0 }), failed: noCounts() })
+  expect(text.trimEnd().split('\n')).toHaveLength(3)
+  expect(text).toContain('There is nothing to retry.\n')
 })
