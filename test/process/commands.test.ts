@@ -91,17 +91,6 @@ describe('plan', () => {
     )
   })
 
-  test.each([
-    [{ operation: 'list', fault: { kind: 'status', status: 403 } }, 4, 'list: forbidden (HTTP 403)'],
-    [{ operation: 'list', fault: { kind: 'status', status: 503 } }, 69, 'list: server-error (HTTP 503)'],
-  ] as const)('a platform that answers %j: %i, in words', async (fault, expected, words) => {
-    await using sandbox = await startPlatform({ faults: [fault] })
-    const { code, err, out } = await runCommand(['plan'], { env: await envOf(sandbox) })
-    expect({ code, out }).toEqual({ code: expected, out: '' })
-    expect(err).toContain(words)
-    expect(err).toContain('webhook-reconciler check')
-  })
-
   test('a process prints progress only on a terminal, and nothing else on stderr', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 300)
@@ -251,10 +240,6 @@ describe('print-config', () => {
     const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
     expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
     expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
-  })
-
-  test('an unusable configuration: 78', async () => {
-    expect(await runCommand(['print-config'])).toMatchObject({ code: 78, out: '' })
   })
 })
 
