@@ -123,42 +123,28 @@ test('a token that was rotated is used at once, and the old one never again', as
 })
 
 describe('a refusal', () => {
-  test.each<[number, LeaseFailureReason, string]>([
-    [401, 'unauthorized', 'check the projected volume'],
-    [403, 'forbidden', 'bind a Role with get, create and update'],
-    [429, 'throttled', 'overloaded'],
-    [500, 'server-error', 'look at the API server'],
-    [422, 'invalid', 'leaderElection.leaseName'],
-  ])('HTTP %d is %s, with advice and without the token', async (status, reason, advice) => {
-    await using scene = await startScene()
-    scene.api.fault = () => status
-    const failure = await failureOf(scene.client.read(never))
+  test.each<[LeaseApi['fault'], 'reads' | 'creates' | 'replaces', LeaseFailureReason, ...string[]]>([
+    [() => 401, 'reads', 'unauthorized', 'check the projected volume', 'test/shared'],
+    [() => 403, 'reads', 'forbidden', 'bind a Role with get, create and update', 'test/shared'],
+    [() => 429, 'reads', 'throttled', 'overloaded', 'test/shared'],
+    [() => 500, 'reads', 'server-error', 'look at the API server', 'test/shared'],
+    [() => 422, 'reads', 'invalid', 'leaderElection.leaseName', 'test/shared'],
+    // An answer that is no Lease.
+    [() => 200, 'reads', 'invalid', 'KUBERNETES_SERVICE_HOST'],
+    // The Lease has gone, or there is no such namespace.
+    [() => 404, 'replaces', 'conflict'],
+    [() => 404, 'creates', 'invalid', 'leaderElection.namespace'],
+    [() => 'lost', 'reads', 'unreachable', 'check the network policy'],
+    [() => 'silent', 'reads', 'unreachable', 'check the network policy'],
+  ])('%s to who %s is %s, with advice and without the token', async (fault, act, reason, ...advice) => {
+    await using scene = await startScene(fault({ method: 'GET', token: undefined }) === 'silent' ? 600 : undefined)
+    const { api, client } = scene
+    const lease = act === 'replaces' ? await client.write(draft, never) : draft
+    api.fault = fault
+    const failure = await failureOf(act === 'reads' ? client.read(never) : client.write(lease, never))
     expect(failure.reason).toBe(reason)
-    expect(failure.message).toContain(advice)
-    expect(failure.message).toContain('test/shared')
+    for (const text of advice) expect(failure.message).toContain(text)
     expect(failure.message).not.toContain('token-1')
-  })
-
-  test.each(['silent', 'lost'] as const)('no answer is unreachable: %s', async (fault) => {
-    await using scene = await startScene(600)
-    scene.api.fault = () => fault
-    expect((await failureOf(scene.client.read(never))).reason).toBe('unreachable')
-  })
-
-  test('a Lease that is gone when it is written is a conflict, a namespace that is not there is a wrong setting', async () => {
-    await using scene = await startScene()
-    const created = await scene.client.write(draft, never)
-    scene.api.fault = () => 404
-    expect((await failureOf(scene.client.write(created, never))).reason).toBe('conflict')
-    const { message, reason } = await failureOf(scene.client.write(draft, never))
-    expect([reason, message]).toEqual(['invalid', expect.stringContaining('leaderElection.namespace')])
-  })
-
-  test('an answer that is no Lease is invalid', async () => {
-    await using scene = await startScene()
-    scene.api.fault = () => 200
-    const { message, reason } = await failureOf(scene.client.read(never))
-    expect([reason, message]).toEqual(['invalid', expect.stringContaining('KUBERNETES_SERVICE_HOST')])
   })
 
   test('a call that hangs leaves half of the deadline for another one', async () => {
@@ -182,14 +168,8 @@ describe('a refusal', () => {
     expect(scene.api.lease()?.spec.holderIdentity).toBe('one_1')
   })
 
-  test('a token that is gone is named by its file', async () => {
-    await using scene = await startScene()
-    await rm(`${scene.api.folder}/token`)
-    const failure = await failureOf(scene.client.read(never))
-    expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining('/token')])
-  })
-
   test.each([
+    ['token', undefined],
     ['token', '\n'],
     ['token', 'tok\ntok'],
     ['token', 'tok\u20acn'],
@@ -198,10 +178,10 @@ describe('a refusal', () => {
     await using scene = await startScene()
     const path = `${scene.api.folder}/${file}`
     const right = readFileSync(path, 'utf8')
-    await writeFile(path, text)
+    await (text === undefined ? rm(path) : writeFile(path, text))
     for (let tries = 0; tries < 3; tries += 1) {
       const failure = await failureOf(scene.client.read(never))
-      expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file} `)])
+      expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file}`)])
     }
     expect(scene.api.calls).toEqual([])
     await writeFile(path, right)
@@ -242,11 +222,8 @@ describe('the access of a pod', () => {
     expect(access(env)).toMatchObject({ origin, namespace: 'mine' })
   })
 
-  test('another namespace may be set', () => {
+  test('another namespace may be set; outside of a pod it is a problem of the configuration', () => {
     expect(access({ KUBERNETES_SERVICE_HOST: 'h' }, files, 'theirs')).toMatchObject({ namespace: 'theirs' })
-  })
-
-  test('outside of a pod it is a problem of the configuration', () => {
     expect(toldOf(() => access({}))).toEqual([
       expect.stringMatching(/^leaderElection\.kind .*KUBERNETES_SERVICE_HOST is not set/),
     ])
