@@ -6,63 +6,36 @@ export type Axes = Readonly<Record<string, readonly string[]>>
 /** One value of each axis. */
 export type Cell<A extends Axes> = { readonly [Axis in keyof A]: A[Axis][number] }
 
-interface Pair {
-  axis: string
-  value: string
-  otherAxis: string
-  otherValue: string
-}
-
-const keyOf = ({ axis, value, otherAxis, otherValue }: Pair): string => `${axis}=${value}&${otherAxis}=${otherValue}`
-
-function allPairs(axes: Axes): Map<string, Pair> {
-  const names = Object.keys(axes)
-  const pairs = names.flatMap((axis, index) =>
-    names
-      .slice(index + 1)
-      .flatMap((otherAxis) =>
-        (axes[axis] ?? []).flatMap((value) =>
-          (axes[otherAxis] ?? []).map((otherValue): Pair => ({ axis, value, otherAxis, otherValue })),
-        ),
-      ),
-  )
-  return new Map(pairs.map((pair) => [keyOf(pair), pair]))
-}
-
-/** The pairs that a cell holds. */
-function pairsOf(cell: Readonly<Record<string, string>>, names: readonly string[]): string[] {
-  const given = names.filter((name) => name in cell)
-  return given.flatMap((axis, index) =>
-    given
-      .slice(index + 1)
-      .map((otherAxis) => keyOf({ axis, value: cell[axis] ?? '', otherAxis, otherValue: cell[otherAxis] ?? '' })),
-  )
-}
-
-/** Starts from a pair that is not covered yet and gives every other axis the value that covers most. */
-function fill(start: Pair, axes: Axes, open: ReadonlyMap<string, Pair>): Record<string, string> {
-  const names = Object.keys(axes)
-  const cell: Record<string, string> = { [start.axis]: start.value, [start.otherAxis]: start.otherValue }
-  for (const axis of names) {
-    if (axis in cell) continue
-    const gain = (value: string): number => {
-      const extended = { ...cell, [axis]: value }
-      return pairsOf(extended, names).filter((pair) => open.has(pair)).length
-    }
-    const ranked = (axes[axis] ?? []).map((value) => ({ value, gain: gain(value) }))
-    const best = ranked.reduce((most, one) => (one.gain > most.gain ? one : most))
-    cell[axis] = best.value
-  }
-  return cell
-}
+type Part = Readonly<Record<string, string>>
 
 /** Cells that together hold every pair. The same axes give the same cells. */
 export function pairwise<const A extends Axes>(axes: A): Cell<A>[] {
-  const open = allPairs(axes)
+  const names = Object.keys(axes)
+  const couples = names.flatMap((name, index) => names.slice(index + 1).map((other) => [name, other] as const))
+
+  /** Each pair that a part of a cell holds, as text. */
+  function pairsOf(part: Part): string[] {
+    const given = couples.filter(([name, other]) => name in part && other in part)
+    return given.map(([name, other]) => `${name}=${part[name]}&${other}=${part[other]}`)
+  }
+
+  const pairs = couples.flatMap(([name, other]) => product({ [name]: axes[name] ?? [], [other]: axes[other] ?? [] }))
+  const open = new Map(pairs.map((pair) => [pairsOf(pair).join(), pair]))
+  const gain = (part: Part): number => pairsOf(part).filter((pair) => open.has(pair)).length
+
+  /** Gives every other axis the value that covers most. */
+  function fill(start: Part): Part {
+    return names.reduce((part, name) => {
+      if (name in part) return part
+      const ways = (axes[name] ?? []).map((value): Part => ({ ...part, [name]: value }))
+      return ways.reduce((best, way) => (gain(way) > gain(best) ? way : best))
+    }, start)
+  }
+
   const cells: Cell<A>[] = []
   for (let [start] = open.values(); start !== undefined; [start] = open.values()) {
-    const cell = fill(start, axes, open)
-    for (const pair of pairsOf(cell, Object.keys(axes))) open.delete(pair)
+    const cell = fill(start)
+    for (const pair of pairsOf(cell)) open.delete(pair)
     cells.push(cell as Cell<A>)
   }
   return cells
