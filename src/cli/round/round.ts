@@ -39,11 +39,11 @@ interface DecidedRound {
   report: RoundReport
 }
 
-/** The decisions on all records of the backlog. */
+/** The decisions on all records of the backlog, in the situation of their subscriptions. */
 function decisionsOf(
   { config, policy, reconciler }: Session,
-  now: number,
   situationOf: (subscriptionId: string) => Situation,
+  now: number,
 ): Pick<RoundReport, 'causes' | 'estimate' | 'failed' | 'leftOut'> {
   const { backlog, rate } = reconciler
   const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
@@ -53,6 +53,16 @@ function decisionsOf(
     leftOut: backlog.leftOut.missing(),
     causes: groupByCause(backlog.entries(), options).list.map((cause) => showCause(cause)),
     estimate: estimateOf(config, failed.due, rate.limit()),
+  }
+}
+
+/** The running daemon's state; a signal does not keep the round from its report. */
+async function askUnlessStopped(io: Io, { config, stop }: Session): Promise<AskedDaemon> {
+  try {
+    return await askDaemon(config.server, io)
+  } catch (error) {
+    if (!isAbort(error, stop)) throw error
+    return { url: '', problem: 'not asked' }
   }
 }
 
@@ -78,21 +88,13 @@ async function look(
   session.listen(() => {
     progress.show(() => `${what} of ${target}: ${reconciler.backlog.size()} found so far ...`)
   })
-  const ask = async (): Promise<AskedDaemon> => {
-    try {
-      return await askDaemon(config.server, io)
-    } catch (error) {
-      if (!isAbort(error, stop)) throw error
-      return { url: '', problem: 'not asked' }
-    }
-  }
-  const daemonBefore = await ask()
+  const daemonBefore = await askUnlessStopped(io, session)
   const gathered = await gather(selection, session)
   const isKnown = gathered.listing.result !== 'failed'
   if (command === 'plan') stop.throwIfAborted()
   const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
   const receiver = isAsked ? await session.askReceiver(stop) : undefined
-  const daemon = await ask()
+  const daemon = await askUnlessStopped(io, session)
   const now = reconciler.client.now()
   // The daemon's own gates hold for its own records, not for selected ones. Where retries are off, a round plans as if they were on.
   const situationIn = (subscriptionId: string): Situation => {
@@ -113,7 +115,7 @@ async function look(
     decidedAt: isKnown ? toDate(now) : null,
     receiver: receiver === undefined ? null : { up: receiver.up },
     daemon: daemonOf(daemon, recoveredBetween(daemonBefore, daemon)),
-    ...decisionsOf(session, now, situationIn),
+    ...decisionsOf(session, situationIn, now),
     dryRun: command === 'plan' || !config.retry.enabled,
     retriesEnabled: config.retry.enabled,
     ...createRetryTally().summary(),
