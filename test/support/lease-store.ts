@@ -196,7 +196,7 @@ export interface Instance extends Pick<LeaseHost, 'faults' | 'freeze' | 'thaw' |
 
 export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2000 }
 
-export interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
+interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
   identity: string
   onEvent: () => void
 }

@@ -149,6 +149,7 @@ describe('what is no usable key is named', () => {
     ['JSON', () => JSON.stringify(small.export({ format: 'jwk' })), /JSON/],
     ['UTF-16', () => Buffer.from(`\uFEFF${whole}`, 'utf16le'), /UTF-16/],
     ['any text', 'changeme', /no PEM block/],
+    ['text beyond ASCII', 'Schlüssel', /no PEM block/],
     ['a block without its end', () => whole.slice(0, 400), /cut off/],
     ['a block with other characters', () => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
     ['an empty block', '-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----', /damaged/],
