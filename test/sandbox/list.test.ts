@@ -225,8 +225,10 @@ test.each(['event-asc', 'event-desc', 'id', 'shuffled'] as const)(
         for (const [index, record] of all.entries()) {
           if (index % 5 === 0) record.status = webhookStatuses[hash(index, seed) % 3] ?? 'failed'
         }
-        const added = newRecord({ eventInstant: start + (hash(seed, 1) % 1_000_000) }, contextOf(hash(seed, 2)))
-        store.add([added])
+        const several = seedRecords({ count: 3, from: start, to: now }, contextOf(hash(seed, 1)))
+        const one = newRecord({ eventInstant: start + (hash(seed, 2) % 1_000_000) }, contextOf(hash(seed, 3)))
+        store.add(several)
+        store.add([one])
 
         const listed: StoredRecord[] = []
         for (let number = 0, rows = size; rows === size; number++) {
@@ -235,7 +237,7 @@ test.each(['event-asc', 'event-desc', 'id', 'shuffled'] as const)(
           rows = records.length
           expect(page.totalPages).toBe(Math.ceil(page.totalElements / size))
         }
-        const expected = [...all, added].filter(
+        const expected = [...all, ...several, one].filter(
           ({ eventMicros, status }) =>
             eventMicros >= range.from && eventMicros < range.to && (statuses as string[]).includes(status),
         )
