@@ -250,7 +250,7 @@ export function generate(seed: number): Scenario {
     theme,
     startAt: start.at,
     calmAt: troubledMs,
-    patienceMs: 4 * hourMs,
+    patienceMs: 2 * hourMs,
     periodMs: draw.pick([5 * secondMs, 30 * secondMs, minuteMs]),
     env: {
       ...environmentOf(draw, theme, { lookback, places, startAt: start.at }),

@@ -50,7 +50,7 @@ export interface ProcessWatchOptions {
   tally: Tally
 }
 
-/** Some may have been under way, or lost. */
+/** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
 const answersForJump = 12
 
 /** Ids as they are written here, in any case of the platform's. */
@@ -107,7 +107,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const notClosed = new Set<string>()
   let hasTrouble = false
   let isPaused = false
-  /** Answers that reported the platform's time since its clock was last set; three that agree are believed. */
+  /** Answers that reported the platform's time since its clock was last set. */
   let answersOfTime = 0
   let hasJumped = false
   /** ms since the start: since then it can know the platform's time. */
@@ -229,6 +229,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       if (!isSureOfTime()) shut()
       return hasTrouble || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
     },
+    isSureOfTime,
     notClosed: () => notClosed,
     isBeingListed,
     isFaultlessSince,

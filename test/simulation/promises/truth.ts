@@ -6,8 +6,6 @@ import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 /** A certificate is read again once a minute. */
 const certificateCheckMs = 70_000
-/** A jump of the platform's clock is believed after three answers that agree; some may have been under way. */
-const answersForJump = 12
 const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as const
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
@@ -33,15 +31,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   let certificate = keyFiles.notAfter()
   /** Epoch seconds of the host's clock, as it was at the end of the last sweep that saw all; 0 before the first. */
   let lastComplete = 0
-  /** Answers with the time since the server's clock was last set, and how many it needs. */
+  /** Answers with the time. */
   const answersOfTime = { auth: 0, api: 0 }
-  const needed = { auth: 1, api: 1 }
-  for (const { at } of scenario.platformJumps) {
-    timeline.after(at - timeline.now(), () => {
-      answersOfTime.api = 0
-      needed.api = answersForJump
-    })
-  }
 
   const count = (series: string): void => {
     counts.set(series, (counts.get(series) ?? 0) + 1)
@@ -125,7 +116,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     const identityNow = scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
     const skewsMs = { auth: identityNow - hostNow(), api: platform.now() - hostNow() }
     for (const origin of ['auth', 'api'] as const) {
-      if (answersOfTime[origin] < needed[origin]) continue
+      if (answersOfTime[origin] === 0 || (origin === 'api' && !holds.isSureOfTime())) continue
       exercise('the difference between the clocks is shown')
       const tolerance = expectations.clockTolerance / 1000 + 1
       expect(sight, `clock_skew_seconds{origin="${origin}"}`, skewsMs[origin] / 1000, tolerance)

@@ -101,19 +101,24 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     if ([...open].length > maxRecords) crowdedAt = timeline.now()
   }
 
-  /** Looks after each full sweep that saw all, unless something held all retries, or troubled the daemon. */
+  /** Looks after each full sweep that saw all, and once a minute, unless something held all retries, or troubled the daemon. */
+  function look(): void {
+    noteCrowd()
+    const now = timeline.now()
+    const isCrowded = crowdedAt > now - boundMs
+    const bound = isCrowded ? crowdedBoundMs + crowdedTicks * scenario.periodMs : boundMs
+    if (holds.openGateSince() > now - bound) exempt('something holds all retries')
+    else if (!holds.isFaultlessSince(now - bound - afterFaultMs)) exempt('a fault of the platform or the network')
+    else checkAll(bound, isCrowded)
+  }
+
   function swept({ continued, kind, result, seconds }: FactOf<'sweep'>['report']): void {
     if (kind !== 'full' || continued || result !== 'complete') return
     const now = timeline.now()
     sweeps = [...sweeps, { startedAt: now - seconds * 1000, endedAt: now }]
     const reference = sweeps.findLastIndex(({ endedAt }) => endedAt <= now - boundMs)
     sweeps = sweeps.slice(Math.max(0, reference))
-    noteCrowd()
-    const isCrowded = crowdedAt > now - boundMs
-    const bound = isCrowded ? crowdedBoundMs + crowdedTicks * scenario.periodMs : boundMs
-    if (holds.openGateSince() > now - bound) exempt('something holds all retries')
-    else if (!holds.isFaultlessSince(now - bound - afterFaultMs)) exempt('a fault of the platform or the network')
-    else checkAll(bound, isCrowded)
+    look()
   }
 
   /** What leaves the window has had a last try, if it was free to go from three periods before that until then. */
@@ -166,8 +171,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
       if (fact.type === 'sweep') swept(fact.report)
     },
     scraped() {
-      noteCrowd()
       subscriptions.scraped()
+      look()
       checkAllLeft()
     },
   }

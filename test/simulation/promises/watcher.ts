@@ -50,6 +50,8 @@ export interface Holds {
   limitsFreeSince(): number
   /** ms since the start: since when no gate has held all retries; Infinity while one does. */
   openGateSince(): number
+  /** False from a moment on which the platform's clock was set until the daemon can know. */
+  isSureOfTime(): boolean
   /** Subscriptions whose circuit is not closed, lower case. */
   notClosed(): ReadonlySet<string>
   /** True while a list that the record stands in is being read: what its pages show is not known yet. */
