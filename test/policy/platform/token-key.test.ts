@@ -1,6 +1,7 @@
 // The token cache and a key file that changes: tried at once, named, never against the limit.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import type { Reply, Script, SentRequest } from '../../support/scripted-server.ts'
 import { fakeKey, formOf, grant, grants, refusal, tokenWorld } from '../../support/token-world.ts'
 
 describe('a key that changes', () => {
@@ -37,38 +38,25 @@ describe('a key that changes', () => {
     await stop()
   })
 
-  test('while the old one is being refused is tried next, without its backoff', async () => {
-    const { cache, server, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 }, { random: () => 0.999_999 })
-    server.replies((request, number) => {
-      const old = formOf(request).get('client_assertion')?.endsWith(Buffer.from('"f00d"').toString('base64url'))
-      return old === true ? { ...refusal, delayMs: 15_000 } : grant(number)
-    })
-    const stop = start()
-    key.next = fakeKey('beef')
-    await clock.advance(15_000)
-    expect((await cache.get()).value).toBe('token-2')
-    await stop()
-  })
+  const isOfOldKey = (sent: SentRequest): boolean =>
+    formOf(sent).get('client_assertion')?.endsWith(Buffer.from('"f00d"').toString('base64url')) === true
 
-  test('while the old one is being granted a token is tried all the same', async () => {
-    const { server, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 })
-    server.replies(grants({ delayMs: 15_000 }))
+  test.each<[string, Reply | Script, triesAt: number[]]>([
+    [
+      'the old one is being refused: next, without its backoff',
+      (sent, number) => (isOfOldKey(sent) ? { ...refusal, delayMs: 15_000 } : grant(number)),
+      [0, 15_000],
+    ],
+    ['the old one is being granted a token: next, all the same', grants({ delayMs: 15_000 }), [0, 15_000]],
+    ['the server asked for a pause: after it', { status: 503, headers: { 'retry-after': '60' } }, [0, 60_000]],
+  ])('is tried while %s', async (_, reply, triesAt) => {
+    const { server, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 }, { random: () => 0.999_999 })
+    server.replies(reply)
+    const from = clock.monotonic()
     const stop = start()
     key.next = fakeKey('beef')
     await clock.advance(60_000)
-    expect(server.sent.map(({ at }) => at - (server.sent[0]?.at ?? 0))).toEqual([0, 15_000])
-    await stop()
-  })
-
-  test('a pause that the server asked for holds, changed key or not', async () => {
-    const { server, clock, key, start } = tokenWorld()
-    server.replies({ status: 503, headers: { 'retry-after': '60' } })
-    const stop = start()
-    key.next = fakeKey('beef')
-    await clock.advance(59_999)
-    expect(server.sent).toHaveLength(1)
-    await clock.advance(1)
-    expect(server.sent).toHaveLength(2)
+    expect(server.sent.map(({ at }) => at - from)).toEqual(triesAt)
     await stop()
   })
 
