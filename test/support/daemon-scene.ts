@@ -77,12 +77,10 @@ export function startScene({
   gapMs = 3_600_000,
 }: SceneOptions = {}): Scene {
   const clock = createVirtualClock()
-  const [facts, lines, requests, listedAt]: [TelemetryEvent[], Scene['lines'], HttpRequest[], number[]] = [
-    [],
-    [],
-    [],
-    [],
-  ]
+  const facts: TelemetryEvent[] = []
+  const lines: Line[] = []
+  const requests: HttpRequest[] = []
+  const listedAt: number[] = []
   const stop = new AbortController()
   let server: OpsServerOptions | undefined
   let open = 0

@@ -3,7 +3,6 @@ import { request } from 'undici'
 import { systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { startOpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
 import { createLog, type Log } from '../../src/observe/log/log.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
@@ -30,7 +29,6 @@ export interface DaemonOptions {
 export interface RunningDaemon extends AsyncDisposable {
   /** The schedule's next tick, now. */
   tick(): void
-  readonly facts: readonly TelemetryEvent[]
   /** What its ops server was started with. */
   ops(): OpsServerOptions
   /** Asks the ops server, over a socket. */
@@ -61,7 +59,6 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   )
   const listening = Promise.withResolvers<{ ops: OpsServerOptions; port: number }>()
   const log = createLog({ ...config.log, instance: 'test', clock, write })
-  const facts: TelemetryEvent[] = []
   const stop = new AbortController()
   let onTick = (): void => undefined
 
@@ -93,7 +90,7 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
         listening.resolve({ ops, port: server.port })
         return server
       },
-      emit: (fact) => facts.push(fact),
+      emit: () => undefined,
       processMetrics: options.processMetrics ?? false,
     },
   })
@@ -106,7 +103,6 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   }
 
   return {
-    facts,
     ops: () => ops,
     tick() {
       onTick()
