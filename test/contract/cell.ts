@@ -234,7 +234,7 @@ function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { pl
 }
 
 /** Totals that say more than there is, or others on each page, leave a slice in doubt; then the sweep has to say so. */
-const doubtful = new Set(['high', 'page'])
+export const doubtful: ReadonlySet<string> = new Set(['high', 'page'])
 
 /** Plays a cell in which everything must be recovered. */
 export async function expectRecovered(cell: PartialCell, more: Aspect = {}, start = startStage): Promise<void> {
