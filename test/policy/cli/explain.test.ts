@@ -8,7 +8,6 @@ import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { decide } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
@@ -126,20 +125,4 @@ describe('a failed record', () => {
       leavesWindow: new Date(now + 7 * day - 2 * hour),
     })
   })
-})
-
-test('it never says anything else than the daemon decides', () => {
-  const states = new Set<string>()
-  for (const env of [{}, { RECONCILER_SELECT_MODULES: 'x' }, { RECONCILER_RETRY_ENABLED: 'false' }]) {
-    const with_ = situation(env)
-    for (let attempts = 0; attempts <= 31; attempts += 1) {
-      for (const ago of [2 * hour, 3 * day, 6.9 * day]) {
-        const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
-        const { decision } = decide(createFailedRecord(one, { zone, now }), with_.policy, with_.situation)
-        expect(explain(one, with_).state).toBe(decision)
-        states.add(decision)
-      }
-    }
-  }
-  expect([...states].sort()).toEqual(['backing-off', 'blocked', 'due', 'excluded', 'exhausted'])
 })

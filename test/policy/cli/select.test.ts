@@ -15,22 +15,18 @@ function choose(ids: string[], flags: SelectionFlags = {}): RecordSelection {
 }
 
 describe('what is asked for', () => {
-  test('ids, each once, in lower case', () => {
-    expect(choose([id, id.toLowerCase(), other])).toEqual({ by: 'ids', ids: [id.toLowerCase(), other] })
-  })
-
-  test('an event', () => {
-    expect(choose([], { event: id })).toEqual({ by: 'event', eventId: id.toLowerCase() })
-  })
-
-  test('a span of event time; its end is now when none is given', () => {
-    expect(choose([], { since: '2h' })).toEqual({ by: 'span', from: now - 7_200_000, until: now, only: {} })
-    expect(choose([], { since: '2026-01-01', until: '2026-01-02T00:00' })).toEqual({
-      by: 'span',
-      from: Date.UTC(2026, 0, 1),
-      until: Date.UTC(2026, 0, 2),
-      only: {},
-    })
+  test.each<[string, string[], SelectionFlags, RecordSelection]>([
+    ['ids, each once, in lower case', [id, id.toLowerCase(), other], {}, { by: 'ids', ids: [id.toLowerCase(), other] }],
+    ['an event', [], { event: id }, { by: 'event', eventId: id.toLowerCase() }],
+    ['a span until now', [], { since: '2h' }, { by: 'span', from: now - 7_200_000, until: now, only: {} }],
+    [
+      'a span of dates, and of one type',
+      [],
+      { since: '2026-01-01', until: '2026-01-02T00:00', type: ['a'] },
+      { by: 'span', from: Date.UTC(2026, 0, 1), until: Date.UTC(2026, 0, 2), only: { type: ['a'] } },
+    ],
+  ])('%s', (_, ids, flags, selection) => {
+    expect(choose(ids, flags)).toEqual(selection)
   })
 
   test.each<[string, string[], SelectionFlags, string]>([
