@@ -9,8 +9,8 @@ const longest = [
   'test/process/once.test.ts',
   'test/contract/listing.test.ts',
   'test/wire/canary.test.ts',
-  'test/wire/canary-logs.test.ts',
-  'test/wire/hostile-retry.test.ts',
+  'test/wire/canary-commands.test.ts',
+  'test/wire/hostile.test.ts',
   'test/process/replicas.test.ts',
   'test/process/cli.test.ts',
 ]
