@@ -36,66 +36,44 @@ const record: Known = {
 }
 
 describe('the first rule that matches wins', () => {
-  const elsewhere: Policy = { ...policy, select: { ...policy.select, modules: ['incoming-transfers'] } }
-  const selecting = (module: string): Policy['select'] => ({
-    eventTypes: ['other', record.eventType],
-    modules: [module],
-    subscriptionIds: [record.subscriptionId],
-  })
+  const { select, window } = policy
+  const other = { eventTypes: ['other'], modules: ['other'], subscriptionIds: ['other'] }
+  const named = { eventTypes: ['other', record.eventType], subscriptionIds: [record.subscriptionId] }
   const resting = { lastAt: now - 1000 }
   const atLimit = { attempts: 30 }
-  const cases: [string, Partial<Known>, Policy, boolean, string][] = [
-    ['nothing against it', {}, policy, false, 'due'],
-    ['a shut gate', {}, policy, true, 'blocked'],
-    ['resting', resting, policy, true, 'backing-off'],
-    ['at the limit by the platform', atLimit, policy, false, 'exhausted'],
-    ['at the limit by what we did', { tries: 30 }, policy, false, 'exhausted'],
-    ['refused a thousand times', { attempts: 29, refusals: 1000, triedAt: now - 7 * hour }, policy, false, 'due'],
-    ['refused just now', { refusals: 1, triedAt: now - 1000 }, policy, false, 'backing-off'],
-    ['above the limit', { attempts: 1e9 }, policy, false, 'exhausted'],
-    ['one below the limit', { attempts: 29, tries: 29 }, policy, false, 'due'],
-    ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'exhausted'],
-    ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, policy, true, 'awaiting'],
-    ['not selected, awaited, at the limit', { ...atLimit, awaiting: {} }, elsewhere, true, 'excluded'],
-    ['before notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day + 1 } }, false, 'excluded'],
-    ['each of three settings names it', {}, { ...policy, select: selecting('accounts') }, false, 'due'],
-    ['two settings name it, one does not', {}, { ...policy, select: selecting('other') }, false, 'excluded'],
-    ['exactly at notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day } }, false, 'due'],
-  ]
-
-  test.each(cases)('%s', (_, fields, rules, blocked, decision) => {
-    const gate = blocked ? 'paused' : undefined
-    expect(decide({ ...record, ...fields }, rules, { now, gate }).decision).toBe(decision)
-  })
-
-  const select = { eventTypes: ['other'], modules: ['other'], subscriptionIds: ['other'] }
   const soonGone = { eventAt: now - 7 * day + hour, lastAt: now - 12 * hour }
-  const rules: [string, Partial<Known>, Partial<Policy>, string][] = [
-    ['a shut gate', {}, {}, 'receiver-down'],
-    ['two settings that leave it out: the first', {}, { select: { ...select, eventTypes: [] } }, 'module'],
-    ['its event type', {}, { select }, 'event-type'],
-    ['its subscription', {}, { select: { ...policy.select, subscriptionIds: ['other'] } }, 'subscription'],
-    ['an early event', {}, { window: { ...policy.window, notBefore: now } }, 'not-before'],
-    ['an open outcome', { awaiting: {} }, {}, 'awaiting'],
-    ['the limit', atLimit, {}, 'max-attempts'],
-    ['a backoff', resting, {}, 'backoff'],
-    ['a refusal', { triedAt: now - 1000, refusals: 1 }, {}, 'refused'],
+  const tooLate = { ...soonGone, attempts: 20, lastAt: now }
+
+  test.each<[string, Partial<Known>, Partial<Policy>, Situation['gate'], string]>([
+    ['nothing against it', {}, {}, undefined, 'due due'],
+    ['leaving soon', soonGone, {}, undefined, 'due expiring'],
+    ['a shut gate', {}, {}, 'receiver-down', 'blocked receiver-down'],
+    ['resting', resting, {}, 'paused', 'backing-off backoff'],
+    ['a backoff that ends after the window', tooLate, { periodMs: hour }, undefined, 'backing-off too-late'],
+    ['at the limit by the platform', atLimit, {}, undefined, 'exhausted max-attempts'],
+    ['at the limit by what we did', { tries: 30 }, {}, undefined, 'exhausted max-attempts'],
+    ['above the limit', { attempts: 1e9 }, {}, undefined, 'exhausted max-attempts'],
+    ['one below the limit', { attempts: 29, tries: 29 }, {}, undefined, 'due due'],
+    ['refused a thousand times', { attempts: 29, refusals: 1000, triedAt: now - 7 * hour }, {}, undefined, 'due due'],
+    ['refused just now', { refusals: 1, triedAt: now - 1000 }, {}, undefined, 'backing-off refused'],
+    ['at the limit and resting', { ...atLimit, ...resting }, {}, 'paused', 'exhausted max-attempts'],
+    ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, {}, 'paused', 'awaiting awaiting'],
     [
-      'a backoff that ends after the window',
-      { ...soonGone, attempts: 20, lastAt: now },
-      { periodMs: hour },
-      'too-late',
+      'excluded, awaited, at the limit',
+      { ...atLimit, awaiting: {} },
+      { select: other },
+      'paused',
+      'excluded event-type',
     ],
-  ]
-
-  test.each(rules)('and is named: %s', (_, fields, changes, because) => {
-    const gate = because === 'receiver-down' ? because : undefined
-    expect(decide({ ...record, ...fields }, { ...policy, ...changes }, { now, gate }).because).toBe(because)
-  })
-
-  test('a due record is named as due, or as expiring', () => {
-    expect(decide(record, policy, { now }).because).toBe('due')
-    expect(decide({ ...record, ...soonGone }, policy, { now }).because).toBe('expiring')
+    ['two settings that exclude it', {}, { select: { ...other, eventTypes: [] } }, undefined, 'excluded module'],
+    ['its subscription', {}, { select: { ...select, subscriptionIds: ['x'] } }, undefined, 'excluded subscription'],
+    ['three settings that name it', {}, { select: { ...named, modules: ['accounts'] } }, undefined, 'due due'],
+    ['two that name it, one that does not', {}, { select: { ...named, modules: ['x'] } }, undefined, 'excluded module'],
+    ['before notBefore', {}, { window: { ...window, notBefore: now - day + 1 } }, undefined, 'excluded not-before'],
+    ['exactly at notBefore', {}, { window: { ...window, notBefore: now - day } }, undefined, 'due due'],
+  ])('%s', (_, fields, changes, gate, expected) => {
+    const { because, decision } = decide({ ...record, ...fields }, { ...policy, ...changes }, { now, gate })
+    expect(`${decision} ${because}`).toBe(expected)
   })
 
   test('every rule and every gate is a full sentence', () => {
