@@ -165,7 +165,7 @@ export function outcomeCommands({ backlog, circuits, clock, outcomes, platform, 
     if (status === 'as-was') return row
     const { attempts = '2', last = '20ms' } = fieldsOf(words)
     const lastAttemptLocal = testNow + msOf(last)
-    return { ...row, status: status as 'failed', attempts: Number(attempts), lastAttemptLocal, responseStatusCode: 422 }
+    return { ...row, status: status as 'failed', attempts: Number(attempts), lastAttemptLocal, responseStatusCode: 500 }
   }
 
   function check(status: string, afterMs: number, words: readonly string[]): void {

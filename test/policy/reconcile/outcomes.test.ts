@@ -57,7 +57,12 @@ const scripts: Row[] = [
   [
     'an outcome is reported once, with what is known of it',
     `sent accepted; check failed 1s; check failed 3050ms; check failed 9s; outcomes -> failed-again 1
-     outcome -> failed-again, attempt 2, 422, after 3100ms, off by 0`,
+     outcome -> failed-again, attempt 2, 500, after 3100ms, off by 0`,
+  ],
+  [
+    'an outcome is judged when it is known, not when its page was asked for',
+    'sent accepted; wait 9s; check failed 1s; check failed 3050ms; circuit a -> open 0 of 1, 1/1 500, for 0s, rest 30s',
+    onePlace,
   ],
   [
     `${later} more than two seconds before the PATCH: it is not ours`,
@@ -79,7 +84,7 @@ const scripts: Row[] = [
   [
     'a lost answer says nothing of the platform’s clock: the attempt may be anybody’s',
     `sent lost; check failed 2s last=-1h; check failed 4050ms last=-1h
-     outcome -> failed-again, attempt 2, 422, after 4100ms, off by undefined`,
+     outcome -> failed-again, attempt 2, 500, after 4100ms, off by undefined`,
   ],
 ]
 

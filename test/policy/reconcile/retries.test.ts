@@ -1,7 +1,8 @@
 // Retries and their checks at work: how many at once, what is spared, how a round and a stop end, and storms of failures.
-import { describe, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
-import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { holding, type ReconcileOptions } from '../../support/reconcile.ts'
 
 type Row = [name: string, script: string, options?: ReconcileOptions]
 const off = { circuit: { enabled: false } }
@@ -113,6 +114,19 @@ test.each<Row>([
   ],
 ])('%s', async (_, script) => {
   await play(script, off)
+})
+
+test('a stop in the moment in which the rate lets a retry go: it does not go', async () => {
+  await using world = holding([due()])
+  const { rate } = world
+  const acquire = rate.acquire.bind(rate)
+  rate.tryAcquire = () => false
+  rate.acquire = async (kind, signal) => {
+    await acquire(kind, signal)
+    world.stop.abort()
+  }
+  await world.start()
+  expect(world.platform.retries).toEqual([])
 })
 
 describe('checks', () => {
