@@ -4,6 +4,10 @@ import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const suspiciousRow = 3
+/** With the most jitter. */
+const shortestPauseMs = 500
+const longestPauseMs = 150_000
+const tolerance = 0.01
 
 export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
   let failures = 0
@@ -12,6 +16,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let sentSince: number | undefined
   /** When the first refusal by 403 came, until retries are allowed again. */
   let blockedAt: number | undefined
+  /** Trials that were refused since. */
+  let refused = 0
   let trial: Call | undefined
   let isForbidden = false
 
@@ -36,13 +42,21 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     const isTrial = blockedAt !== undefined && call.sentAt > blockedAt
     // A gateway's 404 can't be told from that of a record that is gone.
     const isAnswered = (kind === 'told' || status === 404) && status !== 429 && status < 500
-    if (status === 403) blockedAt ??= timeline.now()
-    else if (status === 401 || (isTrial && isAnswered)) blockedAt = undefined
+    if (status === 403) {
+      if (isTrial) refused += 1
+      else if (blockedAt === undefined) refused = 0
+      blockedAt ??= timeline.now()
+    } else if (status === 401 || (isTrial && isAnswered)) blockedAt = undefined
   }
 
   function checkTrial(call: Call): void {
     if (blockedAt === undefined) return
     exercise('one trial at a time')
+    // Pauses of half a second, twice as long each time, up to minutes.
+    const blockedMs = timeline.now() - blockedAt
+    const most = Math.log2(1 + blockedMs / shortestPauseMs) + blockedMs / longestPauseMs
+    if (refused + 1 > most + tolerance)
+      violate('limits', `tries ${call.id} after ${refused} refused trials within ${Math.round(blockedMs)} ms`)
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)
     trial = call
   }
