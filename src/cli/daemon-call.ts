@@ -13,19 +13,15 @@ const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': ':
 
 /**
  * Origin of the daemon as this host reaches it: `http://127.0.0.1:10964`.
- * @param given the value of `--port`, which overrides the configuration
- * @throws UsageError for an impossible port
+ * @param given - `--port`, which overrides the configuration.
+ * @throws UsageError where the port is not known
  */
-export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>, given?: string): string {
-  const text = given ?? String(port)
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
-    throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)
-  }
-  if (Number(text) === 0) {
+export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>, given = port): string {
+  if (given === 0) {
     throw new UsageError("server.port is 0, which takes any free port: give the one in the daemon's log with --port")
   }
   const name = own[host] ?? host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${text}`
+  return `http://${name.includes(':') ? `[${name}]` : name}:${given}`
 }
 
 export interface DaemonCall {
@@ -76,7 +72,7 @@ export async function callDaemon(
 }
 
 export interface DaemonFlags extends ConfigOption {
-  port?: string
+  port?: number
 }
 
 export interface HealthcheckOptions extends DaemonFlags {

@@ -1,5 +1,5 @@
 // The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
-import { Command, CommanderError, Option } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
@@ -50,6 +50,18 @@ const collect = (value: string, before: string[] = []): string[] => [
     .filter((one) => one !== ''),
 ]
 
+/** Reads a number of this range. */
+function numberFrom(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = text.trim() === '' ? NaN : Number(text)
+    if (value >= min && value <= max) return value
+    throw new InvalidArgumentError(`It takes a number from ${min} to ${max}.`)
+  }
+}
+
+const perSecond = numberFrom(0.01, 1000)
+const port = numberFrom(1, 65_535)
+
 /** With --since: what narrows a span of events. */
 function withSpan(command: Command): Command {
   return command
@@ -74,7 +86,7 @@ function withSelection(command: Command): Command {
       collect,
     )
     .option('--exhausted', 'also records that have reached retry.maxAttempts')
-    .option('--rate <number>', 'retries a second at most; default retry.maxPerSecond')
+    .option('--rate <number>', 'retries a second at most; default retry.maxPerSecond', perSecond)
     .option('--records', 'list every selected record too')
 }
 
@@ -119,7 +131,11 @@ function readCommands(io: Io, run: Run): Command[] {
           .choices(['entity', 'eventId', 'webhookId'])
           .default('entity'),
       )
-      .option('--rate <number>', 'list calls a second at most; default half of platform.maxRequestsPerSecond')
+      .option(
+        '--rate <number>',
+        'list calls a second at most; default half of platform.maxRequestsPerSecond',
+        perSecond,
+      )
       .option('--records', 'print each difference as NDJSON, and the report to stderr')
       .option('--output <file>', 'write there in place of stdout')
       .action((file: string, options: CompareOptions) =>
@@ -140,7 +156,7 @@ function readCommands(io: Io, run: Run): Command[] {
 
 function daemonCommands(io: Io, run: Run): Command[] {
   const withPort = (command: Command): Command =>
-    withConfig(command).option('--port <number>', 'port of the daemon; default server.port (10964)')
+    withConfig(command).option('--port <number>', 'port of the daemon; default server.port (10964)', port)
   const control = (name: ControlName, description: string): Command =>
     withJson(withZone(withPort(new Command(name))))
       .description(description)

@@ -11,7 +11,7 @@ import type { Io, Output } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord } from '../record.ts'
 import { learnTime, listSpans } from '../round/gather.ts'
-import { createSpanFilter, rateOf, spanOf, type SpanFlags, type SpanSelection } from '../round/select.ts'
+import { createSpanFilter, spanOf, type SpanFlags, type SpanSelection } from '../round/select.ts'
 import { inSession, type Session, type SessionOptions } from '../session.ts'
 import { compareText, type CompareReport, type Difference, type DifferingRecord } from './compare-report.ts'
 import { createKeyTable, inFile, onPlatform, type KeyTable } from './key-table.ts'
@@ -19,7 +19,7 @@ import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
 export interface CompareOptions extends SessionOptions, Omit<SpanFlags, 'response'> {
   key: KeyKind
-  rate?: string
+  rate?: number
   records?: true
   output?: string
 }
@@ -188,7 +188,7 @@ export async function compareCommand(file: string, io: Io, options: CompareOptio
   const span = spanOf(options, { moments: createMoments(options.zone), now })
   const plan = {
     change: (config: Session['config']) => {
-      const maxRequestsPerSecond = rateOf(options.rate) ?? config.platform.maxRequestsPerSecond * shareOfCalls
+      const maxRequestsPerSecond = options.rate ?? config.platform.maxRequestsPerSecond * shareOfCalls
       return { ...config, platform: { ...config.platform, maxRequestsPerSecond } }
     },
   }

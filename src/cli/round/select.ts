@@ -20,7 +20,8 @@ export interface SpanFlags {
 export interface SelectionFlags extends SpanFlags {
   event?: string
   exhausted?: true
-  rate?: string
+  /** A second. */
+  rate?: number
 }
 
 /** Records by id, by event, or by event time; `due`: the records that the daemon would retry now. */
@@ -140,14 +141,6 @@ export function createSpanFilter({ from, only, until }: SpanSelection, zone: Tim
   }
 }
 
-/** Calls a second; undefined where none is given. @throws UsageError */
-export function rateOf(rate: string | undefined): number | undefined {
-  if (rate === undefined) return undefined
-  const perSecond = /^\d+(\.\d+)?$/.test(rate) ? Number(rate) : NaN
-  if (perSecond >= 0.01 && perSecond <= 1000) return perSecond
-  throw new UsageError(`--rate: how many a second, a number from 0.01 to 1000, not "${shownText(rate)}"`)
-}
-
 /** The intersection of a configured list and a selected one; an empty configured list is all. */
 function narrowed(configured: readonly string[], selected: readonly string[] | undefined, key: string): string[] {
   if (selected === undefined) return [...configured]
@@ -178,7 +171,7 @@ function selectFor(selection: RecordSelection, { select }: Config): Config['sele
  */
 export function configFor(selection: RecordSelection, flags: SelectionFlags, config: Config): Config {
   const { window } = config
-  const retry = { ...config.retry, maxPerSecond: rateOf(flags.rate) ?? config.retry.maxPerSecond }
+  const retry = { ...config.retry, maxPerSecond: flags.rate ?? config.retry.maxPerSecond }
   if (selection.by === 'due') return { ...config, retry }
   return {
     ...config,
