@@ -11,8 +11,10 @@ test('gives the wall time, and durations that never run backwards', async () => 
   expect(now).toBeGreaterThanOrEqual(before)
   expect(now).toBeLessThanOrEqual(Date.now())
   const from = systemClock.monotonic()
-  await systemClock.sleep(20)
+  const { signal } = new AbortController()
+  await systemClock.sleep(20, signal)
   expect(systemClock.monotonic() - from).toBeGreaterThan(18)
+  expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
 test.each([0, -1, NaN, 1])(
