@@ -21,7 +21,7 @@ export interface Layer {
 
 /** Cheapest first. */
 export const layers: readonly Layer[] = [
-  { name: 'unit', folder: 'policy', timeoutSeconds: 180, isReal: false, startsProgram: false },
+  { name: 'unit', folder: 'unit', timeoutSeconds: 180, isReal: false, startsProgram: false },
   { name: 'repository', folder: 'repository', timeoutSeconds: 180, isReal: false, startsProgram: false },
   { name: 'daemon', folder: 'daemon', timeoutSeconds: 120, isReal: false, startsProgram: false },
   { name: 'simulation', folder: 'simulation', timeoutSeconds: 240, isReal: false, startsProgram: false },

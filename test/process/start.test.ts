@@ -1,5 +1,5 @@
 // What keeps the daemon from starting is said by name, all at once, without secrets; the exit code says whose turn it is.
-// test/policy/config and test/policy/platform/private-key.test.ts have each problem.
+// test/unit/config and test/unit/platform/private-key.test.ts have each problem.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'

@@ -4,8 +4,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { addProcessMetrics, processMetricNames } from '../../../src/observe/process-metrics.ts'
-import { parseExposition } from '../../support/exposition.ts'
+import { addProcessMetrics, processMetricNames } from '../../src/observe/process-metrics.ts'
+import { parseExposition } from '../support/exposition.ts'
 
 async function samplesOf(registry: Registry): Promise<Map<string, number>> {
   const families = [...parseExposition(await registry.metrics()).values()]
