@@ -1,6 +1,6 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
-import { doneOf, missingOf, recoveredOf } from '../ops/notices.ts'
+import { doneOf, isWholeKnown, missingOf, recoveredOf } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow } from '../ops/words.ts'
 import { causeTable } from './cause-table.ts'
@@ -36,11 +36,11 @@ function numbers(status: StatusDocument): [string, string][] {
   return [
     ['missing', missingText(status)],
     ['recovered', `${atPace === undefined ? '' : `${atPace}, `}${total} ${since}`],
-    ['first expiry', firstExpiry === null ? 'none' : fromNow(firstExpiry, now)],
+    ['first expiry', firstExpiry === null ? (isWholeKnown(status) ? 'none' : 'unknown') : fromNow(firstExpiry, now)],
     ['done', doneOf(status).join(': ')],
     [
       'retries',
-      `${count(inFlight)} in flight, ${count(awaiting)} without an outcome, at most ${count(rate.callsPerSecond)} calls/s`,
+      `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${count(rate.callsPerSecond)} calls/s`,
     ],
     ['last full sweep', lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)],
     ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],
@@ -61,7 +61,7 @@ export function incidentText(status: StatusDocument, { width }: StatusShown): st
   const { incident, instance } = status
   if (incident === null) return `${cell(instance)}: no incident since the start\n`
   const pairsOf = incidentPairs(incident, status).map(([name, value]): [string, string] => [name, cell(value)])
-  return `${incidentTitle(incident)} of ${cell(instance)}\n${pairs(pairsOf, { width })}`
+  return `${cell(instance)}: ${incidentTitle(incident, status)}\n${pairs(pairsOf, { width })}`
 }
 
 export function statusText(status: StatusDocument, shown: StatusShown): string {

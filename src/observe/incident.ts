@@ -2,7 +2,7 @@
 import type { Counts } from '../reconcile/decide.ts'
 import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { Clock } from '../runtime/clock.ts'
-import type { FactOf, TelemetryEvent } from './events.ts'
+import { resolvedByOthersOf, type FactOf, type TelemetryEvent } from './events.ts'
 
 /** One cause, as it was when the most deliveries were missing. */
 export interface IncidentCause {
@@ -24,6 +24,8 @@ export interface Incident {
   /** Outcomes of retries since then. */
   recovered: number
   failedAgain: number
+  /** Records that somebody else resolved, the platform's own retries included. */
+  resolvedByOthers: number
   /** Records that reached the attempt limit, and those that left the window undelivered. */
   exhausted: number
   expired: number
@@ -75,9 +77,9 @@ interface Running {
 }
 
 function empty(): Running {
-  const counts = { peak: 0, recovered: 0, failedAgain: 0, exhausted: 0, expired: 0, backingOff: 0 }
-  const begins = { since: 0, begunBefore: false, endedAt: undefined }
-  const sums = { ...begins, causes: [], longestMs: undefined, gates: [], ...counts }
+  const outcomes = { recovered: 0, failedAgain: 0, resolvedByOthers: 0, exhausted: 0, expired: 0 }
+  const begins = { since: 0, begunBefore: false, endedAt: undefined, peak: 0, causes: [] }
+  const sums = { ...begins, ...outcomes, backingOff: 0, longestMs: undefined, gates: [] }
   return { sums, shutMs: new Map(), exhaustedBefore: 0, causesAt: 0, lastArrivalAt: undefined }
 }
 
@@ -87,8 +89,10 @@ function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
 
 export function createIncidents({ causes, clock, gates, report }: IncidentOptions): Incidents {
   let running: Running | undefined
-  /** Since the last calm sweep: retries go out, and arrive, before the sweep that finds the incident has ended. */
+  /** Since the last sweep: retries go out, and arrive, before the sweep that finds the incident has ended. */
   let next = empty()
+  /** The most open records that the last incident left to their backoff: they begin none when they fall due. */
+  let leftOver = 0
   let last: Incident | undefined
   let isFirstSweep = true
   let exhausted = 0
@@ -125,9 +129,10 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
 
   function noteSweep(counts: Counts): void {
     const isUrgent = urgentOf(counts) > 0
-    const isNew = isUrgent && running === undefined
+    if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
+    const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
     if (isNew) running = begin(counts)
-    if (isNew || !isUrgent) next = empty()
+    next = empty()
     isFirstSweep = false
     exhausted = counts.exhausted
     calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
@@ -138,6 +143,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     if (calmSince === undefined || clock.now() - calmSince < calmMs) return
     last = toIncident(running, running.lastArrivalAt ?? calmSince)
     running = undefined
+    leftOver = openOf(counts)
     report(last)
   }
 
@@ -151,14 +157,17 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
 
   return {
     note(event) {
+      const { sums } = running ?? next
+      sums.resolvedByOthers += resolvedByOthersOf(event)
+      if (event.type === 'expired') sums.expired += event.records
       if (event.type === 'sweep' && event.report.failed !== undefined) noteSweep(event.report.failed)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
-      if (event.type === 'expired') (running ?? next).sums.expired += event.records
       if (gateEvents.has(event.type)) noteGates()
       if (event.type !== 'leading') return
       // Another instance has worked since.
       running = undefined
       next = empty()
+      leftOver = 0
       isFirstSweep = true
     },
     last() {

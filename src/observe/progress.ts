@@ -1,5 +1,5 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
-import type { TelemetryEvent } from './events.ts'
+import { resolvedByOthersOf, type TelemetryEvent } from './events.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { RetryAnswer } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
@@ -115,7 +115,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
 
   function noteOthers(records: number, now: number): void {
     const minute = Math.floor(now / minuteMs)
-    byOthers.set(minute, (byOthers.get(minute) ?? 0) + records)
+    if (records > 0) byOthers.set(minute, (byOthers.get(minute) ?? 0) + records)
     for (const old of byOthers.keys()) if (old < minute - hourMs / minuteMs) byOthers.delete(old)
   }
 
@@ -137,8 +137,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     }
   }
 
-  function observeRetry({ reason, result, sent }: RetryAnswer, now: number): void {
-    if (sent && result === 'already-resolved') noteOthers(1, now)
+  function observeRetry({ reason, result }: RetryAnswer): void {
     if (refusals.has(result)) known.notAccepted = { inARow: known.notAccepted.inARow + 1, reason }
     else if (tellingResults.has(result)) known.notAccepted = { inARow: 0 }
   }
@@ -152,11 +151,9 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
-      if (event.type === 'sweep') {
-        observeSweep(event.report, now)
-        noteOthers(event.report.resolvedByOthers, now)
-      }
-      if (event.type === 'retry') observeRetry(event.answer, now)
+      if (event.type === 'sweep') observeSweep(event.report, now)
+      if (event.type === 'retry') observeRetry(event.answer)
+      noteOthers(resolvedByOthersOf(event), now)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
       if (isProgress(event)) moveOn(now)

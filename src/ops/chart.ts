@@ -33,7 +33,12 @@ export function missingChart({ history: minutes, incident, now, startedAt }: Sta
     missing === null ? null : Math.round((1 - missing / Math.max(1, max)) * 1000) / 10,
   )
   const strips = [
-    { kind: 'circuits', name: 'a circuit not closed', on: minutes.map(({ circuits }) => circuits > 0), top: 105 },
+    {
+      kind: 'circuits',
+      name: 'a circuit open or half-open',
+      on: minutes.map(({ circuits }) => circuits > 0),
+      top: 105,
+    },
     { kind: 'paused', name: 'paused by an operator', on: minutes.map(({ paused }) => paused), top: 115 },
   ].filter(({ on }) => on.includes(true))
   const legends = strips.map(({ kind, name }) => html`<span class="key ${kind}">${name}</span> `)

@@ -1,14 +1,17 @@
 // The incident as names and values, for the page and for `status --incident`.
-import type { IncidentStatus } from './status-document.ts'
+import { isWholeKnown } from './notices.ts'
+import type { IncidentStatus, StatusFacts } from './status-document.ts'
 import { clockTime, count, fromNow, response, span, subscriptionName, type SubscriptionNames } from './words.ts'
 
-export function incidentTitle(incident: IncidentStatus): string {
-  return incident.endedAt === null ? 'Incident' : 'Last incident'
+/** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
+export function incidentTitle(incident: IncidentStatus, status: StatusFacts): string {
+  if (incident.endedAt !== null) return 'Last incident'
+  return status.missing === 0 && isWholeKnown(status) ? 'Incident, nothing missing now' : 'Incident'
 }
 
 function lasted({ begunBefore, endedAt, since }: IncidentStatus, now: Date): string {
-  const from = `${clockTime(since, now)}${begunBefore ? ' or before' : ''}`
-  if (endedAt === null) return `since ${from} UTC, ${fromNow(since, now)}`
+  const from = `${clockTime(since, now)} UTC${begunBefore ? ' or earlier' : ''}`
+  if (endedAt === null) return `since ${from}, ${fromNow(since, now)}`
   return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
 }
 
@@ -17,11 +20,12 @@ export function incidentPairs(
   incident: IncidentStatus,
   { now, subscriptions: names }: { now: Date; subscriptions: SubscriptionNames },
 ): (readonly [name: string, value: string])[] {
-  const { backingOff, causes, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } = incident
+  const { causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } = incident
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
-    ['back off still', backingOff],
+    ['resolved by others', incident.resolvedByOthers],
+    ['still backing off', endedAt === null ? 0 : incident.backingOff],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
@@ -33,7 +37,7 @@ export function incidentPairs(
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...(shut.length === 0
       ? []
-      : [['gates shut', shut.map(({ gate, seconds }) => `${gate} ${span(seconds * 1000)}`).join(', ')] as const]),
+      : [['blocked by', shut.map(({ gate, seconds }) => `${gate} ${span(seconds * 1000)}`).join(', ')] as const]),
     ...causes.map(
       ({ records, responseStatusCode, subscriptionId }) =>
         [

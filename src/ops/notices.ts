@@ -167,21 +167,29 @@ function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
   return [...texts, ...(refusing.length > maxRefusing ? ['More stand in the causes.'] : [])].join(' ')
 }
 
-function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'text'> {
+function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'detail' | 'text'> {
   const { actualOffset, offsetSeconds, platform } = timeZone
   const seconds = offsetSeconds ?? 0
   const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
-  const unseen = seconds > 0 ? `failures of the last ${off}` : `the oldest ${off} of the window`
+  const unseen = seconds > 0 ? `Failures are found ${off} late.` : `The oldest ${off} of the window are not seen.`
   return {
-    text: `platform.timeZone is wrong: the platform's times are ${ahead} ${platform}.`,
-    advice: `Set it to the name of the platform's zone (UTC${actualOffset ?? ''} now) and restart: ${unseen} are not seen, and event times are as wrong.`,
+    text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
+    detail: `${unseen} Event times are ${off} off.`,
+    advice: `Set it to the platform's zone, which is at UTC${actualOffset ?? ''} now (its operator knows the name), and restart.`,
   }
+}
+
+/** How old all that is known is, while sweeps fail. */
+function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
+  if (lastFullSweep === null) return 'No full sweep has succeeded yet.'
+  const since = `${clockTime(lastFullSweep, now)} UTC, ${fromNow(lastFullSweep, now)}`
+  return `No full sweep has succeeded since ${since}: newer failures are not known.`
 }
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, lastFullSweep, now, sweeps } = status
+  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
@@ -195,7 +203,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: isLastSweepFailed(status) && !isRefused(status),
       level: 'trouble',
       text: sentence(problem ?? 'the last sweep failed'),
-      detail: lastFullSweep === null ? '' : 'Newer failures are not known.',
+      detail: sinceLastSweep(status),
       advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again.`,
       runbook: 'SweepStalled',
     },
@@ -220,7 +228,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
       deliveries: status.refusedAgain,
       detail: refusedDetail(status),
-      advice: `Fix the receiver for these. They are retried until retry.maxAttempts; after that: ${retryExhausted}`,
+      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted}`,
       runbook: 'RetriesFailing',
     },
     {
@@ -257,7 +265,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.resolvedByOthers >= minResolvedByOthers,
       level: 'working',
       text: `Somebody else resolved ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform.`,
-      advice: 'Nothing to do. Two tools that retry the same records make twice the calls.',
+      advice: 'Nothing to do: the platform refuses a second retry of the same record, which only costs a call.',
       isAside: true,
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
@@ -272,9 +280,9 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: keyProblem !== null,
       level: 'trouble',
-      text: 'The new key file cannot be used; retries go on with the last key.',
+      text: 'The new key file cannot be used; retries go on with the previous key.',
       detail: `${keyProblem ?? ''}.`,
-      advice: 'Put the file right: it is read again automatically. A restart before that fails.',
+      advice: 'Correct the file: it is read again automatically. Do not restart before that: the start would fail.',
       runbook: 'KeyReloadFailed',
     },
     {
@@ -390,7 +398,7 @@ function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: Sta
     case 'refused':
       return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`
     case 'zone':
-      return 'The newest failures are not seen.'
+      return 'The window is not seen whole.'
     case 'pace':
       return 'Nothing recovered in the last 5 min.'
     case 'backoff':
@@ -435,7 +443,8 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
   if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']
   // To the minute: it is an estimate.
-  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
+  const end = new Date(Math.ceil(drain.doneAt.getTime() / minuteMs) * minuteMs)
+  const at = clockTime(end, now).slice(0, -':00'.length)
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
+  return [fromNow(end, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }

@@ -114,15 +114,17 @@ function causes(status: StatusDocument): Part {
   const shown = list.slice(0, shownCauses)
   const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
   const idOf = (id: string): string => subscriptions[id] ?? id
-  const rows = shown.map((cause) => [
+  const commands = shown.map((cause) => commandOf(cause, status))
+  const hasCommand = commands.some((command) => command !== undefined)
+  const rows = shown.map((cause, index) => [
     ...causeColumns.map((column) => lines(column.lines(cause, { now, idOf }))),
-    commandOf(cause, status),
+    ...(hasCommand ? [commands[index]] : []),
   ])
   const left = total - shown.length
   return section('causes', 'Causes', [
     table(
-      `${counted(total, 'cause', 'causes')} by subscription and last answer, the largest first.`,
-      [...causeColumns, { name: 'by hand' }],
+      `${counted(total, 'cause', 'causes')} by subscription and the receiver’s answer at the last delivery, the largest first.`,
+      [...causeColumns, ...(hasCommand ? [{ name: 'by hand' }] : [])],
       rows,
     ),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
@@ -156,7 +158,7 @@ const exhaustedColumns = [
   { name: 'event id' },
   { name: 'event type' },
   { name: 'subscription' },
-  { name: 'last answer' },
+  { name: 'answer' },
   { name: 'event' },
   { name: 'last attempt' },
 ] as const
@@ -194,7 +196,7 @@ function incident(status: StatusDocument): Part {
   if (last === null) return undefined
   // While it goes on its causes stand in their own table.
   const pairs = incidentPairs(last, status).filter(([name]) => name !== 'cause' || last.endedAt !== null)
-  return section('incident', incidentTitle(last), facts(pairs))
+  return section('incident', incidentTitle(last, status), facts(pairs))
 }
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */

@@ -32,7 +32,15 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
   status = 'failed'
   const from = scene.clock.now()
   await minutes(10)
-  const sums = { begunBefore: false, peak: 1, exhausted: 0, expired: 0, failedAgain: 0, backingOff: 0 }
+  const sums = {
+    begunBefore: false,
+    peak: 1,
+    exhausted: 0,
+    expired: 0,
+    failedAgain: 0,
+    resolvedByOthers: 0,
+    backingOff: 0,
+  }
   const cause = { records: 1, responseStatusCode: 503 }
   expect(scene.server().status().incident).toMatchObject({
     ...sums,

@@ -226,6 +226,7 @@ describe('status', () => {
       causes: [{ subscriptionId: missing, responseStatusCode: 401, records: 482 }],
       recovered: 1461,
       failedAgain: 44,
+      resolvedByOthers: 31,
       exhausted: 3,
       expired: 0,
       backingOff: 6,
@@ -237,16 +238,17 @@ describe('status', () => {
     }
     await using daemon = await startStatus({ ...whole, incident })
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
-    expect(asText.out).toBe(`Last incident of beside
-time            02:46:00 to 03:26:10 UTC, 40 min
-peak            1,470 missing
-recovered       1,461, the slowest 52 min after its event
-expired         none
-failed again    44
-gave up         3
-back off still  6
-gates shut      circuit 30 min, paused 1 min
-cause           11111111, HTTP 401: 482
+    expect(asText.out).toBe(`beside: Last incident
+time                02:46:00 UTC to 03:26:10 UTC, 40 min
+peak                1,470 missing
+recovered           1,461, the slowest 52 min after its event
+expired             none
+failed again        44
+gave up             3
+resolved by others  31
+still backing off   6
+blocked by          circuit 30 min, paused 1 min
+cause               11111111, HTTP 401: 482
 `)
     const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
     expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })
@@ -267,15 +269,15 @@ waiting  Retries are paused by an operator. 5 deliveries are missing.
 missing          5 (3 blocked, 2 exhausted)
 recovered        0 since the start, 1 h ago
 first expiry     none
-done             in 5 min: about 12:05, when the last backoff ends, without exhausted ones
-retries          0 in flight, 0 without an outcome, at most 20 calls/s
+done             in 5 min: about 12:06, when the last backoff ends, without exhausted ones
+retries          0 in flight, 0 awaiting outcome, at most 20 calls/s
 last full sweep  30 s ago
 next tick        in 25 s
 
 trouble  The certificate has expired.
          -> Have a new one registered.
 
-SUBSCRIPTION  LAST ANSWER            MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
+SUBSCRIPTION  LAST DELIVERY          MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
 11111111      no response, 30 s ago        3  blocked   when retries resume  30 s    a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
 `,

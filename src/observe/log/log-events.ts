@@ -33,7 +33,7 @@ type CommandFields = Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>
 /** The sums of an incident, with spans in seconds, and lists as texts. */
 type IncidentFields = Pick<
   Incident,
-  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered'
+  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered' | 'resolvedByOthers'
 > & { from: string; to: string; longestSeconds: number | undefined; causes: string[]; gates: string[] }
 interface Slice {
   sweepId?: string

@@ -8,7 +8,8 @@ import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const minuteMs = 60_000
 
-type Step = Partial<typeof noDecisions> | FactOf<'outcome'> | FactOf<'expired'> | FactOf<'leading'> | 'failed'
+type Step =
+  Partial<typeof noDecisions> | FactOf<'outcome'> | FactOf<'expired'> | FactOf<'leading'> | FactOf<'sweep'> | 'failed'
 
 /** Plays a step each minute: the decisions of a full sweep, or an event. */
 async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last: Incident | undefined }> {
@@ -25,6 +26,7 @@ async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last
 }
 
 const calm: Step[] = Array.from({ length: 6 }, () => ({}))
+const leftOver: Step[] = calm.map(() => ({ 'backing-off': 2 }))
 const recovered = (sinceEventMs: number): Step => outcomeFact({ outcome: 'recovered', sinceEventMs })
 
 test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
@@ -38,7 +40,10 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: undefined }, 1],
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: minuteMs }, 1],
   ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: 3 * minuteMs, longestMs: 7 }, 1], // prettier-ignore
-  ['what backs off does not hold it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 2 }))], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
+  ['what backs off does not hold it', [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
+  ['what it left to its backoff begins none when it falls due', [{ due: 9 }, ...leftOver, { due: 2 }], { endedAt: minuteMs, peak: 9 }, 1], // prettier-ignore
+  ['more than it left begins one', [{ due: 9 }, ...leftOver, { due: 3 }], { since: 7 * minuteMs, peak: 3 }, 2],
+  ['as do as many, once some of the left ones are gone', [{ due: 9 }, ...leftOver, { 'backing-off': 1 }, { due: 2 }], { peak: 2 }, 2], // prettier-ignore
   ['exhausted ones since it began', [{ exhausted: 3 }, { due: 1, exhausted: 4 }, { due: 1, exhausted: 6 }], { exhausted: 3 }, 1], // prettier-ignore
   [
     'exhausted ones before the start',
@@ -49,6 +54,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
     { exhausted: 2 },
     1,
   ],
+  ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5 }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', ms: minuteMs }] }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: 3 * minuteMs }, 2], // prettier-ignore

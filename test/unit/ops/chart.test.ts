@@ -39,7 +39,7 @@ test('marks minutes with a circuit that was not closed, and of a pause', () => {
   const markup = chart((index) => ({ missing: 7, circuits: index < 20 ? 3 : 0, paused: index === 1 }))
   expect(markup).toMatch(/class="circuits" d="(M\d+ 110V105h1V110){20}"/)
   expect(markup).toContain('class="paused" d="M1 120V115h1V120"')
-  expect(markup).toContain('a circuit not closed<')
+  expect(markup).toContain('a circuit open or half-open<')
   expect(markup).toContain('paused by an operator<')
 })
 

@@ -102,10 +102,10 @@ describe('in one look', () => {
     // 6,991 at 95 a minute.
     const endless = { circuit: 0, refused: 0 }
     expect(read(anIncident({ endless }))).toContain(
-      'Done in 1 h 13 min about 13:13, at this pace, without exhausted ones',
+      'Done in 1 h 14 min about 13:14, at this pace, without exhausted ones',
     )
     const later = read(anIncident({ endless, lastDueAt: incidentNow + 120 * minuteMs }))
-    expect(later).toContain('Done in 2 h about 14:00, when the last backoff ends, without exhausted ones')
+    expect(later).toContain('Done in 2 h 1 min about 14:01, when the last backoff ends, without exhausted ones')
   })
 
   test('the sentences are those of /status, the level is that of its summary', () => {
