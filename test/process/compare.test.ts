@@ -118,7 +118,8 @@ describe('compare', () => {
     const other = sandbox.seed({ ...day, failed: 0, subscriptions: [team], count: 5 })
     const lines = ledgerOf(sandbox, [...good, ...failed.slice(0, 1), ...other])
     const only = ['--subscription', missing]
-    expect(await reportOf(sandbox, lines, only)).toMatchObject({
+    const twice = [...lines, ...ledgerOf(sandbox, other)]
+    expect(await reportOf(sandbox, twice, only)).toMatchObject({
       equal: false,
       delivered: 20,
       notProcessed: { total: 0, list: [] },
@@ -233,12 +234,12 @@ describe('compare', () => {
     expect(sandbox.stats.requests.list).toEqual({})
   })
 
-  test('a file that is not there is refused with 2', async () => {
+  test.each([
+    ['/nowhere/ledger', ['/nowhere/ledger'], "can't be read: ENOENT"],
+    ['/nowhere/report', ['--output', '/nowhere/report', '-'], "can't be written: ENOENT"],
+  ])('%s, which is not there, is refused with 2', async (path, args, problem) => {
     await using sandbox = await startPlatform()
-    const ran = await runCommand(['compare', '--since', '1d', '/nowhere/ledger'], { env: await envOf(sandbox) })
-    expect(ran).toMatchObject({
-      code: 2,
-      err: expect.stringContaining("/nowhere/ledger can't be read: ENOENT") as string,
-    })
+    const ran = await runCommand(['compare', '--since', '1d', ...args], { env: await envOf(sandbox) })
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(`${path} ${problem}`) as string })
   })
 })

@@ -14,7 +14,7 @@ import { learnTime, listSpans } from '../round/gather.ts'
 import { createSpanFilter, spanOf, type SpanFlags, type SpanSelection } from '../round/select.ts'
 import { inSession, type Session, type SessionOptions } from '../session.ts'
 import { compareText, type CompareReport, type Difference, type DifferingRecord } from './compare-report.ts'
-import { createKeyTable, inFile, onPlatform, type KeyTable } from './key-table.ts'
+import { readLedger, type Ledger } from './ledger.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
 export interface CompareOptions extends SessionOptions, Omit<SpanFlags, 'response'> {
@@ -36,7 +36,7 @@ interface Comparison {
   session: Session
   kind: KeyKind
   span: SpanSelection
-  table: KeyTable
+  ledger: Ledger
   /** When the file was written, epoch ms: what was delivered later may be missing in it. */
   writtenAt: number
   daemon: AskedDaemon
@@ -46,27 +46,9 @@ interface Comparison {
 
 /** The file's keys. With --type, lines of other types are passed over. @throws UsageError */
 async function* keysOf(file: string, kind: KeyKind, { only }: SpanSelection, io: Io): AsyncGenerator<string> {
-  try {
-    for await (const parts of readKeys(io.openInput(file), kind)) {
-      if (kind !== 'entity' || (only.type?.includes(parts[0] ?? '') ?? true)) yield keyOf(parts)
-    }
-  } catch (error) {
-    throw asUsage(file, error)
+  for await (const parts of readKeys(io.openInput(file), kind)) {
+    if (kind !== 'entity' || (only.type?.includes(parts[0] ?? '') ?? true)) yield keyOf(parts)
   }
-}
-
-/** Epoch ms; undefined for standard input. @throws UsageError */
-function writtenAtOf(file: string, io: Io): number | undefined {
-  try {
-    return io.writtenAt(file)
-  } catch (error) {
-    throw asUsage(file, error)
-  }
-}
-
-function asUsage(file: string, error: unknown): unknown {
-  const isOfSystem = error instanceof Error && 'syscall' in error && 'code' in error
-  return isOfSystem ? new UsageError(`${file} can't be read: ${String(error.code)}`) : error
 }
 
 /** A client that notes the entity of each record that it lists, by the record's id. */
@@ -90,42 +72,28 @@ function keyFor(
   return parts.includes('') ? undefined : keyOf(parts)
 }
 
-function emptyReport({ kind, session, span }: Comparison): CompareReport {
-  return {
-    schemaVersion: 1,
-    instance: session.instance,
-    platform: session.platform,
-    since: new Date(span.from),
-    until: new Date(span.until),
-    key: kind,
-    seconds: 0,
-    complete: true,
-    equal: false,
-    delivered: 0,
-    notProcessed: { total: 0, list: [] },
-    failed: { total: 0, processed: 0, byDecision: noCounts() },
-    processing: 0,
-    unknown: 0,
-    severalEvents: 0,
-    withoutKey: 0,
-    exitCode: exitCode.incomplete,
-  }
-}
-
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords(comparison: Comparison): Promise<CompareReport> {
-  const { daemon, differ, kind, session, span, table, writtenAt } = comparison
+async function compareRecords({
+  daemon,
+  differ,
+  kind,
+  ledger,
+  session,
+  span,
+  writtenAt,
+}: Comparison): Promise<CompareReport> {
   const { clock, connection, policy, progress, reconciler, target } = session
   const { zone } = connection
   const started = clock.monotonic()
   const now = await learnTime(session)
   const entityIds = new Map<string, string>()
   const client = notingEntities(reconciler.client, entityIds)
-  const report = emptyReport(comparison)
+  let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
+  const notProcessed: CompareReport['notProcessed'] = { total: 0, list: [] }
+  const failed = { total: 0, processed: 0, byDecision: noCounts() }
 
   function count(difference: DifferingRecord): void {
-    const { failed, notProcessed } = report
-    if (difference.group === 'processing') report.processing += 1
+    if (difference.group === 'processing') processing += 1
     else if (difference.group === 'failed') {
       failed.total += 1
       // Of a failed record that is compared whatever its age the state is a decision.
@@ -140,13 +108,13 @@ async function compareRecords(comparison: Comparison): Promise<CompareReport> {
   async function compareRecord(record: WebhookRecord): Promise<void> {
     const key = keyFor(record, kind, entityIds)
     if (key === undefined) {
-      report.withoutKey += 1
+      withoutKey += 1
       return
     }
-    const processed = (table.addPlatform(key, record.eventId) & inFile) !== 0
+    const processed = ledger.note(key, record.eventId)
     const { status, subscriptionId } = record
     if (status === 'successful' && processed) {
-      report.delivered += 1
+      delivered += 1
       return
     }
     const entry = createFailedRecord(record, { zone, now })
@@ -160,9 +128,8 @@ async function compareRecords(comparison: Comparison): Promise<CompareReport> {
   }
 
   const filter = createSpanFilter(span, zone, now)
-  let listed = 0
   for await (const { listed: slice, skipped } of listSpans([filter.span], session, { client, status: 'any' })) {
-    report.complete &&= skipped === undefined && slice?.complete === true && slice.unreadable.length === 0
+    complete &&= skipped === undefined && slice?.complete === true && slice.unreadable.length === 0
     for (const record of slice?.records ?? []) {
       if (filter.isMeant(record)) await compareRecord(record)
     }
@@ -170,19 +137,39 @@ async function compareRecords(comparison: Comparison): Promise<CompareReport> {
     entityIds.clear()
     progress.show(() => `Listing the records of ${target}: ${listed} so far ...`)
   }
-  const seconds = Math.round(clock.monotonic() - started) / 1000
-  return judge({ ...report, seconds, unknown: table.count(inFile), severalEvents: table.severalEvents() })
-}
-
-function judge(report: CompareReport): CompareReport {
-  const { complete, failed, notProcessed, processing, severalEvents, unknown, withoutKey } = report
+  const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
   const differences = notProcessed.total + failed.total + processing + unknown + severalEvents + withoutKey
   const equal = complete && differences === 0
-  return { ...report, equal, exitCode: equal ? exitCode.done : exitCode.incomplete }
+  return {
+    schemaVersion: 1,
+    instance: session.instance,
+    platform: session.platform,
+    since: new Date(span.from),
+    until: new Date(span.until),
+    key: kind,
+    seconds: Math.round(clock.monotonic() - started) / 1000,
+    ...{ complete, equal, delivered, notProcessed, failed, processing, unknown, severalEvents, withoutKey },
+    exitCode: equal ? exitCode.done : exitCode.incomplete,
+  }
+}
+
+/** A file that can't be used is the operator's to mend. */
+function asUsage(error: unknown, file: string, output: string | undefined): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
+  const path = 'path' in error ? error.path : file
+  return new UsageError(`${String(path)} can't be ${path === output ? 'written' : 'read'}: ${String(error.code)}`)
 }
 
 /** Runs `compare`. */
 export async function compareCommand(file: string, io: Io, options: CompareOptions): Promise<ExitCode> {
+  try {
+    return await compareBooks(file, io, options)
+  } catch (error) {
+    throw asUsage(error, file, options.output)
+  }
+}
+
+async function compareBooks(file: string, io: Io, options: CompareOptions): Promise<ExitCode> {
   const { key: kind } = options
   const now = io.clock.now()
   const span = spanOf(options, { moments: createMoments(options.zone), now })
@@ -201,14 +188,13 @@ export async function compareCommand(file: string, io: Io, options: CompareOptio
       while ((output.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, session.stop)
     }
     try {
-      const table = createKeyTable()
-      const writtenAt = writtenAtOf(file, io) ?? now
-      for await (const key of keysOf(file, kind, span, io)) table.addProcessed(key)
+      const writtenAt = io.writtenAt(file) ?? now
+      const ledger = await readLedger(keysOf(file, kind, span, io))
       const daemon = await askDaemon(session.config.server, io)
-      const report = await compareRecords({ session, kind, span, table, writtenAt, daemon, differ })
+      const report = await compareRecords({ session, kind, span, ledger, writtenAt, daemon, differ })
       if (options.records === true && file !== '-' && report.unknown > 0) {
         for await (const key of keysOf(file, kind, span, io)) {
-          if ((table.known(key) & onPlatform) === 0) await differ({ group: 'unknown', key })
+          if (!ledger.isNoted(key)) await differ({ group: 'unknown', key })
         }
       }
       const text = (): string => compareText(report, { ...session, file })

@@ -17,25 +17,19 @@ export function keyOf(parts: readonly string[]): string {
   return parts.join(',').toLowerCase()
 }
 
-const maxLineLength = 65_536
 /** So many lines that can't be read are named before the command gives up. */
 const maxProblems = 5
 
-/** Lines of a text that comes in pieces, without their line ends. */
-export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+/** Lines of a text that comes in pieces. */
+async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const piece of input) {
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
-    for (const line of lines) yield line.endsWith('\r') ? line.slice(0, -1) : line
-    if (rest.length <= maxLineLength) continue
-    // No key is that long: what follows counts as another line, and holds none either.
-    yield rest
-    rest = ''
+    yield* lines
   }
-  rest += decoder.decode()
-  if (rest !== '') yield rest
+  yield rest + decoder.decode()
 }
 
 /** The fields of a CSV line (RFC 4180, without line breaks in a field); undefined when its quotes are wrong. */
@@ -92,8 +86,9 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
   const problems: string[] = []
   for await (const raw of linesOf(input)) {
     number += 1
-    const line = number === 1 ? raw.replace(/^\uFEFF/, '') : raw
-    if (line.trim() === '') continue
+    // Also takes away a byte order mark, and the first half of CRLF.
+    const line = raw.trim()
+    if (line === '') continue
     if (read === undefined) {
       const reader = readerFor(line, kind)
       read = reader.read

@@ -1,0 +1,66 @@
+// What the receiver has processed, and what of it the platform has: a hash of each key in typed arrays, so that millions take little memory.
+import { hash } from 'node:crypto'
+
+export interface Ledger {
+  /** Notes that the platform has the key, for this event. True when the receiver has processed it. */
+  note(key: string, eventId: string): boolean
+  /** True when it was noted. */
+  isNoted(key: string): boolean
+  /** Number of keys that were processed and not noted. */
+  unknown(): number
+  /** Number of keys that were noted for more than one event. */
+  severalEvents(): number
+}
+
+/** Of a hash, as many bits as a number holds: a lost record has the hash of another of a million keys once in four billion times. */
+const hexDigits = 13
+
+/** Never 0. As text it leaves less memory behind than as a Buffer. */
+function hashOf(text: string): number {
+  return Number.parseInt(hash('sha256', text, 'hex').slice(0, hexDigits), 16) + 1
+}
+
+/** The first place of a value among sorted ones; undefined for one that is not there. */
+function placeOf(sorted: Float64Array, value: number): number | undefined {
+  let [low, high] = [0, sorted.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((sorted[middle] ?? 0) < value) low = middle + 1
+    else high = middle
+  }
+  return sorted[low] === value ? low : undefined
+}
+
+/** Reads all keys that were processed. Rejects as the keys do. */
+export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
+  const hashes: number[] = []
+  for await (const key of keys) hashes.push(hashOf(key))
+  const processed = Float64Array.from(hashes).sort()
+  /** The first event of each, to notice a second one; 0 without any. */
+  const events = new Float64Array(processed.length)
+  /** The first events of keys that were not processed. */
+  const others = new Map<number, number>()
+  const several = new Set<number>()
+
+  return {
+    note(key, eventId) {
+      const [keyHash, event] = [hashOf(key), hashOf(eventId)]
+      const place = placeOf(processed, keyHash)
+      const known = (place === undefined ? others.get(keyHash) : events[place]) ?? 0
+      if (known !== 0 && known !== event) several.add(keyHash)
+      if (place === undefined) others.set(keyHash, known || event)
+      else events[place] = known || event
+      return place !== undefined
+    },
+    isNoted(key) {
+      const place = placeOf(processed, hashOf(key))
+      return place === undefined ? others.has(hashOf(key)) : events[place] !== 0
+    },
+    unknown: () =>
+      events.reduce((sum, event, place) => {
+        const isRepeated = processed[place] === processed[place - 1]
+        return event === 0 && !isRepeated ? sum + 1 : sum
+      }, 0),
+    severalEvents: () => several.size,
+  }
+}
