@@ -1,5 +1,6 @@
 // `webhook-reconciler check`: the steps in their order, each with the steps that it needs; each is reported as it ends.
 import { loadConfig, type LoadedConfig } from '../../config/load.ts'
+import type { Config } from '../../config/schema.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
 import { createLog } from '../../observe/log/log.ts'
 import { createLogReporter } from '../../observe/log/log-reporter.ts'
@@ -32,38 +33,34 @@ import {
   type StepName,
 } from './steps.ts'
 
-/** The platform, and what was noted of the calls to it. */
-interface WatchedPlatform extends Platform {
+/** What was opened by the configuration that was found good. */
+interface Opened extends LoadedConfig {
   http: HttpTransport
-  /** The last request that went out. */
-  last: { call: string }
+}
+
+/** The platform, and what has happened there. */
+interface Watched extends Platform {
+  config: Config
   events: readonly TelemetryEvent[]
 }
 
-/** Grows from step to step. */
-interface CheckState {
+interface Watching {
   io: Io
   options: SessionOptions
-  loaded?: LoadedConfig
-  key?: Reloadable<SigningKey>
-  platform?: WatchedPlatform
+  key: Reloadable<SigningKey>
+  /** Gets the last request that went out. */
+  last: { call: string }
 }
 
-/** The result of an earlier step that this one needs. */
-function given<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('a step ran before the one that it needs')
-  return value
-}
+/** A finding, and what later steps need of this one: they are skipped without it. */
+type Found<T> = Finding & { value?: T }
 
-function openWatched({ io, key, loaded, options }: CheckState): WatchedPlatform {
-  const { config } = given(loaded)
+function openWatched({ config, http }: Opened, { io, key, last, options }: Watching): Watched {
   const { clock, stderr } = io
   const level = options.verbose === true ? 'debug' : 'silent'
   const log = createLog({ level, instance: config.instance.name, clock, write: (line) => stderr.write(line) })
   const reporter = createLogReporter(log, clock)
   const events: TelemetryEvent[] = []
-  const last = { call: '' }
-  const http = openTransport(config, io)
   // Notes where each call goes: the platform's own errors hold no address, as they are logged.
   const transport: Transport = (request) => {
     last.call = `${request.method} ${request.url.origin}${request.url.pathname}`
@@ -73,55 +70,55 @@ function openWatched({ io, key, loaded, options }: CheckState): WatchedPlatform 
     events.push(event)
     reporter.observe(event)
   }
-  return { ...openPlatform(config, io, { key: given(key), transport, emit }), http, last, events }
+  return { ...openPlatform(config, io, { key, transport, emit }), config, events }
 }
 
-function checkConfiguration(checked: CheckState): Finding {
-  checked.loaded = loadConfig({ file: checked.options.config, ...checked.io })
-  const { auth, instance, platform } = checked.loaded.config
-  return okUnless(`${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`, undefined)
+function checkConfiguration(io: Io, options: SessionOptions): Found<Opened> {
+  const loaded = loadConfig({ file: options.config, ...io })
+  const { auth, instance, platform } = loaded.config
+  const value = { ...loaded, http: openTransport(loaded.config, io) }
+  return { ...okUnless(`${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`), value }
 }
 
-function checkKey(checked: CheckState): Finding {
-  const { config, origins } = given(checked.loaded)
+function checkKey({ config, origins }: LoadedConfig): Found<Reloadable<SigningKey>> {
   const setting = keySetting(config, origins)
-  checked.key = loadKey(setting)
-  const key = checked.key.current()
-  const warnings = keyWarnings(key, setting).map(({ message }) => message)
-  const found = `RSA, ${key.bits} bits, SHA-256 of the public key ${key.fingerprint}`
-  return okUnless(found, warnings.length === 0 ? undefined : warnings.join('; '))
+  const value = loadKey(setting)
+  const { bits, fingerprint } = value.current()
+  const warnings = keyWarnings(value.current(), setting).map(({ message }) => message)
+  const found = `RSA, ${bits} bits, SHA-256 of the public key ${fingerprint}`
+  return { ...okUnless(found, warnings.join('; ') || undefined), value }
 }
 
-function checkCertificate({ io, key, loaded, options }: CheckState): Finding {
-  const { certificateFile } = given(loaded).config.auth
-  if (certificateFile === undefined) return skipped('auth.certificateFile is not set, so its expiry is not watched')
-  const { show } = createMoments(options.zone)
-  const about = { key: given(key).current(), now: io.clock.now(), show }
-  return certificateFinding(loadCertificate(certificateFile).current(), about)
+function checkCertificate(
+  { auth }: Config,
+  key: Reloadable<SigningKey>,
+  at: { now: number; show: (ms: number) => string },
+): Finding {
+  if (auth.certificateFile === undefined)
+    return skipped('auth.certificateFile is not set, so its expiry is not watched')
+  return certificateFinding(loadCertificate(auth.certificateFile).current(), { key: key.current(), ...at })
 }
 
-async function checkToken(checked: CheckState): Promise<Finding> {
-  checked.platform = openWatched(checked)
-  const { connection, events } = checked.platform
-  await connection.tokens.get(checked.io.signal)
-  const seconds = Math.round(((connection.tokens.expiresAt() ?? 0) - checked.io.clock.now()) / 1000)
+async function checkToken({ connection: { tokens }, events }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+  await tokens.get(signal)
+  const seconds = Math.round(((tokens.expiresAt() ?? 0) - clock.now()) / 1000)
   const scope = events.find((event) => event.type === 'token-scope-missing')
   const advice = scope && `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
-  return okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice)
+  return { ...okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice), value: true }
 }
 
-async function checkListing({ io, platform }: CheckState): Promise<Finding> {
-  const startedAt = io.clock.monotonic()
-  const page = await given(platform).reconciler.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
-  const ms = Math.round(io.clock.monotonic() - startedAt)
+async function checkListing({ reconciler }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+  const startedAt = clock.monotonic()
+  const page = await reconciler.client.list({ status: 'failed', page: 0, size: 1 }, signal)
+  const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
   const isOdd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
   const advice = 'the row that it shows does not fit the request, or can not be read: check platform.baseUrl'
-  return okUnless(`the platform answered in ${ms} ms; ${total}`, isOdd ? advice : undefined)
+  return { ...okUnless(`the platform answered in ${ms} ms; ${total}`, isOdd ? advice : undefined), value: true }
 }
 
-function checkSkew({ platform }: CheckState): Finding {
-  const { api, auth } = given(platform).connection.serverClocks
+function checkSkew({ connection }: Watched): Finding {
+  const { api, auth } = connection.serverClocks
   const ahead = (server: ServerClock): number | undefined => (server.isKnown() ? server.aheadOfHostMs() : undefined)
   return skewFinding(ahead(auth), ahead(api))
 }
@@ -133,12 +130,11 @@ const toleratedAheadSeconds = 120
 const maxZoneSeconds = 26 * hour
 
 /** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
-async function checkZone({ io, loaded, platform }: CheckState): Promise<Finding> {
-  const { connection, reconciler } = given(platform)
-  const { timeZone } = given(loaded).config.platform
+async function checkZone({ config, connection, reconciler }: Watched, signal: AbortSignal): Promise<Finding> {
+  const { timeZone } = config.platform
   const now = Math.floor(connection.zone.toLocal(reconciler.client.now()) / 1000)
   async function newestIn(from: number, to: number): Promise<number | undefined> {
-    const page = await reconciler.client.list({ from, to, page: 0, size: 100 }, io.signal)
+    const page = await reconciler.client.list({ from, to, page: 0, size: 100 }, signal)
     const seconds = page.records.map(({ eventLocal }) => eventLocal / 1000)
     const inside = seconds.filter((second) => second >= from && second <= to)
     return inside.length === 0 ? undefined : Math.max(...inside)
@@ -154,54 +150,13 @@ async function checkZone({ io, loaded, platform }: CheckState): Promise<Finding>
   }
 }
 
-async function checkReceiver({ io, loaded, platform }: CheckState): Promise<Finding> {
-  const { healthUrl } = given(loaded).config.receiver
-  if (healthUrl === undefined) return skipped('receiver.healthUrl is not set')
-  return receiverFinding(healthUrl, given(await given(platform).askReceiver(io.signal)))
-}
-
 /** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */
-async function checkDaemon({ io, loaded }: CheckState): Promise<Finding> {
-  const daemon = await askDaemon(given(loaded).config.server, io)
+async function checkDaemon({ server }: Config, io: Io): Promise<Finding> {
+  const daemon = await askDaemon(server, io)
   if ('problem' in daemon) return skipped(inWords(daemon))
   const { advice, detail, headline, level } = daemon.summary
   const isTrouble = level === 'trouble'
   return okUnless(isTrouble ? `${headline} ${detail}`.trim() : headline, isTrouble ? advice : undefined)
-}
-
-interface StepDescription {
-  step: StepName
-  /** Steps that must not have failed. */
-  needs: readonly StepName[]
-  check: (checked: CheckState) => Finding | Promise<Finding>
-}
-
-/** In this order they run and are shown. */
-const descriptions: readonly StepDescription[] = [
-  { step: 'configuration', needs: [], check: checkConfiguration },
-  { step: 'key', needs: ['configuration'], check: checkKey },
-  { step: 'certificate', needs: ['key'], check: checkCertificate },
-  { step: 'token', needs: ['key'], check: checkToken },
-  { step: 'list call', needs: ['token'], check: checkListing },
-  { step: 'clock skew', needs: ['key'], check: checkSkew },
-  { step: 'time zone', needs: ['list call'], check: checkZone },
-  { step: 'receiver', needs: ['key'], check: checkReceiver },
-  { step: 'daemon', needs: ['configuration'], check: checkDaemon },
-]
-
-/** Runs one step; what the configuration or the platform has against it is its finding. */
-async function find({ check, needs }: StepDescription, steps: readonly Step[], checked: CheckState): Promise<Finding> {
-  const good = steps.filter(({ verdict }) => verdict === 'ok' || verdict === 'warning').map(({ step }) => step)
-  if (!needs.every((need) => good.includes(need))) return skipped('not checked, because of what failed before')
-  try {
-    return await check(checked)
-  } catch (error) {
-    checked.io.signal.throwIfAborted()
-    if (error instanceof ConfigurationError) return configurationFailed(error)
-    const failure = failureOf(error)
-    if (failure === undefined) throw error
-    return callFailed(failure, given(checked.platform).last.call)
-  }
 }
 
 const marks = { ok: 'ok', warning: 'warning', failed: 'FAILED', skipped: '-' } as const
@@ -225,22 +180,53 @@ const hint = 'check only reads: retry ID, for one failed webhook, shows whether 
 
 /** Runs `check`. */
 export async function checkCommand(io: Io, options: SessionOptions): Promise<ExitCode> {
-  createMoments(options.zone)
-  const checked: CheckState = { io, options }
+  const { clock, signal, stdout } = io
+  const { show } = createMoments(options.zone)
   const steps: Step[] = []
-  try {
-    for (const description of descriptions) {
-      const { step } = description
-      const found = { step, ...(await find(description, steps, checked)) }
-      steps.push(found)
-      if (options.json !== true) io.stdout.write(redact(textOf(found, io)))
+  const last = { call: '' }
+
+  /** One step; skipped without a check. What the configuration or the platform has against it is its finding. */
+  async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | false | undefined): Promise<Found<T>> {
+    if (check === undefined || check === false) return skipped('not checked, because of what failed before')
+    try {
+      return await check()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof ConfigurationError) return configurationFailed(error)
+      const failure = failureOf(error)
+      if (failure === undefined) throw error
+      return callFailed(failure, last.call)
     }
+  }
+
+  /** Reports a step as it ends; returns what later ones need of it. */
+  async function run<T>(step: StepName, check: Parameters<typeof find<T>>[0]): Promise<T | undefined> {
+    const { value, ...found } = await find(check)
+    steps.push({ step, ...found })
+    if (options.json !== true) stdout.write(redact(textOf({ step, ...found }, io)))
+    return value
+  }
+
+  const opened = await run('configuration', () => checkConfiguration(io, options))
+  try {
+    const key = await run('key', opened && (() => checkKey(opened)))
+    const platform = opened && key && openWatched(opened, { io, key, last, options })
+    await run('certificate', opened && key && (() => checkCertificate(opened.config, key, { now: clock.now(), show })))
+    const hasToken = await run('token', platform && (() => checkToken(platform, io)))
+    const isListed = await run('list call', platform && hasToken && (() => checkListing(platform, io)))
+    await run('clock skew', platform && (() => checkSkew(platform)))
+    await run('time zone', platform && isListed && (() => checkZone(platform, signal)))
+    await run(
+      'receiver',
+      platform && (async () => receiverFinding(platform.config.receiver.healthUrl, await platform.askReceiver(signal))),
+    )
+    await run('daemon', opened && (() => checkDaemon(opened.config, io)))
   } finally {
-    await checked.platform?.http.close()
+    await opened?.http.close()
   }
   const code = exitCodeOf(steps)
-  answer(io.stdout, options, { schemaVersion: 1, steps, exitCode: code }, () =>
-    code === exitCode.done ? paragraph(hint, widthOf(io.stdout)) : '',
-  )
+  const width = widthOf(stdout)
+  const text = (): string => (code === exitCode.done ? paragraph(hint, width) : '')
+  answer(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
   return code
 }

@@ -31,7 +31,7 @@ export function skipped(found: string): Finding {
 }
 
 /** A warning if there is something to advise. */
-export function okUnless(found: string, advice: string | undefined): Finding {
+export function okUnless(found: string, advice?: string): Finding {
   return advice === undefined ? { verdict: 'ok', found } : { verdict: 'warning', found, advice }
 }
 
@@ -102,8 +102,7 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
     const advice = 'if there should be some, check platform.timeZone'
     return { ...skipped(`${zone}: not known, as the platform shows no event of the last hour`), advice }
   }
-  if (newestAgoMs >= 0)
-    return okUnless(`${zone}: there are events of the last ${span(Math.max(1000, newestAgoMs))}`, undefined)
+  if (newestAgoMs >= 0) return okUnless(`${zone}: there are events of the last ${span(Math.max(1000, newestAgoMs))}`)
   const advice = 'set platform.timeZone to the zone in which the platform writes its times; ask its operator'
   return failed(
     exitCode.incomplete,
@@ -115,9 +114,11 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
 const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout' }
 
 /** Of the receiver's health address, by its answer. */
-export function receiverFinding(healthUrl: string, { detail, failure, up }: ReceiverEvent): Finding {
+export function receiverFinding(healthUrl: string | undefined, event: ReceiverEvent | undefined): Finding {
+  if (healthUrl === undefined || event === undefined) return skipped('receiver.healthUrl is not set')
+  const { detail, failure, up } = event
   const found = `${withoutQuery(healthUrl)}: ${detail}`
-  if (up) return okUnless(found, undefined)
+  if (up) return okUnless(found)
   const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
   return failed(exitCode.incomplete, found, `nothing is retried until it answers 2xx: ${mend}`)
 }
