@@ -14,6 +14,7 @@ import {
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
+import { cell, type TableColumn } from './format.ts'
 
 /** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
 export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
@@ -45,6 +46,12 @@ export interface ExplainOptions {
   /** True for a record that an operator selected, in the window or not. */
   isSelected?: boolean
 }
+
+/** The first columns of each table of records. */
+export const recordColumns: readonly TableColumn<{ webhookId: string; eventType: string }>[] = [
+  { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
+  { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+]
 
 type Stated = Pick<Verdict, 'because'> & { state: State; next: NextRetry }
 

@@ -4,7 +4,7 @@ import { count, counted, response } from '../../ops/words.ts'
 import type { Counts } from '../../reconcile/decide.ts'
 import type { ExitCode } from '../../runtime/errors.ts'
 import { cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
-import type { ExplainedRecord } from '../record.ts'
+import { recordColumns, type ExplainedRecord } from '../record.ts'
 import type { Session } from '../session.ts'
 import type { KeyKind } from './read-keys.ts'
 
@@ -58,8 +58,7 @@ type CompareShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & {
 function lostTable({ notProcessed: { list, total } }: CompareReport, { config, moments, width }: CompareShown): string {
   if (total === 0) return ''
   const columns: TableColumn<ExplainedRecord>[] = [
-    { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
-    { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+    ...recordColumns,
     {
       name: 'subscription',
       minWidth: 8,

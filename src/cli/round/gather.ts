@@ -58,7 +58,7 @@ export interface Gathered {
     /** True when the list became shorter while it was read: all that is left was listed. */
     moved: boolean
     /** With `failed`. */
-    failure?: Omit<CallFailure, 'code'>
+    failure?: CallFailure
   }
   /** Records of the event in another status. */
   notFailed: number
@@ -137,10 +137,6 @@ export async function searchIds(ids: readonly string[], session: Session, take: 
   return gathered(listing, { notFound: [...missing].map((id) => `webhook id ${id}`) })
 }
 
-function withoutCode({ advice, message, reason, rejected, stage }: CallFailure): Omit<CallFailure, 'code'> {
-  return { stage, reason, rejected, message, advice }
-}
-
 /** True when nothing but the shrinking of the list kept the sweep from being complete. */
 function isReadUpToShrinking({ incompleteSlices, result, shrunkSlices, skippedSlices }: SweepReport): boolean {
   return result === 'incomplete' && skippedSlices === 0 && incompleteSlices === shrunkSlices
@@ -166,7 +162,7 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const report = await reconciler.sweeper.make('full', stop)
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
-      return gathered({ result, found, moved: shrunkSlices > 0, ...(failure && { failure: withoutCode(failure) }) })
+      return gathered({ result, found, moved: shrunkSlices > 0, ...(failure && { failure }) })
     }
     case 'ids':
       return searchIds(selection.ids, session, take)
@@ -195,6 +191,6 @@ export async function gather(selection: RecordSelection, session: Session): Prom
       return gathered({ result: 'incomplete', found: session.reconciler.backlog.size() })
     const failure = failureOf(error)
     if (failure === undefined) throw error
-    return gathered({ result: 'failed', failure: withoutCode(failure) })
+    return gathered({ result: 'failed', failure })
   }
 }

@@ -6,9 +6,9 @@ import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { type AskedDaemon, inWords, stopsOf } from '../daemon-client.ts'
 import { cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
-import { nextRetryText, type ExplainedRecord } from '../record.ts'
+import { nextRetryText, recordColumns, type ExplainedRecord } from '../record.ts'
 import type { Session } from '../session.ts'
-import { type RetriedRecord, type RoundReport, type StoppedBy } from './report.ts'
+import { resultOf, type RetriedRecord, type RetrySums, type RoundReport, type StoppedBy } from './report.ts'
 
 const maxBad = 20
 
@@ -16,8 +16,7 @@ type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { 
 
 function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
   const columns: TableColumn<ExplainedRecord>[] = [
-    { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
-    { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+    ...recordColumns,
     { name: 'age', of: ({ event }) => (event === null ? '-' : span(now.getTime() - event.getTime())) },
     { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
     { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
@@ -63,16 +62,14 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   return `${head}${paragraph(inWords(daemon), width)}${causes}${records}\n${conclusions(report, shown)}`
 }
 
-const isBad = ({ outcome, result }: RetriedRecord): boolean =>
-  outcome !== 'recovered' && result !== 'already-resolved' && (outcome !== undefined || result !== 'accepted')
+const bad: ReadonlySet<unknown> = new Set<keyof RetrySums>(['failed-again', 'unknown', 'refused'])
 
 /** The records that did not arrive, the first of them. */
 function badTable(retried: readonly RetriedRecord[], width: number | undefined): string {
-  const bad = retried.filter(isBad)
-  if (bad.length === 0) return ''
+  const shown = retried.filter((record) => bad.has(resultOf(record)))
+  if (shown.length === 0) return ''
   const columns: TableColumn<RetriedRecord>[] = [
-    { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
-    { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+    ...recordColumns,
     {
       name: 'result',
       of: ({ outcome, result }) => outcome ?? (result === 'gone' ? 'gone (unknown to the platform)' : result),
@@ -82,7 +79,7 @@ function badTable(retried: readonly RetriedRecord[], width: number | undefined):
       of: ({ outcome, responseStatusCode: code = null }) => (outcome === undefined ? '-' : response(code)),
     },
   ]
-  return `\n${table(columns, bad, { width, max: maxBad })}`
+  return `\n${table(columns, shown, { width, max: maxBad })}`
 }
 
 function results(report: RoundReport, width: number | undefined): string {

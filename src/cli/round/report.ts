@@ -21,6 +21,8 @@ export interface RetriedRecord extends Pick<RetryEvent, 'webhookId' | 'eventId' 
   result: RetryResult
   /** With `already-resolved`: the status that the platform found. */
   found?: FoundStatus
+  /** True when the platform may have taken it, though its answer was lost. */
+  lost?: true
   /** Undefined while it is not known, and when there is none to wait for. */
   outcome?: Outcome
   /** The receiver's last response; null: none. */
@@ -42,15 +44,15 @@ export interface RetryTally {
   summary(): Pick<RoundReport, 'sums' | 'retries' | 'retried'>
 }
 
-/** What a retry came to by the platform's answer alone; undefined while the outcome is yet to come. */
-function kindOf({ lost, result }: { lost?: boolean; result: RetryResult }): keyof RetrySums | undefined {
-  if (result === 'accepted' || lost === true) return undefined
-  return result === 'already-resolved' ? 'resolved' : 'refused'
+/** What a retry came to; undefined while its outcome is yet to come. */
+export function resultOf({ lost, outcome, result }: RetriedRecord): Exclude<keyof RetrySums, 'retried'> | undefined {
+  if (outcome !== undefined) return outcome
+  if (result === 'already-resolved') return 'resolved'
+  return result === 'accepted' || lost === true ? undefined : 'refused'
 }
 
 export function createRetryTally(): RetryTally {
   const retried = new Map<string, RetriedRecord>()
-  const kinds = new Map<string, keyof RetrySums | undefined>()
 
   return {
     observe(event) {
@@ -60,19 +62,20 @@ export function createRetryTally(): RetryTally {
       if (event.type === 'outcome') {
         const { outcome, responseStatusCode } = event
         retried.set(webhookId, { ...known, outcome, responseStatusCode })
-        kinds.set(webhookId, outcome)
       } else if (event.answer.sent) {
-        const { found, result } = event.answer
-        retried.set(webhookId, { ...known, result, ...(found !== undefined && { found }) })
+        const { found, lost, result } = event.answer
         // A final answer gives its outcome before the retry event comes.
-        kinds.set(webhookId, known.outcome ?? kindOf(event.answer))
+        retried.set(webhookId, { ...known, result, ...(found && { found }), ...(lost && { lost }) })
       }
     },
     summary() {
       const sums = { retried: retried.size, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
       const retries = Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>
-      for (const kind of kinds.values()) if (kind !== undefined) sums[kind] += 1
-      for (const { result } of retried.values()) retries[result] += 1
+      for (const record of retried.values()) {
+        const result = resultOf(record)
+        if (result !== undefined) sums[result] += 1
+        retries[record.result] += 1
+      }
       return { sums, retries, retried: [...retried.values()] }
     },
   }

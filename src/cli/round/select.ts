@@ -69,19 +69,6 @@ function responseOf(text: string): string {
   throw new UsageError(`--response: a status code such as 503, a class such as 4xx, or none, not "${shownText(text)}"`)
 }
 
-/** True when records are selected in one way; false without any flag. */
-function isOneWay(ids: readonly string[], flags: SelectionFlags, ifNone: SelectOptions['ifNone']): boolean {
-  const given = [ids.length > 0, flags.event !== undefined, flags.since !== undefined].filter(Boolean)
-  if (given.length > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
-  const narrowing = (['until', ...narrowingFlags, 'exhausted'] as const).find((name) => flags[name] !== undefined)
-  if (given.length === 0) {
-    if (ifNone === 'due' && narrowing === undefined) return false
-    throw new UsageError(`no records are selected: ${ways}`)
-  }
-  if (flags.since !== undefined || narrowing === undefined || narrowing === 'exhausted') return true
-  throw new UsageError(`--${narrowing}: goes with --since only`)
-}
-
 /** @throws UsageError for flags that can't be understood, or hold no moment */
 export function spanOf(
   { response, since = '', subscription, type, until }: SpanFlags,
@@ -98,12 +85,18 @@ export function spanOf(
   return { by: 'span', from, until: end, only }
 }
 
-/** @throws UsageError for flags that can't be understood, or select nothing */
+/** @throws UsageError for flags that can't be understood, or select nothing or in two ways */
 export function selectionOf(ids: readonly string[], flags: SelectionFlags, options: SelectOptions): RecordSelection {
-  if (!isOneWay(ids, flags, options.ifNone)) return { by: 'due' }
-  if (ids.length > 0) return { by: 'ids', ids: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] }
-  if (flags.event !== undefined) return { by: 'event', eventId: uuidOf(flags.event, '--event') }
-  return spanOf(flags, options)
+  const { event, exhausted, since } = flags
+  const given = [ids.length > 0, event !== undefined, since !== undefined].filter(Boolean).length
+  if (given > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
+  if (since !== undefined) return spanOf(flags, options)
+  const narrowing = (['until', ...narrowingFlags] as const).find((name) => flags[name] !== undefined)
+  if (narrowing !== undefined) throw new UsageError(`--${narrowing}: goes with --since only`)
+  if (event !== undefined) return { by: 'event', eventId: uuidOf(event, '--event') }
+  if (given === 1) return { by: 'ids', ids: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] }
+  if (options.ifNone === 'due' && exhausted === undefined) return { by: 'due' }
+  throw new UsageError(`no records are selected: ${ways}`)
 }
 
 /** The names by which flags can mean a record. */
@@ -141,48 +134,27 @@ export function createSpanFilter({ from, only, until }: SpanSelection, zone: Tim
   }
 }
 
-/** The intersection of a configured list and a selected one; an empty configured list is all. */
-function narrowed(configured: readonly string[], selected: readonly string[] | undefined, key: string): string[] {
-  if (selected === undefined) return [...configured]
-  const left = configured.length === 0 ? [...selected] : selected.filter((name) => configured.includes(name))
-  if (left.length > 0) return left
-  throw new UsageError(
-    `${key} (${configured.join(', ')}) leaves out all that is selected: name the records by their webhook ids`,
-  )
-}
-
-function selectFor(selection: RecordSelection, { select }: Config): Config['select'] {
-  // A record that is named by its id is meant.
-  if (selection.by === 'ids') return { eventTypes: [], modules: [], subscriptionIds: [] }
-  if (selection.by !== 'span') return select
-  const { subscription, type } = selection.only
-  return {
-    modules: select.modules,
-    eventTypes: narrowed(select.eventTypes, type, 'select.eventTypes'),
-    subscriptionIds: narrowed(select.subscriptionIds, subscription, 'select.subscriptionIds'),
-  }
-}
-
 /**
  * The configuration of one round. For `due` it is the daemon's. For a selection: next to no backoff, circuits always on,
  * retries enabled, and the attempt limit lifted with `--exhausted` only. `window.notBefore` and `select.*` hold, but for records
  * that are named by id.
- * @throws UsageError
  */
-export function configFor(selection: RecordSelection, flags: SelectionFlags, config: Config): Config {
-  const { window } = config
-  const retry = { ...config.retry, maxPerSecond: flags.rate ?? config.retry.maxPerSecond }
-  if (selection.by === 'due') return { ...config, retry }
+export function configFor({ by }: RecordSelection, { exhausted, rate }: SelectionFlags, config: Config): Config {
+  const retry = { ...config.retry, maxPerSecond: rate ?? config.retry.maxPerSecond }
+  if (by === 'due') return { ...config, retry }
+  const named = {
+    select: { eventTypes: [], modules: [], subscriptionIds: [] },
+    window: { ...config.window, notBefore: undefined },
+  }
   return {
     ...config,
-    select: selectFor(selection, config),
-    window: { ...window, notBefore: selection.by === 'ids' ? undefined : window.notBefore },
+    ...(by === 'ids' && named),
     // The first retries of a round are its canaries.
     circuit: { ...config.circuit, enabled: true },
     retry: {
       ...retry,
       enabled: true,
-      maxAttempts: flags.exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
+      maxAttempts: exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
       backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
     },
   }
