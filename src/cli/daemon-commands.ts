@@ -133,7 +133,7 @@ function pauseText(name: ControlName, { changed, outlivesRestart, since }: Pause
 }
 
 /** Runs `pause`, `resume` and `probe`. */
-export async function controlCommand(name: ControlName, io: Io, options: ControlFlags): Promise<ExitCode> {
+export async function controlCommand(io: Io, options: ControlFlags, _: unknown, name: ControlName): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
   const sent = await send(`${originOf(config.server, options.port)}/-/${name}`, tokenOf(config.control), io)

@@ -97,7 +97,7 @@ async function askAnswers(eventId: string, { reconciler, stop }: Session): Promi
 }
 
 /** Runs `explain`. */
-export async function explainCommand(text: string, io: Io, options: ExplainFlags): Promise<ExitCode> {
+export async function explainCommand(io: Io, options: ExplainFlags, [text = '']: string[]): Promise<ExitCode> {
   const id = uuidOf(text, 'id')
   const isAsked = options.response === true
   if (isAsked && (options.json === true || io.stdout.isTTY !== true)) {

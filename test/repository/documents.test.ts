@@ -93,7 +93,7 @@ test('every page of docs/ is in its list of contents', () => {
 
 /** Names of the program's commands. */
 const commands = new Set(
-  [...read('src/cli/program.ts').matchAll(/(?:Command|control)\('([a-z-]+)'/g)].map(([, name = '']) => name),
+  [...read('src/cli/program.ts').matchAll(/(?:add|command)\(\s*'([a-z-]+)'/g)].map(([, name = '']) => name),
 )
 
 test.each([...commands])('docs/commands.md has a row for %s', (name) => {

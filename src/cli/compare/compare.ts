@@ -161,7 +161,7 @@ function asUsage(error: unknown, file: string, output: string | undefined): unkn
 }
 
 /** Runs `compare`. */
-export async function compareCommand(file: string, io: Io, options: CompareOptions): Promise<ExitCode> {
+export async function compareCommand(io: Io, options: CompareOptions, [file = '']: string[]): Promise<ExitCode> {
   try {
     return await compareBooks(file, io, options)
   } catch (error) {

@@ -268,10 +268,10 @@ async function runRound(round: DecidedRound, options: RoundOptions, io: Io): Pro
 
 /** Runs `plan`, `once` or `retry`. */
 export async function roundCommand(
-  command: RoundReport['command'],
-  ids: readonly string[],
-  options: RoundOptions,
   io: Io,
+  options: RoundOptions,
+  ids: readonly string[],
+  command: RoundReport['command'],
 ): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const ifNone = command === 'retry' ? 'refuse' : 'due'
