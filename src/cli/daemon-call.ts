@@ -1,6 +1,7 @@
 // Calls to the daemon on its own host, and `healthcheck`, which is one. Docker starts it every 30 s beside the daemon: no
 // undici and no log here, so that it takes little memory.
 import { request, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -26,7 +27,8 @@ export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>
 
 export interface DaemonCall {
   url: string
-  method: 'GET' | 'POST'
+  /** Default: GET. */
+  method?: 'POST'
   headers?: Record<string, string>
   timeoutMs: number
 }
@@ -34,34 +36,21 @@ export interface DaemonCall {
 /** The daemon's answer, or the system's error code. */
 export type DaemonAnswer = { status: number; body: string } | { problem: string }
 
-const maxLength = 4 * 1024 * 1024
-
-/** One exchange on a connection of its own, never by a proxy: the daemon is on this host. */
-async function exchange({ headers = {}, method, url }: DaemonCall, signal: AbortSignal): Promise<DaemonAnswer> {
-  const outgoing = request(url, { method, headers, agent: false, signal })
-  const answered = Promise.withResolvers<IncomingMessage>()
-  outgoing.on('response', answered.resolve).on('error', answered.reject).end()
-  const response = await answered.promise
-  let body = ''
-  for await (const chunk of response.setEncoding('utf8')) {
-    body += String(chunk)
-    if (body.length > maxLength) return { problem: 'TOO_LARGE' }
-  }
-  return { status: response.statusCode ?? 0, body }
-}
-
-/** Rejects only with the signal's reason. */
+/** One exchange on a connection of its own, never by a proxy: the daemon is on this host. Rejects only with the signal's reason. */
 export async function callDaemon(
-  call: DaemonCall,
+  { timeoutMs, url, ...options }: DaemonCall,
   { clock, signal }: Pick<Io, 'clock' | 'signal'>,
 ): Promise<DaemonAnswer> {
-  if (!URL.canParse(call.url)) return { problem: 'not an address' }
   const late = new AbortController()
-  const cancel = clock.timer(call.timeoutMs, () => {
+  const cancel = clock.timer(timeoutMs, () => {
     late.abort()
   })
   try {
-    return await exchange(call, AbortSignal.any([signal, late.signal]))
+    const outgoing = request(url, { ...options, agent: false, signal: AbortSignal.any([signal, late.signal]) })
+    const answered = Promise.withResolvers<IncomingMessage>()
+    outgoing.on('response', answered.resolve).on('error', answered.reject).end()
+    const response = await answered.promise
+    return { status: response.statusCode ?? 0, body: await text(response) }
   } catch (error) {
     signal.throwIfAborted()
     if (late.signal.aborted) return { problem: 'TIMEOUT' }
@@ -86,7 +75,7 @@ export async function healthcheckCommand(io: Io, options: HealthcheckOptions): P
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
   const url = `${originOf(server, options.port)}/${path}`
-  const answer = await callDaemon({ url, method: 'GET', timeoutMs: healthTimeoutMs }, io)
+  const answer = await callDaemon({ url, timeoutMs: healthTimeoutMs }, io)
   if ('problem' in answer) io.stderr.write(`not ${word}: ${url} does not answer (${answer.problem})\n`)
   else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
   else return exitCode.done

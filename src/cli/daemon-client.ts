@@ -33,7 +33,7 @@ const statusTimeoutMs = 2000
 
 /** The daemon's /status; rejects only with the signal's reason. */
 export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
-  const answer = await callDaemon({ url: `${url}/status`, method: 'GET', timeoutMs: statusTimeoutMs }, io)
+  const answer = await callDaemon({ url: `${url}/status`, timeoutMs: statusTimeoutMs }, io)
   if ('problem' in answer) return { url, ...answer }
   const fields = fieldsOf(answer.body)
   // The document has one meaning while its version is the same.

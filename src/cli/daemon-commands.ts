@@ -3,7 +3,7 @@ import { environmentName } from '../config/key.ts'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
-import { redactedJson } from '../runtime/redact.ts'
+import { redact, redactedJson } from '../runtime/redact.ts'
 import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
 import { askDaemon, fieldsOf, readStatus, stopsOf } from './daemon-client.ts'
 import { counted } from '../ops/words.ts'
@@ -83,17 +83,10 @@ interface ProbeAnswer {
 const controlTimeoutMs = 5000
 const toReach = 'run this where the daemon runs (kubectl exec), or forward the port'
 
-/** Answers other than 200 that the daemon gives. */
-const refusals: Readonly<Partial<Record<number, readonly [ExitCode, string]>>> = {
-  401: [exitCode.authenticationRejected, 'refuses the token: give the control.token that the daemon was started with'],
-  403: [
-    exitCode.authenticationRejected,
-    'takes commands from its own host alone: run this there (kubectl exec), or set control.allowRemote',
-  ],
-  404: [
-    exitCode.incomplete,
-    'answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off',
-  ],
+/** Refusals in other words than the daemon's own, which are for any client. */
+const refusals: Readonly<Partial<Record<number, string>>> = {
+  401: 'refuses the token: give the control.token that the daemon was started with',
+  404: 'answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off',
 }
 
 /** The daemon's answer to a command, or why there is none. */
@@ -112,11 +105,10 @@ async function send(
   const fields = fieldsOf(body)
   if (status === 200 && ('circuits' in fields || 'changed' in fields))
     return fields as unknown as PauseAnswer | ProbeAnswer
-  if (status === 503 && 'error' in fields)
-    return { code: exitCode.incomplete, problem: `${url}: ${String(fields['error'])}` }
   const unexpected = `answers HTTP ${status}, and not as the daemon does: check server.host and server.port`
-  const [code, why] = refusals[status] ?? [exitCode.incomplete, unexpected]
-  return { code, problem: `${url} ${why}` }
+  const told = 'error' in fields ? `refuses: ${redact(String(fields['error']))}` : unexpected
+  const code = status === 401 || status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
+  return { code, problem: `${url} ${refusals[status] ?? told}` }
 }
 
 function probeText({ circuits, underWay }: ProbeAnswer): string {
