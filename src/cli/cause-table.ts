@@ -6,30 +6,30 @@ import { cell, createShortIds, table } from './format.ts'
 
 const maxCauses = 10
 
-export interface CausesShown {
+interface Causes {
+  total: number
   /** The largest first, not always all. */
   list: readonly CauseStatus[]
-  /** How many there are, and how many records they have. */
-  total: number
-  records: number
-  now: Date
-  subscriptions: SubscriptionNames
+  more: { records: number }
 }
 
+/** With an empty line before it; nothing without causes. */
 export function causeTable(
-  { list, now, records, subscriptions, total }: CausesShown,
-  width: number | undefined,
+  { list, more, total }: Causes,
+  { now, subscriptions, width }: { now: Date; subscriptions: SubscriptionNames; width: number | undefined },
 ): string {
+  if (total === 0) return ''
   const idOf = createShortIds(
     list.map(({ subscriptionId }) => subscriptionId),
     subscriptions,
   )
-  const shown = list.slice(0, maxCauses)
   const columns = causeColumns.map((column) => ({
     ...column,
     of: (cause: CauseStatus) => cell(column.lines(cause, { now, idOf }).join(', ')),
   }))
-  const rest = records - shown.reduce((sum, cause) => sum + cause.records, 0)
-  const more = `... and ${count(total - shown.length)} more with ${counted(rest, 'delivery', 'deliveries')}: --json lists them\n`
-  return table(columns, shown, { width }) + (total > shown.length ? more : '')
+  const shown = list.slice(0, maxCauses)
+  const left = total - shown.length
+  const records = list.slice(maxCauses).reduce((sum, cause) => sum + cause.records, more.records)
+  const rest = `... and ${count(left)} more with ${counted(records, 'delivery', 'deliveries')}: --json lists them\n`
+  return `\n${table(columns, shown, { width })}${left > 0 ? rest : ''}`
 }

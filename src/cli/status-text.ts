@@ -47,15 +47,6 @@ function numbers(status: StatusDocument): [string, string][] {
   ]
 }
 
-function causesText(
-  { causes: { list, more, total }, now, subscriptions }: StatusDocument,
-  width: number | undefined,
-): string {
-  if (total === 0) return ''
-  const records = list.reduce((sum, cause) => sum + cause.records, more.records)
-  return `\n${causeTable({ list, total, records, now, subscriptions }, width)}`
-}
-
 /** The report of the incident under way, or of the last one. */
 export function incidentText(status: StatusDocument, { width }: StatusShown): string {
   const { incident, instance } = status
@@ -75,6 +66,6 @@ export function statusText(status: StatusDocument, shown: StatusShown): string {
     advised(`${summary.detail} ${summary.advice}`.trim()) +
     `\n${pairs(numbers(status), { width: shown.width })}` +
     (notices.length === 0 ? '' : `\n${notices.join('')}`) +
-    causesText(status, shown.width)
+    causeTable(status.causes, { ...status, width: shown.width })
   )
 }

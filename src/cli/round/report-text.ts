@@ -54,10 +54,9 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   const which = selection.by === 'due' ? ` of the last ${formatDuration(config.window.lookback)}` : ' selected'
   const head = `${counted(listing.found, 'failed record')}${which}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
   if (listing.found === 0) return head
-  const sum = list.reduce((all, { records }) => all + records, 0)
   const now = report.decidedAt ?? report.startedAt
-  const known = { list, total: list.length, records: sum, now, subscriptions: config.subscriptions }
-  const causes = list.length > 0 ? `\n${causeTable(known, width)}` : ''
+  const all = { list, total: list.length, more: { records: 0 } }
+  const causes = causeTable(all, { now, subscriptions: config.subscriptions, width })
   const records = report.records === undefined ? '' : recordTable(report.records, now, width)
   return `${head}${paragraph(inWords(daemon), width)}${causes}${records}\n${conclusions(report, shown)}`
 }
