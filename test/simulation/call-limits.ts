@@ -97,8 +97,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     if (kind === 'told' && status === 200) {
       tokenAt = now()
       // Who waited for the token had its place in the rate before.
-      calls.allow(mostWaiting, now())
-      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
+      calls.allow(mostWaiting)
+      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0))
       return
     }
     onShut()

@@ -250,7 +250,8 @@ export function generate(seed: number): Scenario {
     theme,
     startAt: start.at,
     calmAt: troubledMs,
-    patienceMs: 2 * hourMs,
+    // A healthy record among poisoned ones of an open circuit waits for its turn among the probes.
+    patienceMs: 4 * hourMs,
     periodMs: draw.pick([5 * secondMs, 30 * secondMs, minuteMs]),
     env: {
       ...environmentOf(draw, theme, { lookback, places, startAt: start.at }),

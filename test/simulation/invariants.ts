@@ -139,13 +139,16 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       ...(known.touchedAt < sureSince ? [record.eventAt] : []),
     ]
     const dues = views.flatMap(({ attempts, lastAt }) =>
-      readings(lastAt).map((reading) =>
-        expectations.earliestDue(record, {
-          attempts: Math.max(attempts, sure.tries),
-          refusals: sure.refusals,
-          // When its last retry was is the daemon's idea of the platform's time, as now is.
-          lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
-        }),
+      readings(lastAt).flatMap((reading) =>
+        // More tries may mean an earlier one: the last chance, where the backoff leads out of the window.
+        [sure, known].map(({ refusals, tries }) =>
+          expectations.earliestDue(record, {
+            attempts: Math.max(attempts, tries),
+            refusals,
+            // When its last retry was is the daemon's idea of the platform's time, as now is.
+            lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
+          }),
+        ),
       ),
     )
     return Math.min(...dues)

@@ -5,7 +5,7 @@ export interface Bucket {
   /** Takes one at `now` (ms); false when there was none. */
   take(now: number): boolean
   /** Calls that had taken theirs before can only go now. */
-  allow(calls: number, now: number): void
+  allow(calls: number): void
   /** How much is in it, 0 to 1 of what it can hold. */
   level(now: number): number
 }
@@ -17,20 +17,22 @@ export function createBucket(perSecond: number): Bucket {
   const size = Math.max(1, perSecond)
   let level = size
   let filledAt = 0
+  /** What was allowed beyond it stays until it is needed. */
+  let allowed = 0
   function fill(now: number): void {
-    // What was allowed beyond the size stays until it is used.
-    level = Math.max(level, Math.min(size, level + ((now - filledAt) / 1000) * perSecond))
+    level = Math.min(size, level + ((now - filledAt) / 1000) * perSecond)
     filledAt = now
   }
   return {
     take(now) {
       fill(now)
-      level -= 1
+      const borrowed = Math.min(allowed, Math.max(0, 1 - level))
+      allowed -= borrowed
+      level += borrowed - 1
       return level > -tolerance
     },
-    allow(calls, now) {
-      fill(now)
-      level += calls
+    allow(calls) {
+      allowed += calls
     },
     level(now) {
       fill(now)

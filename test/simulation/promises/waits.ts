@@ -105,8 +105,9 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   function look(): void {
     noteCrowd()
     const now = timeline.now()
-    const isCrowded = crowdedAt > now - boundMs
-    const bound = isCrowded ? crowdedBoundMs + crowdedTicks * scenario.periodMs : boundMs
+    const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs
+    const isCrowded = crowdedAt > now - crowdedBound
+    const bound = isCrowded ? crowdedBound : boundMs
     if (holds.openGateSince() > now - bound) exempt('something holds all retries')
     else if (!holds.isFaultlessSince(now - bound - afterFaultMs)) exempt('a fault of the platform or the network')
     else checkAll(bound, isCrowded)
