@@ -94,7 +94,7 @@ describe('compare', () => {
     const json = fields.map((parts) =>
       JSON.stringify(Object.fromEntries(names.map((name, index) => [name, parts[index]]))),
     )
-    for (const text of [lines.join('\n'), `\uFEFF${csv.join('\r\n')}\r\n`, `${json.join('\n\n')}\n`]) {
+    for (const text of [lines.join('\n'), `\uFEFF${csv.join('\r\n')}\r\n`, `${json.join('\r\n\r\n')}\n`]) {
       const report = await reportOf(sandbox, text, ['--key', key])
       expect(report).toMatchObject({
         equal: true,

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 export interface Ledger {
   /** Notes that the platform has the key, for this event. True when the receiver has processed it. */
   note(key: string, eventId: string): boolean
-  /** True when it was noted. */
+  /** True for a processed key that was noted. */
   isNoted(key: string): boolean
   /** Number of keys that were processed and not noted. */
   unknown(): number
@@ -36,9 +36,9 @@ export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
   const hashes: number[] = []
   for await (const key of keys) hashes.push(hashOf(key))
   const processed = Float64Array.from(hashes).sort()
-  /** The first event of each, to notice a second one; 0 without any. */
+  /** The last event of each, to notice another one; 0 without any. */
   const events = new Float64Array(processed.length)
-  /** The first events of keys that were not processed. */
+  /** The last events of keys that were not processed. */
   const others = new Map<number, number>()
   const several = new Set<number>()
 
@@ -48,13 +48,13 @@ export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
       const place = placeOf(processed, keyHash)
       const known = (place === undefined ? others.get(keyHash) : events[place]) ?? 0
       if (known !== 0 && known !== event) several.add(keyHash)
-      if (place === undefined) others.set(keyHash, known || event)
-      else events[place] = known || event
+      if (place === undefined) others.set(keyHash, event)
+      else events[place] = event
       return place !== undefined
     },
     isNoted(key) {
       const place = placeOf(processed, hashOf(key))
-      return place === undefined ? others.has(hashOf(key)) : events[place] !== 0
+      return place !== undefined && events[place] !== 0
     },
     unknown: () =>
       events.reduce((sum, event, place) => {

@@ -86,7 +86,7 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
   const problems: string[] = []
   for await (const raw of linesOf(input)) {
     number += 1
-    // Also takes away a byte order mark, and the first half of CRLF.
+    // An empty line may hold the first half of CRLF.
     const line = raw.trim()
     if (line === '') continue
     if (read === undefined) {
