@@ -96,17 +96,6 @@ function excess(grants: World['grants'], perSecond: number): number {
 }
 
 describe('the bound', () => {
-  test.each([0.1, 1.5, 20, 333.3])('%s a second: a burst of one second, then as fast as it', async (max) => {
-    const { clock, grants, askMany } = world(max)
-    const seconds = max > 100 ? 5 : 30
-    askMany('list', Math.ceil(max * (seconds + 5)) + 5)
-    await clock.advance(seconds * 1000)
-    expect(excess(grants, max)).toBeLessThanOrEqual(1e-6)
-    const expected = Math.max(1, max) + max * seconds
-    expect(grants.length).toBeGreaterThan(expected * 0.93 - 1.5)
-    expect(grants.length).toBeLessThanOrEqual(expected)
-  })
-
   const steps = fc.array(
     fc.record({
       do: fc.constantFrom('ask', 'ask', 'ask', 'pass', 'pass', 'cancel', 'give back', 'ok', 'throttled', 'overloaded'),
@@ -255,7 +244,6 @@ describe('answers', () => {
   /** Milliseconds that pass, and answers with their Retry-After and the age of their request. */
   test.each<[string, max: number, Step[], limit: number, pausedMs: number]>([
     ['a burst of 429 halves the rate once', 64, [10, ...burst('throttled', 10)], 32, 0],
-    ['a burst of 503 halves the rate once', 64, [10, ...burst('overloaded', 10)], 32, 0],
     ['a later burst halves it again', 64, [...burst('throttled', 0), 0.001, ...burst('throttled', 0.0005)], 16, 0],
     ['it is never cut below one', 20, cuts, 1, 0],
     ['nor is a maximum that is lower', 0.4, cuts, 0.4, 0],
@@ -263,7 +251,6 @@ describe('answers', () => {
     ['not beyond the maximum', 40, [['overloaded'], 12_000], 40, 0],
     ['not in a pause', 40, [['throttled', 60_000], 60_000], 20, 0],
     ['a 200 changes nothing', 10, [['ok', 30_000]], 10, 0],
-    ['a 503 without Retry-After does not pause', 10, [['overloaded']], 5, 0],
     ['Retry-After pauses', 10, [['overloaded', 2_500]], 5, 2_500],
     ['for five minutes at most', 10, [['throttled', 86_400_000]], 5, 300_000],
     ['also for ever', 10, [['throttled', Infinity]], 5, 300_000],
@@ -293,16 +280,6 @@ describe('answers', () => {
     askMany('list', 200)
     await clock.advance(pauseMs + 5)
     expect(grants).toHaveLength(20)
-  })
-
-  test('a pause holds all classes, to its end and no longer', async () => {
-    const { clock, grants, askMany, say } = world(10)
-    say('throttled', 2_500)
-    for (const kind of kinds) askMany(kind, 1)
-    await clock.advance(2_499)
-    expect(grants).toHaveLength(0)
-    await clock.advance(10)
-    expect(grants).toHaveLength(3)
   })
 
   test('a 429 without Retry-After pauses for a second, doubling to five minutes; a success starts it anew', async () => {
@@ -351,11 +328,7 @@ describe('shares', () => {
 
   test.each<[string, max: number, maxRetries: number | undefined, first: Askers, late: Askers, Parts]>([
     ['all wait', 1, undefined, { retry: 20, list: 20, confirm: 20 }, {}, shares],
-    ['all wait', 100, undefined, { retry: 20, list: 20, confirm: 20 }, {}, shares],
     ['one dispatcher', 1000, undefined, { retry: 1, list: 8 }, {}, { list: [0.15, 0.25] }],
-    ['retries alone', 50, undefined, { retry: 4 }, {}, { retry: [1, 1] }],
-    ['lists alone', 50, undefined, { list: 4 }, {}, { list: [1, 1] }],
-    ['checks alone', 50, undefined, { confirm: 4 }, {}, { confirm: [1, 1] }],
     ['a spared receiver', 20, 0.01, { retry: 1, list: 4 }, {}, { list: [0.99, 1] }],
     // A class is not owed what it did not use while it rested.
     ['late retries', 20, undefined, { list: 4, confirm: 4 }, { retry: 4 }, { list: some, confirm: some }],
