@@ -29,48 +29,26 @@ describe('years far away', () => {
       }
     },
   )
-
-  test('more years than are remembered do no harm', () => {
-    const zone = createTimeZone('Europe/Berlin')
-    for (const year of [...Array(200).keys(), ...Array(200).keys()]) {
-      const local = Date.UTC(1900 + year, 6, 1)
-      expect(zone.toInstants(local)).toEqual(byTemporal(local, 'Europe/Berlin'))
-    }
-  })
 })
 
-describe('for any moment', () => {
+test('within three days of every change of an offset since 2011, it is as Temporal has it', () => {
   const names = Intl.supportedValuesOf('timeZone')
-  const moments = fc.integer({ min: at('1950-01-01T00:00:00'), max: at('2100-01-01T00:00:00') })
-
-  test('toInstants(toLocal(t)) holds t', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(...names), moments, (name, instant) => {
-        const zone = createTimeZone(name)
-        expect(zone.toInstants(zone.toLocal(instant))).toContain(instant)
-      }),
-      { numRuns: 2_000 },
-    )
-  })
-
-  test('within three days of every change of an offset since 2011, it is as Temporal has it', () => {
-    const since = at('2011-01-01T00:00:00')
-    const until = at('2027-01-01T00:00:00')
-    let changes = 0
-    for (const name of names) {
-      const zone = createTimeZone(name)
-      let change = zone.nextTransition(since) ?? Infinity
-      for (; change < until; change = zone.nextTransition(change) ?? Infinity) {
-        changes += 1
-        for (const hours of [-72, -25, -24, -1, -0.5, 0, 0.25, 0.5, 1, 24, 25, 72]) {
-          const local = zone.toLocal(change - 1) + 1 + hours * hour
-          const told = { name, local, instants: zone.toInstants(local) }
-          expect(told).toEqual({ name, local, instants: byTemporal(local, name) })
-        }
+  const since = at('2011-01-01T00:00:00')
+  const until = at('2027-01-01T00:00:00')
+  let changes = 0
+  for (const name of names) {
+    const zone = createTimeZone(name)
+    let change = zone.nextTransition(since) ?? Infinity
+    for (; change < until; change = zone.nextTransition(change) ?? Infinity) {
+      changes += 1
+      for (const hours of [-72, -25, -24, -1, -0.5, 0, 0.25, 0.5, 1, 24, 25, 72]) {
+        const local = zone.toLocal(change - 1) + 1 + hours * hour
+        const told = { name, local, instants: zone.toInstants(local) }
+        expect(told).toEqual({ name, local, instants: byTemporal(local, name) })
       }
     }
-    expect(changes).toBeGreaterThan(2_000)
-  })
+  }
+  expect(changes).toBeGreaterThan(2_000)
 })
 
 test('nextTransition is the next change, strictly after', () => {
@@ -148,27 +126,6 @@ describe('parseLocal', () => {
   ])('%j is no date-time', (text) => {
     expect(parseLocal(text, utc)).toBeUndefined()
     expect(parseLocal(text, createTimeZone('Europe/Berlin'))).toBeUndefined()
-  })
-
-  test('what it takes can be asked for its instants, and it never throws', () => {
-    const zones = ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati', 'Etc/GMT+12'].map(createTimeZone)
-    const hostile = fc.oneof(
-      fc.anything(),
-      fc.string(),
-      fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
-      fc.date({ noInvalidDate: true }).map((date) => date.toISOString().replace('Z', '')),
-      fc.date({ noInvalidDate: true }).map((date) => date.toISOString().replace('Z', '+14:00')),
-    )
-    fc.assert(
-      fc.property(hostile, fc.constantFrom(...zones), (text, zone) => {
-        const local = parseLocal(text, zone)
-        if (local === undefined) return
-        const [earlier, later] = zone.toInstants(local)
-        expect(earlier).toBeLessThanOrEqual(later)
-        expect(Number.isFinite(later)).toBe(true)
-      }),
-      { numRuns: 2_000 },
-    )
   })
 })
 
