@@ -18,9 +18,8 @@ export interface Reply {
 
 export interface SentRequest {
   request: HttpRequest
-  /** Monotonic ms: when it came, and when it was answered, failed, or was aborted. */
+  /** Monotonic ms at which it came. */
   at: number
-  endedAt: number | undefined
 }
 
 /** The reply to a request; the first one has the number 1. */
@@ -71,14 +70,10 @@ export function createScriptedServer(clock: VirtualClock, skewMs = 0): ScriptedS
       script = replies
     },
     async transport(request) {
-      const entry: SentRequest = { request, at: clock.monotonic(), endedAt: undefined }
+      const entry: SentRequest = { request, at: clock.monotonic() }
       sent.push(entry)
       const reply = script.length > 1 ? script.shift() : script[0]
-      try {
-        return await answer(entry, typeof reply === 'function' ? reply(entry, sent.length) : (reply ?? {}))
-      } finally {
-        entry.endedAt = clock.monotonic()
-      }
+      return answer(entry, typeof reply === 'function' ? reply(entry, sent.length) : (reply ?? {}))
     },
   }
 }
