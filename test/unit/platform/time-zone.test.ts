@@ -29,6 +29,14 @@ describe('years far away', () => {
       }
     },
   )
+
+  test('more years than are remembered do no harm', () => {
+    const zone = createTimeZone('Europe/Berlin')
+    for (const year of [...Array(200).keys(), ...Array(200).keys()]) {
+      const local = Date.UTC(1900 + year, 6, 1)
+      expect(zone.toInstants(local)).toEqual(byTemporal(local, 'Europe/Berlin'))
+    }
+  })
 })
 
 test('within three days of every change of an offset since 2011, it is as Temporal has it', () => {
