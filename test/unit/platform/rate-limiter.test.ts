@@ -96,6 +96,17 @@ function excess(grants: World['grants'], perSecond: number): number {
 }
 
 describe('the bound', () => {
+  test.each([0.1, 1.5, 20, 333.3])('%s a second: a burst of one second, then as fast as it', async (max) => {
+    const { clock, grants, askMany } = world(max)
+    const seconds = max > 100 ? 5 : 30
+    askMany('list', Math.ceil(max * (seconds + 5)) + 5)
+    await clock.advance(seconds * 1000)
+    expect(excess(grants, max)).toBeLessThanOrEqual(1e-6)
+    const expected = Math.max(1, max) + max * seconds
+    expect(grants.length).toBeGreaterThan(expected * 0.93 - 1.5)
+    expect(grants.length).toBeLessThanOrEqual(expected)
+  })
+
   const steps = fc.array(
     fc.record({
       do: fc.constantFrom('ask', 'ask', 'ask', 'pass', 'pass', 'cancel', 'give back', 'ok', 'throttled', 'overloaded'),
