@@ -6,7 +6,7 @@ import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,daemon,repository}/**/*.test.ts', 'test/simulation/*.test.ts'],
+    include: ['test/{unit,daemon,repository,mutants}/**/*.test.ts', 'test/simulation/*.test.ts'],
     env: { SIMULATION_SEEDS: '100' },
     globalSetup: 'test/support/stuck.ts',
     setupFiles: 'test/support/setup.ts',

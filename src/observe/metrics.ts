@@ -23,7 +23,7 @@ export interface MetricDefinition {
   /**
    * For a gauge: its value, or one for each value of its label (a missing one is 0). Undefined leaves it unchanged, or with
    * `when-set` removes it. Only `build_info` has none. A new gauge is an entry here; a value that the snapshot lacks is a new
-   * field there, filled by `state` in reconciler.ts, by daemon.ts, or where it is counted by progress.ts.
+   * field there, filled by `state` in reconciler.ts, by daemon-parts.ts, or where it is counted by progress.ts.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }

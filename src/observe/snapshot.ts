@@ -43,7 +43,7 @@ export interface ReconcilerState {
   throttledForMs: number
 }
 
-/** What is known of token, key, certificate and the servers' clocks, read in daemon.ts. Times in epoch ms of this host's clock, spans in ms. */
+/** What is known of token, key, certificate and the servers' clocks, read in daemon-parts.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface CredentialState {
   tokenExpiresAt: number | undefined
   certificateExpiresAt: number | undefined
@@ -53,7 +53,7 @@ export interface CredentialState {
   skewMs: Readonly<Record<'auth' | 'api', number>>
 }
 
-/** Read in daemon.ts; what was counted so far comes from progress.ts. */
+/** Read in daemon-parts.ts; what was counted so far comes from progress.ts. */
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
   leadership: LeadershipState

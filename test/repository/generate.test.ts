@@ -80,7 +80,7 @@ test('default.yaml with the required keys is exactly the defaults, each in its p
   const { config, origins } = loadWith({ yaml: read('config/default.yaml') })
   expect(config).toEqual(loadWith({}).config)
   const withDefault = keys.filter(({ defaultValue }) => defaultValue !== undefined)
-  for (const { key } of withDefault) expect(origins.get(key)).toMatch(/^config\.yaml:\d+$/)
+  for (const { key } of withDefault) expect(origins.get(key), key).toMatch(/^config\.yaml:\d+$/)
 })
 
 test('a comment of default.yaml taken away, with a value behind it, is a key', () => {
