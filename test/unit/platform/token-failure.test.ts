@@ -227,6 +227,14 @@ describe('clocks that differ', () => {
     expect(server.sent).toHaveLength(tries)
   })
 
+  test('a refusal that spends the budget is not repeated, whatever its Date says', async () => {
+    const { cache, server } = tokenWorld({}, { skewMs: 3_600_000, random: () => 0 })
+    server.replies(outage, refusal)
+    await errorOf(cache.get())
+    await errorOf(cache.get())
+    expect(server.sent).toHaveLength(2)
+  })
+
   test('a server whose Date is different each time gets no extra tries for ever', async () => {
     const { server, clock, start } = tokenWorld({}, maxJitter)
     server.replies((_, number) => ({
