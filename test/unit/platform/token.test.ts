@@ -64,6 +64,16 @@ describe('one token for all callers', () => {
     await stop()
   })
 
+  test('the background waits for the request of a caller', async () => {
+    const { cache, server, clock, start } = tokenWorld()
+    server.replies(grants({ delayMs: 500 }))
+    const asked = cache.get()
+    const stop = start()
+    await clock.run(asked)
+    expect(server.sent).toHaveLength(1)
+    await stop()
+  })
+
   test("a caller's abort ends its own wait only, and its request serves the next one", async () => {
     const { cache, server, clock } = tokenWorld()
     server.replies(grants({ delayMs: 500 }))
