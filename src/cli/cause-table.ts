@@ -6,7 +6,7 @@ import { cell, createShortIds, table } from './format.ts'
 
 const maxCauses = 10
 
-interface Causes {
+interface ListedCauses {
   total: number
   /** The largest first, not always all. */
   list: readonly CauseStatus[]
@@ -15,7 +15,7 @@ interface Causes {
 
 /** With an empty line before it; nothing without causes. */
 export function causeTable(
-  { list, more, total }: Causes,
+  { list, more, total }: ListedCauses,
   { now, subscriptions, width }: { now: Date; subscriptions: SubscriptionNames; width: number | undefined },
 ): string {
   if (total === 0) return ''
