@@ -46,8 +46,8 @@ function nextLines({ nextRetry, nextRetryBy: by }: CauseStatus, { now }: CellCon
 export const causeColumns: readonly CauseColumn[] = [
   { name: 'subscription', lines: ({ subscriptionId }, { idOf }) => [idOf(subscriptionId)] },
   {
-    name: 'last delivery',
-    minWidth: 13,
+    name: 'last failure',
+    minWidth: 12,
     lines: ({ lastAttempt, responseStatusCode }, { now }) => [
       response(responseStatusCode),
       ...(lastAttempt === null ? [] : [fromNow(lastAttempt, now)]),

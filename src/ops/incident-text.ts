@@ -20,30 +20,33 @@ export function incidentPairs(
   incident: IncidentStatus,
   { now, subscriptions: names }: { now: Date; subscriptions: SubscriptionNames },
 ): (readonly [name: string, value: string])[] {
-  const { causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } = incident
+  const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } =
+    incident
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
     ['resolved by others', incident.resolvedByOthers],
-    ['still backing off', endedAt === null ? 0 : incident.backingOff],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
+  const left = backingOff === 0 ? [] : [['but for', `${count(backingOff)} that backed off then`] as const]
+  const rest = endedAt === null ? [['over', '5 min after the last arrival'] as const] : left
   const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
   return [
     ['time', lasted(incident, now)],
+    ...rest,
     ['peak', `${count(peak)} missing`],
+    ...causes.map(
+      ({ records, responseStatusCode, subscriptionId }) =>
+        [
+          'at the peak',
+          `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
+        ] as const,
+    ),
     ['recovered', `${count(recovered)}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...(shut.length === 0
       ? []
       : [['blocked by', shut.map(({ gate, seconds }) => `${gate} ${span(seconds * 1000)}`).join(', ')] as const]),
-    ...causes.map(
-      ({ records, responseStatusCode, subscriptionId }) =>
-        [
-          'cause',
-          `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
-        ] as const,
-    ),
   ]
 }

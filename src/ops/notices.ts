@@ -211,7 +211,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: !isLastSweepFailed(status) && sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
-      advice: 'Nothing to do unless it stays so: then look for slice_skipped in the log.',
+      advice: 'Nothing to do unless it stays so for 30 min: then look for slice_skipped in the log.',
       isAside: true,
       runbook: 'SweepIncomplete',
     },
@@ -219,7 +219,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: inARow >= minNotAccepted && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
       text: `None of the last ${count(inARow)} retries was accepted${reason === undefined ? '' : ` (${reasonText(reason)})`}.`,
-      advice: "If it lasts, ask the platform's operator. Each record is retried after its backoff.",
+      advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },
     {
@@ -257,7 +257,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
       text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
-      advice: "Nothing to do unless it stays so: then ask the platform's operator.",
+      advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',
     },
@@ -265,7 +265,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.resolvedByOthers >= minResolvedByOthers,
       level: 'working',
       text: `Somebody else resolved ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform.`,
-      advice: 'Nothing to do: the platform refuses a second retry of the same record, which only costs a call.',
+      advice: 'Nothing to do: the platform refuses to retry a record twice.',
       isAside: true,
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
@@ -340,6 +340,7 @@ function missingText(status: StatusFacts): string {
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `Nothing was missing at ${clockTime(lastFullSweep, now)} UTC.`
+  if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
@@ -356,6 +357,14 @@ function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
+/** That the receiver takes deliveries, while they arrive: what failed before may show an answer of another time. */
+function arrivingText(status: StatusFacts): string {
+  const { atPace } = recoveredOf(status)
+  return atPace === undefined ? '' : `The receiver takes them now: ${atPace}.`
+}
+
+const needsNobody = ({ advice }: NoticeReason): boolean => advice.startsWith('Nothing to do')
+
 /** `runbookUrl`: the address before the sections. */
 export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
   const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
@@ -368,8 +377,8 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
   return {
     level,
     headline: isSaid ? text : `${text} ${missingText(status)}`.trim(),
-    detail: head?.detail ?? '',
-    advice: head?.advice ?? (level === 'working' && reasons.length === 0 ? 'Nothing to do.' : ''),
+    detail: head === undefined ? arrivingText(status) : (head.detail ?? ''),
+    advice: head?.advice ?? (level === 'working' && reasons.every(needsNobody) ? 'Nothing to do.' : ''),
     runbook: head === undefined ? null : linkOf(head),
     notices: reasons
       .filter((reason) => reason !== head)
@@ -398,7 +407,7 @@ function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: Sta
     case 'refused':
       return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`
     case 'zone':
-      return 'The window is not seen whole.'
+      return 'platform.timeZone is wrong.'
     case 'pace':
       return 'Nothing recovered in the last 5 min.'
     case 'backoff':
@@ -438,7 +447,8 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
     if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
-    return ['Unknown', isLastSweepFailed(status) ? 'Sweeps fail.' : 'The window was not seen whole.']
+    if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
+    if (!isZoneWrong(status)) return ['Unknown', 'The window was not seen whole.']
   }
   if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
   if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']

@@ -123,7 +123,7 @@ function causes(status: StatusDocument): Part {
   const left = total - shown.length
   return section('causes', 'Causes', [
     table(
-      `${counted(total, 'cause', 'causes')} by subscription and the receiver’s answer at the last delivery, the largest first.`,
+      `${counted(total, 'cause', 'causes')} by subscription and the receiver’s answer at the last failure, the largest first.`,
       [...causeColumns, ...(hasCommand ? [{ name: 'by hand' }] : [])],
       rows,
     ),
@@ -194,8 +194,7 @@ const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =
 function incident(status: StatusDocument): Part {
   const { incident: last } = status
   if (last === null) return undefined
-  // While it goes on its causes stand in their own table.
-  const pairs = incidentPairs(last, status).filter(([name]) => name !== 'cause' || last.endedAt !== null)
+  const pairs = incidentPairs(last, status)
   return section('incident', incidentTitle(last, status), facts(pairs))
 }
 

@@ -240,15 +240,15 @@ describe('status', () => {
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident
 time                02:46:00 UTC to 03:26:10 UTC, 40 min
+but for             6 that backed off then
 peak                1,470 missing
+at the peak         11111111, HTTP 401: 482
 recovered           1,461, the slowest 52 min after its event
 expired             none
 failed again        44
 gave up             3
 resolved by others  31
-still backing off   6
 blocked by          circuit 30 min, paused 1 min
-cause               11111111, HTTP 401: 482
 `)
     const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
     expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })
@@ -277,7 +277,7 @@ next tick        in 25 s
 trouble  The certificate has expired.
          -> Have a new one registered.
 
-SUBSCRIPTION  LAST DELIVERY          MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
+SUBSCRIPTION  LAST FAILURE           MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
 11111111      no response, 30 s ago        3  blocked   when retries resume  30 s    a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
 `,

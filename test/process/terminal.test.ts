@@ -59,7 +59,7 @@ describeWith(noTerminal, 'on a terminal', () => {
     const lines = linesOf(session.screen())
     for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(columns)
     expect(lines.length).toBeLessThan(40)
-    const head = lines.findIndex((line) => line.startsWith('SUBSCRIPTION  LAST DELIVERY'))
+    const head = lines.findIndex((line) => line.startsWith('SUBSCRIPTION  LAST FAILURE'))
     expect(head).toBeGreaterThan(0)
     const rows = lines.slice(head + 1).findIndex((line) => !/^[\da-f]{8} .* {2}[\d,]+ {2}[a-z\d]/.test(line))
     expect(rows).toBe(10)

@@ -66,7 +66,7 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'everything',
     reason: 'The platform is unavailable.',
-    advice: "Retries resume when it answers. If it lasts, ask the platform's operator.",
+    advice: "Retries resume when it answers. If it lasts for 15 min, ask the platform's operator.",
     runbook: 'RetriesNotAccepted',
   },
   throttled: {
