@@ -49,13 +49,19 @@ export interface Answer {
   body: string
 }
 
-export async function ask(port: number, path: string, method = 'GET'): Promise<Answer> {
-  const request = send({ host: '127.0.0.1', port, path, method, agent: false })
-  request.end()
+export interface Ask {
+  method?: string
+  headers?: Readonly<Record<string, string>>
+  body?: string
+}
+
+export async function ask(port: number, path: string, { body, ...how }: Ask = {}): Promise<Answer> {
+  const request = send({ host: '127.0.0.1', port, path, agent: false, ...how })
+  request.end(body)
   const [response] = (await once(request, 'response')) as [IncomingMessage]
-  let body = ''
-  for await (const chunk of response.setEncoding('utf8')) body += String(chunk)
-  return { status: response.statusCode, headers: response.headers, body }
+  let text = ''
+  for await (const chunk of response.setEncoding('utf8')) text += String(chunk)
+  return { status: response.statusCode, headers: response.headers, body: text }
 }
 
 /** Writes these bytes, and gives all that comes until the server closes. */

@@ -57,10 +57,8 @@ test('a request is heard whole, in any pieces, and its answer ends the connectio
   expect(await answer).toMatch(/^HTTP\/1.1 200 [^]*connection: close[^]*ok$/)
 })
 
-test.each([
-  [1, 65_536],
-  [200, 65_536],
-])('%i connections with %i bytes of requests each: a few are parsed, one is answered', async (count, length) => {
+test('200 connections with 64 KiB of requests each: a few are parsed, one is answered', async () => {
+  const [count, length] = [200, 65_536]
   let parsed = 0
   const note = (): void => void (parsed += 1)
   diagnostics.subscribe('http.server.request.start', note)

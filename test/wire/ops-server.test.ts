@@ -36,7 +36,7 @@ test.each([
   [`/${'x'.repeat(8_000)}`, 404, expect.any(String)],
 ])('%s: %i, and HEAD has the same headers without a body', async (path, status, body) => {
   await using server = await start()
-  const [get, head] = [await ask(server.port, path), await ask(server.port, path, 'HEAD')]
+  const [get, head] = [await ask(server.port, path), await ask(server.port, path, { method: 'HEAD' })]
   expect(get).toMatchObject({
     status,
     body: body as string,
@@ -50,7 +50,7 @@ test.each([
 
 test.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])('%s is refused with what is allowed', async (method) => {
   await using server = await start()
-  const answer = await ask(server.port, '/metrics', method)
+  const answer = await ask(server.port, '/metrics', { method })
   expect(answer).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD', connection: 'close' } })
   expect(answer.body).not.toContain('up 1')
 })
@@ -63,16 +63,12 @@ test('the page may not be kept, framed or guessed at; /status is JSON that peopl
   expect(status.body).toMatch(/^\{\n {2}"schemaVersion": 2,\n[^]*\}\n$/)
 })
 
-test.each([
-  ['/', true],
-  ['/?refresh=on', true],
-  ['/?refresh=off', false],
-  ['/?x=1&refresh=off', false],
-  ['/?refresh=%ff', true],
-  ['/?', true],
-])('%s refreshes: %s', async (path, refreshes) => {
+test('the page refreshes, unless its query says otherwise', async () => {
   await using server = await start()
-  expect((await ask(server.port, path)).body.includes('http-equiv="refresh"')).toBe(refreshes)
+  const refreshes = async (path: string): Promise<boolean> =>
+    (await ask(server.port, path)).body.includes('http-equiv="refresh"')
+  for (const path of ['/', '/?', '/?refresh=on', '/?refresh=%ff']) expect(await refreshes(path), path).toBe(true)
+  for (const path of ['/?refresh=off', '/?x=1&refresh=off']) expect(await refreshes(path), path).toBe(false)
 })
 
 test('with server.statusPage false there is no page, and no answer refers to it', async () => {
@@ -101,7 +97,7 @@ describe('an answer that costs something is made once a second for all who ask',
     ]
     await using server = await start({ metrics, status })
     const all = await Promise.all(
-      Array.from({ length: 20 }, (_, n) => ask(server.port, path, n === 0 ? 'HEAD' : 'GET')),
+      Array.from({ length: 20 }, (_, n) => ask(server.port, path, { method: n === 0 ? 'HEAD' : 'GET' })),
     )
     await server.clock.advance(999)
     const [first, late] = [all[1], await ask(server.port, path)]
@@ -153,7 +149,7 @@ describe('a state that can not be read', () => {
     for (const method of ['GET', 'HEAD']) {
       // A second later: an answer that is shared is reported once.
       await server.clock.advance(1_000)
-      const answer = await ask(server.port, path, method)
+      const answer = await ask(server.port, path, { method })
       expect(answer.status).toBe(500)
       expect(answer.body).not.toContain('CANARY')
     }
@@ -188,13 +184,6 @@ describe('the port', () => {
     expect(failure).toMatchObject({
       problems: [{ key: 'server.host', message: expect.stringContaining(message) as string }],
     })
-  })
-
-  test('can be had again after the end', async () => {
-    const first = await start()
-    await first.close()
-    await using second = await start({ port: first.port })
-    expect(second.port).toBe(first.port)
   })
 })
 
@@ -270,9 +259,11 @@ describe('the end', () => {
     await closing
   })
 
-  test('takes no new connection, and may come twice', async () => {
-    await using server = await start()
-    await Promise.all([server.close(), server.close()])
-    await expect(ask(server.port, '/livez')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  test('takes no new connection, may come twice, and leaves the port to the next', async () => {
+    const { close, port } = await start()
+    await Promise.all([close(), close()])
+    await expect(ask(port, '/livez')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+    await using second = await start({ port })
+    expect(second.port).toBe(port)
   })
 })
