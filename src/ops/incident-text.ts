@@ -25,11 +25,11 @@ export function incidentPairs(
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
-    ['resolved by others', incident.resolvedByOthers],
+    ['retried by others', incident.resolvedByOthers],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
-  const left = backingOff === 0 ? [] : [['but for', `${count(backingOff)} that backed off then`] as const]
-  const rest = endedAt === null ? [['over', '5 min after the last arrival'] as const] : left
+  const left = backingOff === 0 ? [] : [['still missing', `${count(backingOff)} then, which backed off`] as const]
+  const rest = endedAt === null ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const] : left
   const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
   return [
     ['time', lasted(incident, now)],

@@ -256,7 +256,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
-      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
+      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long, and not counted as missing.`,
       advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',
@@ -264,7 +264,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: status.resolvedByOthers >= minResolvedByOthers,
       level: 'working',
-      text: `Somebody else resolved ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform.`,
+      text: `Somebody else retried ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform itself.`,
       advice: 'Nothing to do: the platform refuses to retry a record twice.',
       isAside: true,
     },

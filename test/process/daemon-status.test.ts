@@ -239,16 +239,16 @@ describe('status', () => {
     await using daemon = await startStatus({ ...whole, incident })
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident
-time                02:46:00 UTC to 03:26:10 UTC, 40 min
-but for             6 that backed off then
-peak                1,470 missing
-at the peak         11111111, HTTP 401: 482
-recovered           1,461, the slowest 52 min after its event
-expired             none
-failed again        44
-gave up             3
-resolved by others  31
-blocked by          circuit 30 min, paused 1 min
+time               02:46:00 UTC to 03:26:10 UTC, 40 min
+still missing      6 then, which backed off
+peak               1,470 missing
+at the peak        11111111, HTTP 401: 482
+recovered          1,461, the slowest 52 min after its event
+expired            none
+failed again       44
+gave up            3
+retried by others  31
+blocked by         circuit 30 min, paused 1 min
 `)
     const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
     expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })

@@ -75,7 +75,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
 }
 
 /** When there is none of its own. */
-export const generalAdvice = "if it lasts, ask the platform's operator"
+export const generalAdvice = "if it lasts for 15 min, ask the platform's operator"
 
 /** The advice; undefined for an answer of the server itself, such as a refusal or an error. */
 export function callAdvice(

@@ -252,7 +252,7 @@ describe('notices', () => {
       { keyReload: { problem: 'k (f): holds no key' } },
       /^The new key file cannot be used.* k \(f\): holds no key\.$/,
     ],
-    ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else resolved 37 deliveries in the last hour/],
+    ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else retried 37 deliveries in the last hour/],
     [
       'who refuses again and again',
       {

@@ -172,7 +172,7 @@ describe('PlatformFailure', () => {
       name: 'PlatformFailure',
       reason: 'server-error',
       status: 503,
-      advice: "if it lasts, ask the platform's operator",
+      advice: "if it lasts for 15 min, ask the platform's operator",
     })
   })
 

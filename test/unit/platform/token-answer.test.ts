@@ -160,7 +160,7 @@ describe('the message and the advice', () => {
     [302, '', /redirects are not followed: check auth\.authUrl/],
     [404, '', /not-found.*check auth\.authUrl/],
     [200, '<html>', /not JSON.*login page or a proxy/],
-    [500, { error: 'unknown_error' }, /server-error, unknown_error; if it lasts, ask/],
+    [500, { error: 'unknown_error' }, /server-error, unknown_error; if it lasts for 15 min, ask/],
     [418, '', /other.*ask the platform's operator/],
   ])('of %s %j', (status, body, message) => {
     const answer = read(status, body)
