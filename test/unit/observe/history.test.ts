@@ -44,7 +44,7 @@ test('minutes of the wall clock since the start, the last one under way, at most
   expect(minutes[0]?.at).toEqual(new Date(start - 30_000 + 41 * minuteMs))
 })
 
-test('recovered deliveries stand in the minute in which they were seen', async () => {
+test('recovered deliveries stand in the minute in which they were seen, for an hour, also when the clock is set', async () => {
   const { clock, history, tell } = scene()
   tell('recovered', 3)
   tell('failed-again')
@@ -56,6 +56,11 @@ test('recovered deliveries stand in the minute in which they were seen', async (
     { at: new Date(start - 30_000), recovered: 3 },
     { at: new Date(start + 30_000), recovered: 1 },
   ])
+  clock.jump(-3 * 3_600_000)
+  await clock.advance(58 * minuteMs)
+  expect(history.steps()[0]).toMatchObject({ at: new Date(start - 3 * 3_600_000 - 30_000), recovered: 3 })
+  await clock.advance(minuteMs)
+  expect(history.steps()[0]).toMatchObject({ recovered: 1 })
 })
 
 test('circuits that are not closed, and a pause, stand in each minute that began with them', async () => {
@@ -91,57 +96,24 @@ test('what recovered in the last 24 hours, and when the last one did', async () 
   expect(history.recovered()).toEqual({ lastDay: 2, lastAt })
 })
 
-test('what was missing stays known until a fact says otherwise; the present is never old', async () => {
+test('what was missing stays known until a fact says otherwise, for hours; the present is never old', async () => {
   const { clock, history, missing } = scene()
+  const shown = (count: number): unknown[] =>
+    history
+      .steps()
+      .slice(-count)
+      .map((minute) => minute.missing)
   await clock.advance(minuteMs)
   missing(undefined)
   missing(500)
   await clock.advance(3 * minuteMs)
   missing(400)
   missing(300)
-  expect(
-    history
-      .steps()
-      .slice(-5)
-      .map((minute) => minute.missing),
-  ).toEqual([500, 500, 500, 300])
+  expect(shown(5)).toEqual([500, 500, 500, 300])
   await clock.advance(2 * minuteMs)
-  expect(
-    history
-      .steps()
-      .slice(-3)
-      .map((minute) => minute.missing),
-  ).toEqual([400, 400, 300])
-})
-
-test('after hours without a fact the last thing that was known still stands', async () => {
-  const { clock, history, missing } = scene()
-  missing(7)
+  expect(shown(3)).toEqual([400, 400, 300])
   await clock.advance(180 * minuteMs)
-  expect(new Set(history.steps().map((minute) => minute.missing))).toEqual(new Set([7]))
-  missing(9)
-  await clock.advance(30 * minuteMs)
-  const minutes = history.steps().map((minute) => minute.missing)
-  expect([minutes[0], minutes.at(-1)]).toEqual([7, 9])
-})
-
-test('an hour later it is gone', async () => {
-  const { clock, history, tell } = scene()
-  tell('recovered', 5)
-  await clock.advance(59 * minuteMs)
-  expect(history.steps()[0]).toMatchObject({ recovered: 5 })
-  await clock.advance(minuteMs)
-  expect(history.steps().filter(({ recovered }) => recovered > 0)).toEqual([])
-})
-
-test('a clock that is set moves the times, not what lies between', async () => {
-  const { clock, history, tell } = scene()
-  tell('recovered', 5)
-  clock.jump(-3 * 3_600_000)
-  await clock.advance(minuteMs)
-  const minutes = history.steps()
-  expect(minutes.at(-2)).toMatchObject({ recovered: 5 })
-  expect(minutes.at(-1)?.at).toEqual(new Date(start - 3 * 3_600_000 + 30_000))
+  expect(new Set(shown(60))).toEqual(new Set([300]))
 })
 
 test('minutes begin at second 0, for any fraction of a millisecond between the two clocks', async () => {

@@ -1,6 +1,8 @@
 // What is logged of events: changes of state once, repetitions and single records at debug, and few lines however bad it is.
 import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import { countedLevels, type CountedLevel } from '../../../src/observe/log/log.ts'
+import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
 import type { UnreadableRow } from '../../../src/platform/record.ts'
 import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
 import {
@@ -13,10 +15,24 @@ import {
   tokenRefused,
   type FactOf,
 } from '../../support/facts.ts'
-import { messages, times, told } from '../../support/told.ts'
+import { keepingLog, type Line } from '../../support/log.ts'
 
-/** The lines of events that come one after the other, each so long after the one before. */
-function over(facts: readonly TelemetryEvent[], everyMs: number): string[] {
+const standing = { monotonic: () => 0 }
+
+/** The lines that the events give, from the level on; `clock` may move while they come. */
+function told(facts: Iterable<TelemetryEvent>, from: CountedLevel = 'debug', clock = standing): Line[] {
+  const levels: readonly string[] = countedLevels
+  const lines: Line[] = []
+  const reporter = createLogReporter(
+    keepingLog((line) => lines.push(line)),
+    clock,
+  )
+  for (const fact of facts) reporter.observe(fact)
+  return lines.filter(({ level }) => levels.indexOf(level) >= levels.indexOf(from))
+}
+
+/** Each line at info and above as `level: event`; of events that come one after the other, each so long after the one before. */
+function messages(facts: readonly TelemetryEvent[], everyMs = 0): string[] {
   let now = 0
   function* coming(): Generator<TelemetryEvent> {
     for (const fact of facts) {
@@ -24,14 +40,14 @@ function over(facts: readonly TelemetryEvent[], everyMs: number): string[] {
       now += everyMs
     }
   }
-  return messages(coming(), 'info', { monotonic: () => now })
+  return told(coming(), 'info', { monotonic: () => now }).map(({ level, event }) => `${level}: ${event}`)
+}
+
+function times<T>(count: number, make: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => make(index))
 }
 
 const accepted = retryFact({ result: 'accepted', reason: 'ok', sent: true })
-
-test.each(['token-request', 'platform-request'] as const)('%s is for the metrics alone', (type) => {
-  expect(told([everyFact[type]])).toEqual([])
-})
 
 test.each([
   ['credential-reload-failed', 'error: credential_reload_failed'],
@@ -46,7 +62,7 @@ test.each([
   expect(messages([everyFact[type], everyFact[type]])).toEqual([line, line])
 })
 
-test('the end of a pause has its line too', () => {
+test('the end of a state has its line too, and calls are for the metrics alone', () => {
   const facts: TelemetryEvent[] = [
     { type: 'trouble', trouble: 'unauthorized' },
     { type: 'trouble', trouble: undefined },
@@ -63,68 +79,50 @@ test('the end of a pause has its line too', () => {
     'info: operator_probed',
     'info: receiver_up',
   ])
+  expect(told([everyFact['token-request'], everyFact['platform-request']])).toEqual([])
 })
 
-describe('retries and outcomes', () => {
-  test('are counted in the line of the next full sweep, not of another, and anew after it', () => {
-    const facts = [
-      accepted,
-      ...times(4, () => outcomeFact()),
-      ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
-      ...times(2, () => outcomeFact({ outcome: 'unknown' })),
-      sweepFact({ kind: 'recent' }),
-      failedSweep(),
-      sweepFact(),
-      sweepFact(),
-    ]
-    const [first, second] = told(facts).filter(({ event }) => event === 'full_sweep_completed')
-    expect(first).toMatchObject({
+test('retries and outcomes are counted in the line of the next full sweep, not of another, and anew after it', () => {
+  const failed = { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 }
+  const facts = [
+    accepted,
+    ...times(4, () => outcomeFact()),
+    ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
+    ...times(2, () => outcomeFact({ outcome: 'unknown' })),
+    sweepFact({ kind: 'recent' }),
+    sweepFact({ listed: 6, failed }),
+    sweepFact({ listed: 6 }),
+  ]
+  expect(told(facts, 'info')).toMatchObject([
+    {
       level: 'info',
-      fields: { retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
-    })
-    expect(second).toMatchObject({ level: 'debug', fields: { retries: 0, recovered: 0, failedAgain: 0, unknown: 0 } })
+      event: 'full_sweep_completed',
+      fields: {
+        ...{ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 },
+        ...{ retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
+      },
+    },
+  ])
+  expect(told(facts).at(-1)).toMatchObject({
+    level: 'debug',
+    fields: { retries: 0, recovered: 0, failedAgain: 0, unknown: 0 },
   })
+})
 
-  test('20,000 recovered records are fewer than 100 lines', () => {
-    // 20 retries a second, and a full sweep every half minute: as often as it can be.
-    const round = (index: number): TelemetryEvent[] => [
-      ...times(600, () => accepted),
-      ...times(600, () => outcomeFact()),
-      sweepFact({ listed: 20_000 - index }),
-      sweepFact({ kind: 'recent' }),
-    ]
-    const lines = told(times(34, round).flat(), 'info')
-    expect(lines.length).toBeLessThan(100)
-    expect(lines.reduce((sum, { fields }) => sum + Number(fields['recovered'] ?? 0), 0)).toBe(34 * 600)
-  })
-
-  test('attempt times that do not fit are a warning when two in a row do not', () => {
-    const seen = (hours: number): TelemetryEvent => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
-    expect(messages([0, 0.1, 2, 0, -2, 0.1].map(seen))).toEqual([])
-    expect(told([-2, -1].map(seen), 'warn')).toMatchObject([
-      { event: 'platform_time_offset', fields: { offsetSeconds: 3_600 } },
-    ])
-  })
+test('attempt times that do not fit are a warning when two in a row do not', () => {
+  const seen = (hours: number): TelemetryEvent => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
+  expect(messages([0, 0.1, 2, 0, -2, 0.1].map(seen))).toEqual([])
+  expect(told([-2, -1].map(seen), 'warn')).toMatchObject([
+    { event: 'platform_time_offset', fields: { offsetSeconds: 3_600 } },
+  ])
 })
 
 describe('sweeps', () => {
-  test('that do nothing are quiet after the first', () => {
-    const sweeps = times(100, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'recent' }))
-    expect(messages(sweeps)).toEqual(['info: full_sweep_completed'])
-  })
-
   test.each([
     ['another number of records', sweepFact({ listed: 1 })],
-    ['a part not seen whole', sweepFact({ result: 'incomplete', incompleteSlices: 1 })],
-    ['a part left out', sweepFact({ result: 'incomplete', skippedSlices: 1 })],
+    ['a part not seen whole', sweepFact({ result: 'incomplete' })],
   ])('that saw %s are logged', (_, fact) => {
     expect(messages([sweepFact(), fact])).toHaveLength(2)
-  })
-
-  test('of the whole window say what is decided of the records', () => {
-    const failed = { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 }
-    const [full] = told([sweepFact({ listed: 6, failed })], 'info')
-    expect(full?.fields).toMatchObject({ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 })
   })
 
   test('that fail in the same way are logged once, with advice, and their number when it is over', () => {
@@ -143,18 +141,20 @@ describe('sweeps', () => {
     ])
   })
 
-  test('that fail for two codes of TLS are two lines: each needs another remedy', () => {
-    const tls = (code: string): FactOf<'sweep'> =>
-      failedSweep({}, { reason: 'tls', code, message: `list: tls (${code})`, advice: `mend ${code}` })
-    expect(told(['CERT_HAS_EXPIRED', 'CERT_HAS_EXPIRED', 'HOSTNAME_MISMATCH'].map(tls), 'info')).toMatchObject([
-      { fields: { problem: 'list: tls (CERT_HAS_EXPIRED)', advice: 'mend CERT_HAS_EXPIRED' } },
-      { fields: { problem: 'list: tls (HOSTNAME_MISMATCH)', advice: 'mend HOSTNAME_MISMATCH' } },
-    ])
-  })
+  const tls = (code: string): FactOf<'sweep'> =>
+    failedSweep({}, { reason: 'tls', code, message: `list: tls (${code})`, advice: `mend ${code}` })
 
-  test('that fail in two ways by turns are two lines', () => {
-    const other = failedSweep({}, { reason: 'connection', message: 'list: connection' })
-    expect(messages(times(20, (i) => (i % 2 === 0 ? other : failedSweep())))).toHaveLength(2)
+  test.each([
+    ['two ways by turns', [failedSweep({}, { reason: 'connection', message: 'list: connection' }), failedSweep()], 2],
+    // Each needs another remedy.
+    ['two codes of TLS', [tls('CERT_HAS_EXPIRED'), tls('HOSTNAME_MISMATCH')], 2],
+    [
+      'one way without a token, whatever the other side says of it',
+      [1, 2].map((trace) => failedSweep({}, { stage: 'token', message: `no access token: trace ${trace}` })),
+      1,
+    ],
+  ])('that fail in %s', (_, facts, lines) => {
+    expect(messages(times(10, () => facts).flat())).toEqual(times(lines, () => 'error: sweep_failed'))
   })
 
   test('have failed until a full one succeeds', () => {
@@ -166,14 +166,6 @@ describe('sweeps', () => {
       ['full_sweep_completed', 2],
     ])
   })
-
-  test('without a token are one failure, no matter what the other side says of it', () => {
-    const facts = times(20, (i) =>
-      failedSweep({}, { stage: 'token', reason: 'server-error', message: `no access token: trace ${i}` }),
-    )
-    expect(messages(facts)).toEqual(['error: sweep_failed'])
-    expect(told(facts)[0]?.fields).toMatchObject({ problem: 'no access token: trace 0', advice: 'wait' })
-  })
 })
 
 describe('a condition', () => {
@@ -181,8 +173,8 @@ describe('a condition', () => {
     '%s is a warning once, and again after a quiet hour',
     (type) => {
       const facts = times(12, () => everyFact[type])
-      expect(over(facts, 3_599_000)).toHaveLength(1)
-      expect(over(facts, 3_600_000)).toHaveLength(12)
+      expect(messages(facts, 3_599_000)).toHaveLength(1)
+      expect(messages(facts, 3_600_000)).toHaveLength(12)
     },
   )
 
@@ -215,20 +207,16 @@ describe('access tokens', () => {
     ])
   })
 
-  test('trouble that passes is a warning; each cause has its line', () => {
+  test('trouble that passes is a warning; each cause has its line, and so has each code of TLS', () => {
     const passing = tokenRefused({ result: 'transient', reason: 'timeout' })
-    expect(messages([passing, passing, tokenRefused(), passing])).toEqual([
-      'warn: token_unavailable',
-      'error: token_rejected',
-    ])
-  })
-
-  test('a code of TLS is in the line, and another one has its own: each needs another remedy', () => {
-    const tls = (code: string): TelemetryEvent => tokenRefused({ result: 'transient', reason: 'tls', code })
-    const [expired, otherHost] = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']
-    expect(told([expired, expired, otherHost].map(tls), 'info')).toMatchObject([
-      { event: 'token_unavailable', fields: { reason: 'tls', code: expired } },
-      { event: 'token_unavailable', fields: { reason: 'tls', code: otherHost } },
+    const tls = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'].map((code) =>
+      tokenRefused({ result: 'transient', reason: 'tls', code }),
+    )
+    expect(told([passing, passing, tokenRefused(), passing, ...tls, ...tls], 'info')).toMatchObject([
+      { level: 'warn', event: 'token_unavailable' },
+      { level: 'error', event: 'token_rejected' },
+      { level: 'warn', event: 'token_unavailable', fields: { code: 'CERT_HAS_EXPIRED' } },
+      { level: 'warn', event: 'token_unavailable', fields: { code: 'ERR_TLS_CERT_ALTNAME_INVALID' } },
     ])
   })
 })
@@ -245,18 +233,14 @@ describe('circuits', () => {
   const many = (to: CircuitState, count = 5_000): TelemetryEvent[] =>
     times(count, (i) => circuit(to, `subscription-${i}`))
 
-  test('are logged as they open and close', () => {
-    expect(told([circuit('open'), circuit('closed')])).toMatchObject([
+  test('are logged as they open and close; those that open again and again at debug, until they have been closed', () => {
+    const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
+    expect(told([...dead, circuit('closed'), circuit('open')], 'info')).toMatchObject([
       { level: 'warn', event: 'circuit_opened', fields: { subscriptionId: 'one', ...changes.open } },
       { level: 'info', event: 'circuit_closed', fields: { subscriptionId: 'one' } },
+      { level: 'warn', event: 'circuit_opened' },
     ])
-  })
-
-  test('that open again and again are so at debug, until they have been closed', () => {
-    const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
-    expect(messages(dead)).toEqual(['warn: circuit_opened'])
     expect(told(dead)).toHaveLength(200)
-    expect(messages([...dead, circuit('closed'), circuit('open')])).toHaveLength(3)
   })
 
   test('are counted by the next full sweep, once for a stretch of trouble', () => {
@@ -311,7 +295,7 @@ describe('parts of the window that can not be listed', () => {
   })
 
   test('are logged again when they had been listed in between', () => {
-    expect(messages([skipped(60), sweepFact(), skipped(60)], 'warn')).toHaveLength(2)
+    expect(told([skipped(60), sweepFact(), skipped(60)], 'warn')).toHaveLength(2)
   })
 })
 
@@ -326,5 +310,5 @@ test('unreadable records are logged once each by id, those without one once, and
   const thousands = times(3, () => times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`)))).flat()
   expect(messages(thousands)).toHaveLength(20)
   // An id is remembered for an hour after the last of them; thousands more are taken as known.
-  expect(over(thousands, 600_000).length).toBeLessThanOrEqual(1_000)
+  expect(messages(thousands, 600_000).length).toBeLessThanOrEqual(1_000)
 })
