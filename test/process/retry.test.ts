@@ -1,9 +1,7 @@
 // `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { RoundReport } from '../../src/cli/round/report.ts'
-import { client } from '../sandbox/client.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
@@ -57,15 +55,6 @@ describe('retry', () => {
       notFound: [`webhook id ${missing}`],
       sums: { retried: 1, recovered: 1 },
     })
-  })
-
-  test('a permission to retry that is missing: 4', async () => {
-    const faults = [{ operation: 'retry', fault: { kind: 'status', status: 403 } }] as const
-    await using sandbox = await startPlatform({ faults: [...faults] })
-    const { code, out } = await runCommand(['retry', ...seedDue(sandbox, 1)], { env: await envOf(sandbox) })
-    expect(code).toBe(4)
-    expect(out).toContain('The platform refuses retries. With HTTP 403: Ask')
-    expect(out).not.toContain('webhook-reconciler check')
   })
 
   test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
@@ -177,30 +166,6 @@ describe('retry', () => {
     expect(reportOf(second).sums.recovered).toBe(first.blocked)
   })
 
-  test('the list that another client makes shorter while it is read was read: 0', async () => {
-    for (const command of ['plan', 'once', 'retry']) {
-      const gate = createGate()
-      await using sandbox = await startPlatform({ clock: gate.clock })
-      const [first = '', second = ''] = seedDue(sandbox, 150)
-      const other = await client(sandbox)
-      // Both readings: a record of the first page recovers before the second page is answered.
-      const isSecondPage: FaultRule['when'] = ({ query }) => query.get('metadata.page.number') === '1'
-      sandbox.faults.set({ ...gate.hold('list'), when: isSecondPage })
-      const args = command === 'retry' ? [command, '--since', '7d', '--yes', '--json'] : [command, '--json']
-      const running = runCommand(args, { env: await envOf(sandbox) })
-      for (const [index, id] of [first, second].entries()) {
-        await gate.arrived(index + 1)
-        await other.retry(id)
-        gate.release()
-      }
-      sandbox.faults.set()
-      gate.open()
-      const ran = await running
-      expect(reportOf(ran).listing, command).toMatchObject({ result: 'complete', moved: true })
-      expect(ran.code, command).toBe(0)
-    }
-  })
-
   test('the audit says each retry and outcome on stderr, but not on a terminal', async () => {
     await using sandbox = await startPlatform()
     const [id] = seedDue(sandbox, 1)
@@ -233,32 +198,18 @@ describe('retry --type, --subscription and --response choose', () => {
     expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
   })
 
-  test('what is excluded by select.* is reported still', async () => {
+  test('by the last answer; a type of which nothing has failed is named', async () => {
     await using sandbox = await startPlatform()
     seedCauses(sandbox)
-    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
-    const ran = await runCommand([...span, '--subscription', team, '--subscription', missing], { env })
-    expect(ran.out).toContain('excluded      4 left alone (select.*')
-    expect(ran.code).toBe(1)
-  })
-
-  test.each([
-    ['503', ['--response', '503', '--subscription', missing], 20],
-    ['a class, or none', ['--response', '5xx,none', '--subscription', missing], 25],
-    ['with exhausted ones', ['--response', '503', '--subscription', missing, '--exhausted'], 23],
-  ])('by the last answer: %s', async (_, flags, found) => {
-    await using sandbox = await startPlatform()
-    seedCauses(sandbox)
-    const { code, out } = await runCommand(['plan', '--since', '2d', '--json', ...flags], { env: await envOf(sandbox) })
-    const { failed } = JSON.parse(out) as { failed: Record<string, number> }
-    const { due = 0, exhausted = 0 } = failed
-    expect([code, due + (flags.includes('--exhausted') ? exhausted : 0)]).toEqual([0, found])
-  })
-
-  test('a type of which nothing has failed is named', async () => {
-    await using sandbox = await startPlatform()
-    seedCauses(sandbox)
-    const ran = await runCommand([...span, '--type', 'nope'], { env: await envOf(sandbox) })
+    const env = await envOf(sandbox)
+    const found = async (...flags: string[]): Promise<unknown> => {
+      const args = ['plan', '--since', '2d', '--json', '--subscription', missing, '--response', ...flags]
+      return (JSON.parse((await runCommand(args, { env })).out) as { failed: unknown }).failed
+    }
+    expect(await found('503')).toMatchObject({ due: 20, exhausted: 3 })
+    expect(await found('5xx,none')).toMatchObject({ due: 25 })
+    expect(await found('503', '--exhausted')).toMatchObject({ due: 23, exhausted: 0 })
+    const ran = await runCommand([...span, '--type', 'nope'], { env })
     expect(ran.code).toBe(1)
     expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
   })
