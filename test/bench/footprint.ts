@@ -38,7 +38,6 @@ interface Target {
 const targets = {
   ready: { name: 'ready, over bare Node', unit: 'ms', max: 160 },
   cpu: { name: 'CPU until ready, by bare Node', unit: 'times', max: 4 },
-  help: { name: 'plan --help, over bare Node', unit: 'ms', max: 120 },
   check: { name: 'healthcheck, over bare Node', unit: 'ms', max: 100 },
   checkRss: { name: 'peak RSS of healthcheck', unit: 'MiB', max: 60 },
   idleRss: { name: `RSS after ${idleSeconds} s idle`, unit: 'MiB', max: 80 },
@@ -172,18 +171,13 @@ function run(args: readonly string[], env: Record<string, string>): Ran {
   return { ms: performance.now() - began, peakMiB: Number(readFileSync(peakFile, 'utf8')) / 1024 }
 }
 
-/** A bare Node and a command by turns. */
-function measureCommand(words: readonly string[], env: Record<string, string> = {}): Promise<Rounds<Ran>> {
-  return byTurns(
-    () => run(['-e', '0'], {}),
-    () => run([script, ...words], env),
-  )
-}
-
 async function measureHealthcheck(): Promise<void> {
   await using sandbox = await startPlatform()
   const daemon = await startDaemon(sandbox)
-  const rounds = await measureCommand(['healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) })
+  const rounds = await byTurns(
+    () => run(['-e', '0'], {}),
+    () => run([script, 'healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) }),
+  )
   await end(daemon)
   showOver(targets.check, rounds, ({ ms }) => ms)
   const [bare, ours] = [rounds.bare, rounds.ours].map((ran) => ran.map(({ peakMiB }) => peakMiB))
@@ -232,7 +226,6 @@ async function measureMemory(): Promise<void> {
 
 process.stdout.write(`medians of ${times}; load of this machine ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
 try {
-  showOver(targets.help, await measureCommand(['plan', '--help']), ({ ms }) => ms)
   await measureStart()
   await measureHealthcheck()
   if (!values['start-only']) await measureMemory()

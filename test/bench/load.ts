@@ -7,11 +7,19 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
+import { startForked } from '../support/forked.ts'
 import { imageOptions } from '../support/image-options.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
-import { lightEnvironment, startLightPlatform, unthrottled } from './light-process.ts'
+import type { LightPlatformCounts } from './light-platform.ts'
 import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
+
+/** As fast as the platform answers. */
+const unthrottled = {
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100000',
+  RECONCILER_RETRY_CONCURRENCY: '64',
+  RECONCILER_SWEEP_CONCURRENCY: '8',
+}
 
 /** What each script measures when it is not told otherwise. */
 const benches = {
@@ -127,7 +135,9 @@ async function isHealthy([command, ...words]: ReturnType<typeof nodeIn>, port: n
 const failedOf = ({ failed, asked }: { failed: number; asked: number }): string => `failed ${failed} of ${asked}`
 
 async function measure(records: number, limitMiB: number): Promise<void> {
-  await using platform = await startLightPlatform(records)
+  await using platform = await startForked(join(import.meta.dirname, 'light-platform.ts'), [String(records)])
+  const origin = `http://127.0.0.1:${(platform.ready as { port: number }).port}`
+  const askCounts = async (): Promise<LightPlatformCounts> => (await platform.ask('counts')) as LightPlatformCounts
   const port = await freePort()
   using cgroup = hierarchy && limitMiB > 0 ? makeCgroup(hierarchy, limitMiB) : undefined
   const node = nodeIn(cgroup)
@@ -135,7 +145,15 @@ async function measure(records: number, limitMiB: number): Promise<void> {
   const options = values.node.split(' ').filter((option) => option !== '')
   const daemon = spawn(command, [...words, '--require', probe, ...options, mainScript, 'run'], {
     env: {
-      ...lightEnvironment({ origin: platform.origin, privateKeyFile: keys.privateKeyFile, port, nodeOptions }),
+      PATH: process.env['PATH'] ?? '',
+      NODE_ENV: 'production',
+      NODE_OPTIONS: nodeOptions,
+      RECONCILER_PLATFORM_BASE_URL: origin,
+      RECONCILER_AUTH_ISSUER_URL: `${origin}/auth/realms/bench`,
+      RECONCILER_AUTH_CLIENT_ID: 'bench',
+      RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
+      RECONCILER_SERVER_HOST: '127.0.0.1',
+      RECONCILER_SERVER_PORT: String(port),
       ...bench.env,
       RECONCILER_BACKLOG_MAX_RECORDS: values.backlog,
     },
@@ -154,10 +172,10 @@ async function measure(records: number, limitMiB: number): Promise<void> {
     { failed: 0, asked: 0 },
     { failed: 0, asked: 0 },
   ]
-  let [counts, cpu, peakMiB] = [await platform.counts(), 0, 0]
+  let [counts, cpu, peakMiB] = [await askCounts(), 0, 0]
   while (elapsed() < seconds && isRunning() && counts.failed > 0) {
     await sleep(pollMs)
-    counts = await platform.counts()
+    counts = await askCounts()
     if (!isRunning()) break
     ;[cpu, peakMiB] = [cpuMs(pid), memoryOf(pid).peakMiB]
     livez.asked += 1

@@ -9,7 +9,6 @@ import { createHttpTransport } from '../../src/platform/http/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
-import { bareOutage, reconcileOutage } from './outage.ts'
 import { bareLoop, reconcile, type Measured, type Run } from './runs.ts'
 import type { BenchCommand, BenchSandbox } from './sandbox-process.ts'
 
@@ -53,9 +52,6 @@ const rows: readonly Row[] = [
     rounds: 1,
   },
 ]
-
-const outageName = 'outage: 100,000 records, the receiver is down for 60 s (virtual time), 2,000 calls/s at most'
-const mostHits = 20
 
 const keys = await testKeys()
 const child = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem, values.latency])
@@ -126,23 +122,9 @@ async function compare(row: Row): Promise<void> {
   )
 }
 
-/** In virtual time, so the same on every machine. */
-async function outage(): Promise<void> {
-  const run = { records: 100_000, downMs: 60_000, latencyMs: 20, concurrency: 64, requestsPerSecond: 2000 }
-  process.stdout.write(`${outageName}\n`)
-  const [ours, bare] = [await reconcileOutage(keys.privateKeyFile, run), await bareOutage(run)]
-  const told = [['reconciler', ours] as const, ['bare loop', bare] as const].map(
-    ([name, { calls, hitsWhileDown, secondsUntilRecovered }]) =>
-      `  ${name.padEnd(12)} ${hitsWhileDown} deliveries into the receiver while it was down · all recovered ${secondsUntilRecovered.toFixed(1)} s after it came up · ${calls} calls\n`,
-  )
-  const verdict = ours.hitsWhileDown <= mostHits ? 'reached' : 'MISSED'
-  process.stdout.write(`${told.join('')}  target at most ${mostHits} deliveries while it is down: ${verdict}\n`)
-}
-
 process.stdout.write(`${values.latency} ms platform latency, concurrency ${concurrency}\n`)
 // What is compared is the work, not how long each program takes to be compiled: neither is measured cold.
 await measure({ run: { records: warmUpRecords, circuits: true, until: 'recovered' } })
 for (const row of rows.filter(({ name }) => name.includes(values.only))) await compare(row)
-if (outageName.includes(values.only)) await outage()
 process.stdout.write(`peak RSS of the measuring process: ${(process.resourceUsage().maxRSS / 1024).toFixed(0)} MiB\n`)
 await child[Symbol.asyncDispose]()
