@@ -1,46 +1,37 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
 import { describe, expect, test } from 'vitest'
-import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
-import { get, runProgram, startDaemon } from '../support/process.ts'
+import { get, startDaemon } from '../support/process.ts'
 
-describe('help', () => {
-  test.each([
-    ['run', ['RECONCILER_', 'SIGTERM']],
-    ['once', ['--verbose', '--json']],
-    [
-      'plan',
-      ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--exhausted', 'changes nothing'],
-    ],
-    ['explain', ['<id>', '--zone <name>', '--response']],
-    [
-      'retry',
-      ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--exhausted', '--rate', '--yes'],
-    ],
-    ['check', ['--json', 'time zone']],
-    ['print-config', ['--json', 'secrets are hidden']],
-    ['pause', ['--port <number>', 'server.port']],
-    ['resume', ['--port <number>']],
-    ['probe', ['--port <number>', 'cooldowns']],
-    ['status', ['--watch', '--port <number>', '--json']],
-    ['healthcheck', ['--ready', '--port <number>', '10964']],
-  ])('of %s', async (command, words) => {
-    const { code, out } = await runCommand([command, '--help'])
-    expect(code).toBe(0)
-    for (const word of ['--config <file>', ...words]) expect(out.replaceAll(/\s+/g, ' ')).toContain(word)
-    expect((await runCommand(['--help'])).out).toContain(`\n  ${command} `)
-  })
+test.each([
+  ['run', 'SIGTERM'],
+  ['once', '--verbose'],
+  ['plan', 'changes nothing'],
+  ['explain', '--response'],
+  ['retry', '[webhookIds...]'],
+  ['check', 'time zone'],
+  ['print-config', 'secrets are hidden'],
+  ['pause', 'server.port'],
+  ['resume', '--port <number>'],
+  ['probe', 'cooldowns'],
+  ['status', '--watch'],
+  ['healthcheck', '10964'],
+])('the help of %s', async (command, words) => {
+  const { code, out } = await runCommand([command, '--help'])
+  expect(code).toBe(0)
+  for (const word of ['--config <file>', words]) expect(out.replaceAll(/\s+/g, ' ')).toContain(word)
+  expect((await runCommand(['--help'])).out).toContain(`\n  ${command} `)
 })
 
 describe('plan', () => {
-  test('shows the causes, what comes now and later, and touches nothing', async () => {
+  test('shows the causes, what comes now and later, as JSON all records, and touches nothing', async () => {
     await using sandbox = await startPlatform()
-    seedCauses(sandbox)
+    const { due } = seedCauses(sandbox)
     const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
     const { code, err, out } = await runCommand(['plan'], { env })
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -55,15 +46,8 @@ describe('plan', () => {
     expect(out).toContain('Later: 5 backing off.')
     expect(out).toContain('3 exhausted (retry.maxAttempts 30)')
     expect(out).toContain('Not at all: 4 excluded')
-    expect(sandbox.stats.requests.retry).toEqual({})
-  })
-
-  test('as JSON, with all records', async () => {
-    await using sandbox = await startPlatform()
-    const { due } = seedCauses(sandbox)
-    const { code, out } = await runCommand(['plan', '--json', '--records'], { env: await envOf(sandbox) })
-    expect(code).toBe(0)
-    const document = JSON.parse(out) as { causes: { records: number }[]; records: { webhookId: string }[] }
+    const asJson = await runCommand(['plan', '--json', '--records'], { env: await envOf(sandbox) })
+    const document = JSON.parse(asJson.out) as { causes: { records: number }[]; records: { webhookId: string }[] }
     expect(document).toMatchObject({
       schemaVersion: 2,
       instance: 'test',
@@ -75,6 +59,7 @@ describe('plan', () => {
     expect(document.causes.reduce((sum, { records }) => sum + records, 0)).toBe(32)
     expect(document.records).toHaveLength(32)
     expect(document.records.map(({ webhookId }) => webhookId)).toEqual(expect.arrayContaining(due))
+    expect(sandbox.stats.requests.retry).toEqual({})
   })
 
   test('says that the receiver holds all back; with retries off it plans as if they were on, and says so', async () => {
@@ -89,17 +74,6 @@ describe('plan', () => {
     expect(off.out).toMatch(
       /\nRetries are switched off \(retry\.enabled is false\)[^]*\nWould be retried now: 7, in about \d+ s/,
     )
-  })
-
-  test('a process prints progress only on a terminal, and nothing else on stderr', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 300)
-    const { code, stderr, stdout } = await runProgram(['plan'], { env: await envOf(sandbox) })
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toContain('300 failed records')
-    const seen = await runCommand(['plan'], { env: await envOf(sandbox), isTTY: true, columns: 200 })
-    expect(seen.err).toMatch(/^\r\u001b\[KListing the failed records of test at /)
-    expect(seen.err.endsWith('\r\u001b[K')).toBe(true)
   })
 })
 
@@ -153,48 +127,16 @@ describe('explain', () => {
     expect(out.match(/next retry +none automatically/g)).toHaveLength(2)
     expect(out).toMatch(/to retry it now +webhook-reconciler retry --exhausted [\da-f-]{36}\n/)
     expect(out).toContain('The platform also showed records of other events')
-    expect(sandbox.stats.requests.retry).toEqual({})
-  })
-
-  test('as JSON', async () => {
-    await using sandbox = await startPlatform()
-    const eventInstant = systemClock.now() - 3 * hour
-    sandbox.addWebhook({ eventId: missing, eventInstant, attempts: 1, responseStatusCode: 500 })
-    const { code, out } = await runCommand(['explain', missing.toUpperCase(), '--json'], { env: await envOf(sandbox) })
-    expect(code).toBe(0)
-    expect(JSON.parse(out)).toMatchObject({
+    const asJson = await runCommand(['explain', missing.toUpperCase(), '--json'], { env: await envOf(sandbox) })
+    expect(JSON.parse(asJson.out)).toMatchObject({
       schemaVersion: 1,
       eventId: missing,
-      records: [
-        {
-          state: 'due',
-          why: 'due',
-          explanation: 'Its backoff has ended.',
-          attempts: 1,
-          responseStatusCode: 500,
-          status: 'failed',
-        },
-      ],
-      remarks: [],
+      records: expect.arrayContaining([
+        expect.objectContaining({ state: 'exhausted', attempts: 30, responseStatusCode: 500, status: 'failed' }),
+      ]) as unknown,
+      remarks: [expect.any(String)],
     })
-  })
-
-  test('beside a daemon whose circuit is open: the time of its probe, as plan and /status have it', async () => {
-    await using sandbox = await startPlatform()
-    sandbox.receiver.fail({ status: 503 })
-    seedDue(sandbox, 40)
-    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CIRCUIT_COOLDOWN: '10m' }
-    await using daemon = await startDaemon(env)
-    await daemon.said('circuit_opened', { responseStatusCode: 503 })
-    const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
-    const plan = await runCommand(['plan', '--json', '--records'], { env: own })
-    const { records } = JSON.parse(plan.out) as { records: { webhookId: string; state: string }[] }
-    const blocked = records.find(({ state }) => state === 'blocked')
-    expect(blocked).toMatchObject({ nextRetry: expect.any(String) as string, nextRetryBy: 'probe' })
-    const { out } = await runCommand(['explain', blocked?.webhookId ?? ''], { env: own })
-    expect(out).toMatch(/: blocked\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/)
-    const { causes } = JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
-    expect(causes.list.map(({ nextRetryBy }) => nextRetryBy)).toContain('probe')
+    expect(sandbox.stats.requests.retry).toEqual({})
   })
 
   test('an event that the platform does not know: 1; no UUID: 2', async () => {
@@ -231,15 +173,12 @@ describe('print-config', () => {
     )
     expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
     expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
-    expect(out).not.toContain('CANARY')
-  })
-
-  test('as JSON', async () => {
-    const { out } = await runCommand(['print-config', '--json'], { env: required })
-    const { configuration } = JSON.parse(out) as { configuration: { key: string; value: unknown }[] }
+    const asJson = await runCommand(['print-config', '--json'], { env })
+    const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
     const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
     expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
     expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
+    expect(out + asJson.out).not.toContain('CANARY')
   })
 })
 

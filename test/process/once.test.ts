@@ -107,25 +107,8 @@ test.concurrent('touches nothing while retries are switched off: 0', async () =>
   expect(sandbox.counts().failed).toBe(25)
 })
 
-test.concurrent('accepted is not recovered: it waits until the deliveries are seen', async () => {
-  await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 300 } })
-  const [id = ''] = seedDue(sandbox, 25)
-  sandbox.receiver.fail({ status: 503, webhookIds: [id] })
-  const ended = await once(['--json'], await envOf(sandbox))
-  expect(ended.code, ended.stderr).toBe(1)
-  expect(reportOf(ended)).toMatchObject({
-    retries: { accepted: 25 },
-    sums: { recovered: 24, 'failed-again': 1, unknown: 0 },
-    blocked: 0,
-    awaiting: 0,
-    stoppedBy: null,
-    exitCode: 1,
-  })
-  expect(sandbox.counts()).toEqual({ failed: 1, processing: 0, successful: 24 })
-})
-
 describe.concurrent('a dead receiver', () => {
-  test('one dead subscription of two: the other is recovered, and it ends with 1', async () => {
+  test('of one subscription of two: deliveries are awaited, the other is recovered, and it ends with 1', async () => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
     const [dead, sound] = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']
     const eventInstant = systemClock.now() - 50 * 3_600_000
@@ -167,40 +150,17 @@ describe.concurrent('a dead receiver', () => {
 })
 
 describe('exit codes', () => {
-  const onRetry = (fault: FaultRule['fault'], count?: number): FaultRule[] => [
-    { operation: 'retry', fault, ...(count === undefined ? {} : { count }) },
-  ]
-  const onList = (fault: FaultRule['fault']): FaultRule[] => [{ operation: 'list', fault }]
-  const onToken = (fault: FaultRule['fault']): FaultRule[] => [{ operation: 'token', fault }]
-  const forbidden = { kind: 'status', status: 403 } as const
+  const retry = (fault: FaultRule['fault']): FaultRule => ({ operation: 'retry', fault })
+  const list = (fault: FaultRule['fault'], skip = 0): FaultRule => ({ operation: 'list', fault, skip })
+  const reset = { kind: 'reset', when: 'before' } as const
 
-  const cases: [string, FaultRule[], Record<string, string>, number, Record<string, unknown>][] = [
-    ['one retry is rejected', onRetry({ kind: 'status', status: 400 }, 1), {}, 1, { stoppedBy: null }],
+  // test/unit/cli/report.test.ts has each exit code.
+  test.concurrent.each<[string, FaultRule[], Record<string, string>, number, Record<string, unknown>]>([
     ['records are left out', [], { RECONCILER_BACKLOG_MAX_RECORDS: '10' }, 1, { leftOut: 15 }],
-    [
-      'the assertion is refused',
-      onToken({ kind: 'refuse-token' }),
-      {},
-      4,
-      { listing: { failure: { stage: 'token' } } },
-    ],
-    ['the list is forbidden', onList(forbidden), {}, 4, { listing: { failure: { reason: 'forbidden' } } }],
-    ['the retry is forbidden', onRetry(forbidden), {}, 4, { stoppedBy: 'unauthorized' }],
-    ['the token endpoint fails', onToken({ kind: 'status', status: 503 }), {}, 69, { listing: { result: 'failed' } }],
-    ['the list fails', onList({ kind: 'status', status: 500 }), {}, 69, { listing: { failure: { stage: 'list' } } }],
-    [
-      'no retry is answered, nor a list any more',
-      [
-        ...onRetry({ kind: 'reset', when: 'before' }),
-        { operation: 'list', fault: { kind: 'reset', when: 'before' }, skip: 4 },
-      ],
-      {},
-      69,
-      { stoppedBy: 'platform' },
-    ],
-  ]
-
-  test.concurrent.each(cases)('%s', async (_name, faults, more, code, report) => {
+    ['the retry is forbidden', [retry({ kind: 'status', status: 403 })], {}, 4, { stoppedBy: 'unauthorized' }],
+    ['the list fails', [list({ kind: 'status', status: 500 })], {}, 69, { listing: { failure: { stage: 'list' } } }],
+    ['no retry is answered, nor a list any more', [retry(reset), list(reset, 4)], {}, 69, { stoppedBy: 'platform' }],
+  ])('%s', async (_name, faults, more, code, report) => {
     await using sandbox = await startPlatform({ faults })
     seedDue(sandbox, 25)
     const env = { ...(await envOf(sandbox)), ...more }
@@ -223,25 +183,6 @@ describe('exit codes', () => {
 })
 
 describe.concurrent('stopped', () => {
-  test('in mid-retry: those in flight finish, the report is partial', async () => {
-    const gate = createGate()
-    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry', { skip: 10 })] })
-    seedDue(sandbox, 60)
-    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_CONCURRENCY: '4' }
-    await using program = startProgram(['once', '--json', '--verbose'], { env })
-    await gate.arrived(3)
-    program.kill('SIGTERM')
-    await program.said('shutdown_started', { signal: 'SIGTERM' })
-    gate.open()
-    const ended = await program.ended()
-
-    expect(ended.code).toBe(1)
-    const { accepted } = sandbox.stats.retries
-    expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, retries: { accepted } })
-    // A fourth may have been sent before the signal.
-    expect([13, 14]).toContain(accepted)
-  })
-
   test('while outcomes are awaited: it ends at once, and says how many', async ({ expect }) => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
     seedDue(sandbox, 8)

@@ -1,5 +1,4 @@
 // What keeps the daemon from starting is said by name, all at once, without secrets; the exit code says whose turn it is.
-// test/unit/config and test/unit/platform/private-key.test.ts have each problem.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'
@@ -48,43 +47,29 @@ function lineOf({ out }: Ran, event: string): unknown {
   return JSON.parse(line ?? 'null')
 }
 
-describe('configuration', () => {
-  test.each<[string, Record<string, string>, string | undefined, string[]]>([
-    [
-      'many problems at once',
-      {
-        RECONCILER_PLATFORM_BASE_URL: 'http://example.com',
-        RECONCILER_AUTH_ISSUER_URL: 'nonsense',
-        RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: `/${canary}`,
-        RECONCILER_RETRY_ENABELD: 'false',
-      },
-      undefined,
-      [
-        'problems',
-        'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): must start with https://',
-        'auth.issuerUrl (RECONCILER_AUTH_ISSUER_URL)',
-        'auth.clientId (missing)',
-        'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE',
-        'RECONCILER_RETRY_ENABLED?',
-        'docs/configuration.md',
-      ],
-    ],
-    ['no YAML', {}, 'platform: [unclosed\nretry:\n\tenabled: true\n', ['config.yaml:', 'a tab in the indentation']],
-    [
-      'a misspelt and an ill-typed key',
-      nowhere,
-      'retry:\n  enbled: true\n  maxAttempts: many\n',
-      ['config.yaml:2', 'retry.enabled?', 'retry.maxAttempts', 'config.yaml:3', 'auth.privateKeyFile (missing)'],
-    ],
-  ])('%s', async (_name, env, yaml, words) => {
+// test/unit/config and test/unit/platform/private-key.test.ts have each problem.
+describe('a configuration that cannot be used', () => {
+  test('is refused with all its problems at once, of the file and of the environment', async () => {
     await using folder = await makeFolder()
-    const args = yaml === undefined ? [] : ['--config', await folder.write('config.yaml', yaml)]
-    expectRefused(await run(args, env), words)
-  })
-
-  test.each(['run', 'once'])('%s with a file that is not there', async (command) => {
-    const ran = await runCommand([command, '--config', '/nowhere/no-such.yaml'], { env: nowhere })
-    expectRefused(ran, ['--config', '/nowhere/no-such.yaml', 'there is no such file'])
+    const env = {
+      RECONCILER_PLATFORM_BASE_URL: 'http://example.com',
+      RECONCILER_AUTH_ISSUER_URL: 'nonsense',
+      RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: `/${canary}`,
+      RECONCILER_RETRY_ENABELD: 'false',
+    }
+    const file = await folder.write('config.yaml', 'retry:\n  enbled: true\n  maxAttempts: many\n')
+    expectRefused(await run(['--config', file], env), [
+      'problems',
+      'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): must start with https://',
+      'auth.issuerUrl (RECONCILER_AUTH_ISSUER_URL)',
+      'auth.clientId (missing)',
+      'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE',
+      'RECONCILER_RETRY_ENABLED?',
+      'config.yaml:2',
+      'retry.enabled?',
+      'retry.maxAttempts',
+      'docs/configuration.md',
+    ])
   })
 
   test('a secret from a device, which would fill the memory', async () => {
@@ -150,29 +135,16 @@ test('a file, and the environment over it, is what it starts with', async () => 
   })
 })
 
-describe('private key', () => {
-  const rsa = (modulusLength: number): string =>
-    generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-
-  test('of 1024 bits is refused, as is a certificate that is none', async () => {
-    await using folder = await makeFolder()
-    const file = await folder.write('key.pem', rsa(1024))
-    const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
-    expectRefused(await run([], env), ['auth.privateKeyFile', '1024 bits', '4096', file])
-    const { privateKeyFile } = await testKeys()
-    const keys = { RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, RECONCILER_AUTH_CERTIFICATE_FILE: privateKeyFile }
-    expectRefused(await run([], { ...nowhere, ...keys }), ['auth.certificateFile', privateKeyFile])
-  })
-
-  test('of 2048 bits works, with a warning', async () => {
-    await using folder = await makeFolder()
-    const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: await folder.write('key.pem', rsa(2048)) }
-    const problem = expect.stringContaining('2048 bits') as string
-    expect(lineOf(await run([], env), 'key_weak')).toMatchObject({ level: 'warn', problem })
-    // A person reads words, and gets this one from check.
-    expect((await runCommand(['plan'], { env })).err).not.toContain('"event"')
-    expect((await runCommand(['check'], { env })).out).toMatch(/^warning +key .*\n +-> the RSA key has 2048 bits/m)
-  })
+test('a private key of 2048 bits works, with a warning', async () => {
+  await using folder = await makeFolder()
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: await folder.write('key.pem', pem) }
+  const problem = expect.stringContaining('2048 bits') as string
+  expect(lineOf(await run([], env), 'key_weak')).toMatchObject({ level: 'warn', problem })
+  // A person reads words, and gets this one from check.
+  expect((await runCommand(['plan'], { env })).err).not.toContain('"event"')
+  expect((await runCommand(['check'], { env })).out).toMatch(/^warning +key .*\n +-> the RSA key has 2048 bits/m)
 })
 
 test('a port that is taken is said before anything is asked of the platform', async () => {
