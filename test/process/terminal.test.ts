@@ -78,17 +78,6 @@ describeWith(noTerminal, 'on a terminal', () => {
     expect(lines.join('\n')).toMatch(/: 40 retries in [\d.]+ s\n {2}recovered +40\n/)
   })
 
-  test('check marks its steps with colours, but not with NO_COLOR', async () => {
-    await using sandbox = await startPlatform()
-    const env = await envOf(sandbox)
-    const coloured = onTerminal(['check'], 100, env)
-    expect(await coloured.ended).toBe(0)
-    expect(coloured.screen()).toContain('\u001b[32mok\u001b[39m       token')
-    const plain = onTerminal(['check'], 100, { ...env, NO_COLOR: '1' })
-    expect(await plain.ended).toBe(0)
-    expect(plain.screen()).not.toContain('\u001b[32m')
-  })
-
   test('Ctrl-C at the question of retry ends it with 130, and nothing is retried', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 101)
