@@ -14,8 +14,6 @@ const policy: WindowPolicy = {
   expiryWarning: 30 * minute,
 }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
-const local = (text: string): number =>
-  Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds / 1000
 const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
 
 function windowAt(zone: string, now: string): [string, string] {
@@ -53,7 +51,6 @@ describe('the edges', () => {
     ['notBefore in the future', { notBefore: at('2027-01-01T00:00:00Z') }, undefined],
     ['notBefore within the time to settle', { notBefore: at('2026-01-15T11:59:30Z') }, undefined],
     ['a time to settle as long as the lookback', { settle: 2 * hour }, undefined],
-    ['a time to settle longer than the lookback', { settle: 3 * hour }, undefined],
   ])('%s: from %s, or an empty window', (_, rules, from) => {
     const span = slidingWindow(at(noon), { ...policy, ...rules }, createTimeZone('UTC'))
     expect(isEmpty(span) ? undefined : read(span.from)).toBe(from)
@@ -106,13 +103,6 @@ describe('the newest hour', () => {
     ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
     ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
     [
-      'when the window is shorter',
-      '2026-01-15T12:00:00Z',
-      { ...week, lookback: 10 * minute },
-      '01-15T12:50:00',
-      '01-15T12:59:00',
-    ],
-    [
       'not before notBefore',
       '2026-01-15T12:00:00Z',
       { ...week, notBefore: at('2026-01-15T11:30:00Z') },
@@ -132,11 +122,6 @@ describe('the newest hour', () => {
   ])('and what has come since the last one ended, %s', (_, endedAt, from) => {
     const since = Date.parse(`${endedAt}Z`) / 1000
     expect(read(newestHour(at('2026-01-15T12:00:00Z'), week, zone, since).from)).toBe(from)
-  })
-
-  test('is never empty the wrong way round', () => {
-    const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settle: 8 * 24 * hour }, zone)
-    expect(isEmpty(span)).toBe(true)
   })
 })
 
@@ -162,30 +147,23 @@ describe('what is about to leave', () => {
   })
 })
 
-describe('cutting', () => {
-  test('for any span: the parts are whole, in order, without gap or overlap, none empty, about equal', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: -1e9, max: 2e9 }),
-        fc.integer({ min: 1, max: 1e6 }),
-        fc.integer({ min: 0, max: 500 }),
-        (from, seconds, parts) => {
-          const spans = cut({ from, to: from + seconds }, parts)
-          expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
-          const edges = [from, ...spans.map((span) => span.to)]
-          expect(spans.map((span) => span.from)).toEqual(edges.slice(0, -1))
-          expect(edges.at(-1)).toBe(from + seconds)
-          expect(edges.filter((edge) => !Number.isInteger(edge))).toEqual([])
-          expect(spans.filter(isEmpty)).toEqual([])
-          const lengths = spans.map((span) => span.to - span.from)
-          expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1)
-        },
-      ),
-    )
-  })
-
-  test('a second has one owner', () => {
-    const span = { from: local('2026-01-15T12:00:00'), to: local('2026-01-15T12:00:01') }
-    expect([span.from - 1, span.from, span.to].map((second) => contains(span, second))).toEqual([false, true, false])
-  })
+test('for any span: the parts of a cut are whole, in order, without gap or overlap, none empty, about equal', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: -1e9, max: 2e9 }),
+      fc.integer({ min: 1, max: 1e6 }),
+      fc.integer({ min: 0, max: 500 }),
+      (from, seconds, parts) => {
+        const spans = cut({ from, to: from + seconds }, parts)
+        expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
+        const edges = [from, ...spans.map((span) => span.to)]
+        expect(spans.map((span) => span.from)).toEqual(edges.slice(0, -1))
+        expect(edges.at(-1)).toBe(from + seconds)
+        expect(edges.filter((edge) => !Number.isInteger(edge))).toEqual([])
+        expect(spans.filter(isEmpty)).toEqual([])
+        const lengths = spans.map((span) => span.to - span.from)
+        expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1)
+      },
+    ),
+  )
 })
