@@ -23,28 +23,21 @@ function progressOf(periodMs: number): { progress: Progress; setNow: (now: numbe
 }
 
 describe('progress', () => {
-  test.each<[string, TelemetryEvent]>([
-    ['a sweep', sweepFact()],
-    ['a recent sweep', sweepFact({ kind: 'recent' })],
-    ['an incomplete sweep', sweepFact({ result: 'incomplete' })],
-    ['a recovery', outcomeFact()],
-    ['a delivery that failed again', outcomeFact({ outcome: 'failed-again' })],
-  ])('is %s', (_name, fact) => {
+  test.each<[string, TelemetryEvent, boolean]>([
+    ['a sweep', sweepFact(), true],
+    ['a recent sweep', sweepFact({ kind: 'recent' }), true],
+    ['an incomplete sweep', sweepFact({ result: 'incomplete' }), true],
+    ['a recovery', outcomeFact(), true],
+    ['a delivery that failed again', outcomeFact({ outcome: 'failed-again' }), true],
+    ['a sweep that failed', failedSweep(), false],
+    ['an outcome that was given up', outcomeFact({ outcome: 'unknown' }), false],
+    ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false }), false],
+    ['a call', everyFact['platform-request'], false],
+    ['a token', everyFact['token-refreshed'], false],
+  ])('is %s: %s', (_name, fact, isProgress) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state(start).progressDueAt).toBe(start + 3 * minute)
-  })
-
-  test.each<[string, TelemetryEvent]>([
-    ['a sweep that failed', failedSweep()],
-    ['an outcome that was given up', outcomeFact({ outcome: 'unknown' })],
-    ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false })],
-    ['a call', everyFact['platform-request']],
-    ['a token', everyFact['token-refreshed']],
-  ])('is not %s', (_name, fact) => {
-    const { progress } = progressOf(minute)
-    progress.observe(fact, start + 5)
-    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + (isProgress ? 3 : 2) * minute)
   })
 
   test('is a retry whose answer is about the record', () => {
@@ -93,19 +86,6 @@ describe('progress is due', () => {
     }
   })
 
-  test('on Monday morning, when sweeps rest at the last tick of a schedule for office hours', () => {
-    const [friday, monday] = [Date.UTC(2026, 0, 16, 17, 50), Date.UTC(2026, 0, 19, 8)]
-    let now = friday
-    const nextTickAt = (): number => (now < friday ? friday : monday)
-    const progress = createProgress({ startedAt: friday - 10 * minute, periodMs: 10 * minute, nextTickAt })
-    now = friday - 9 * minute
-    progress.observe(sweepFact(), now)
-    expect(progress.state(start).progressDueAt).toBe(friday + 5 * minute)
-    now = friday + 50
-    progress.ticked(now, 15 * minute)
-    expect(progress.state(start).progressDueAt).toBe(monday + 5 * minute)
-  })
-
   test('without asking the schedule for each of a hundred thousand retries', () => {
     const { progress, setNow, asked } = progressOf(minute)
     for (let at = start; at < start + 10 * minute; at += 6) {
@@ -122,26 +102,21 @@ describe('progress is due', () => {
   })
 })
 
-describe('retries that the platform does not take', () => {
-  const refused = retryFact({ result: 'platform-error', reason: 'server-error', sent: true })
-  const countAfter = (...facts: TelemetryEvent[]): unknown => {
-    const { progress } = progressOf(minute)
-    for (const fact of facts) progress.observe(fact, start)
+test('retries that the platform does not take are counted in a row, with the last reason, until it takes one', () => {
+  const { progress } = progressOf(minute)
+  const countAfter = (result: (typeof retryResults)[number], reason: 'server-error' | 'timeout'): unknown => {
+    progress.observe(retryFact({ result, reason, sent: true }), start)
     return progress.state(start).notAccepted
   }
-
-  test('are counted in a row, with the last reason', () => {
-    const lost = retryFact({ result: 'unreachable', reason: 'timeout', sent: true })
-    expect(countAfter(refused, refused, lost)).toEqual({ inARow: 3, reason: 'timeout' })
-  })
-
-  test.each(['accepted', 'already-resolved', 'gone'] as const)('are forgotten with one that is %s', (result) => {
-    expect(countAfter(refused, retryFact({ result, reason: 'ok', sent: true }))).toEqual({ inARow: 0 })
-  })
-
-  test.each(['throttled', 'unauthorized'] as const)('do not count when %s: a gate says so', (result) => {
-    expect(countAfter(refused, retryFact({ result, reason: 'other', sent: true }))).toMatchObject({ inARow: 1 })
-  })
+  for (const result of ['accepted', 'already-resolved', 'gone'] as const) {
+    countAfter('platform-error', 'server-error')
+    expect(countAfter('unreachable', 'timeout')).toEqual({ inARow: 2, reason: 'timeout' })
+    // A gate says so.
+    for (const held of ['throttled', 'unauthorized'] as const)
+      expect(countAfter(held, 'server-error')).toEqual({ inARow: 2, reason: 'timeout' })
+    expect(countAfter('rejected', 'server-error')).toEqual({ inARow: 3, reason: 'server-error' })
+    expect(countAfter(result, 'server-error')).toEqual({ inARow: 0 })
+  }
 })
 
 test('records that expired are counted, and those that somebody else resolved in the last hour', () => {
