@@ -29,27 +29,27 @@ function input(env: Record<string, string> = {}, files: Record<string, string> =
 
 describe('sections', () => {
   test('are loaded with any values of the others', () => {
-    const env = { RECONCILER_CONFIG: '/c.yaml', RECONCILER_CONTROL_TOKEN: token, RECONCILER_RETRY_TYPO: '1' }
+    const env = {
+      ...{ RECONCILER_CONFIG: '/c.yaml', RECONCILER_CONTROL_TOKEN: token },
+      ...{ RECONCILER_INSTANCE_NAME: 'own', RECONCILER_RETRY_TYPO: '1' },
+    }
     expect(loadSections(input(env), ['server', 'control'])).toEqual({
       config: {
         server: { host: '127.0.0.2', port: 19_970, statusPage: true },
         control: { allowRemote: true, token },
       },
-      instance: 'this-host',
+      instance: 'own',
     })
     expect(() => loadConfig(input(env))).toThrow(ConfigurationError)
   })
 
   test('need no file, and no secret of another section', () => {
-    const env = { RECONCILER_INSTANCE_NAME: 'own', RECONCILER_CONTROL_TOKEN_FILE: '/not/there' }
+    const env = { RECONCILER_INSTANCE_NAME: 'a\nb', RECONCILER_CONTROL_TOKEN_FILE: '/not/there' }
     expect(loadSections(input(env), ['server'])).toEqual({
       config: { server: { host: '0.0.0.0', port: 10_964, statusPage: true } },
-      instance: 'own',
+      // A name that can not be used gives way to the host name.
+      instance: 'this-host',
     })
-  })
-
-  test('an instance name that can not be used gives way to the host name', () => {
-    expect(loadSections(input({ RECONCILER_INSTANCE_NAME: 'a\nb' }), ['server']).instance).toBe('this-host')
   })
 
   test.each([

@@ -1,6 +1,5 @@
 // URLs: which are taken, in which form; plain http to this machine alone; nothing secret in a refusal.
 import { describe, expect, test } from 'vitest'
-import { isLoopback } from '../../../src/config/url.ts'
 import { loadWith, problemsOf } from '../../support/configuration.ts'
 
 const base = (url: string, more: Record<string, string> = {}): string =>
@@ -15,19 +14,20 @@ describe('platform.baseUrl', () => {
     ['https://api.example.com/a@b', 'https://api.example.com/a@b'],
     ['https://[2001:db8::1]:8443', 'https://[2001:db8::1]:8443'],
     ['http://127.0.0.1:8080', 'http://127.0.0.1:8080'],
-    ['http://[::1]/v1', 'http://[::1]/v1'],
+    ['http://127.255.255.254', 'http://127.255.255.254'],
+    ['http://0x7f.1', 'http://127.0.0.1'],
+    ['http://LOCALHOST', 'http://localhost'],
+    ['http://[0:0:0:0:0:0:0:1]/v1', 'http://[::1]/v1'],
   ])('%s', (given, taken) => {
     expect(base(given)).toBe(taken)
   })
 
   test.each([
     'api.example.com',
-    'https:/api.example.com',
     'https:api.example.com',
     'https:///v1',
     'ftp://api.example.com',
     'https://api.example.com/v1?a=b',
-    'https://api.example.com/v1?',
     'https://api.example.com/#',
     'https://api.exa\tmple.com',
     'https://api.example.com/a b',
@@ -62,6 +62,9 @@ describe('plain http', () => {
     'http://10.0.0.1',
     'http://[::2]',
     'http://192.168.127.1',
+    'http://128.0.0.1',
+    'http://127.1.example.com',
+    'http://localhost.',
   ])('%s is refused, unless the operator insists', (url) => {
     const [problem, ...others] = problemsOf(() => base(url))
     expect(others).toEqual([])
@@ -82,20 +85,6 @@ describe('plain http', () => {
   ])('is refused for %s too', (key, env) => {
     expect(problemsOf(() => loadWith({ env })).map((problem) => problem.key)).toEqual([key])
     expect(() => loadWith({ env: { ...env, RECONCILER_PLATFORM_ALLOW_INSECURE: 'true' } })).not.toThrow()
-  })
-
-  test.each([
-    ['http://127.0.0.1', true],
-    ['http://127.255.255.254', true],
-    ['http://2130706433', true],
-    ['http://0x7f.1', true],
-    ['http://LOCALHOST', true],
-    ['http://[0:0:0:0:0:0:0:1]', true],
-    ['http://128.0.0.1', false],
-    ['http://127.1.example.com', false],
-    ['http://localhost.', false],
-  ])('%s is this machine: %s', (url, expected) => {
-    expect(isLoopback(new URL(url))).toBe(expected)
   })
 })
 
