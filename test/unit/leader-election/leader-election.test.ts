@@ -149,17 +149,6 @@ describe('a leader that cannot renew', () => {
     expect(typesOf(scene.first)).toEqual(['leading', ...unavailable, 'lease-available'])
     expect(scene.leaders()).toEqual([scene.first])
   })
-
-  test('leads again when no other one wanted the lease', async () => {
-    using scene = await startScene(1)
-    scene.first.faults = { ...noFaults, refused: 'server-error' }
-    await scene.clock.advance(60_000)
-    expect(scene.leaders()).toEqual([])
-    scene.first.faults = noFaults
-    await scene.clock.advance(timings.retryPeriodMs)
-    expect(scene.leaders()).toEqual([scene.first])
-    expect(scene.store.lease()?.transitions).toBe(0)
-  })
 })
 
 test('a standby that gets no answer names no leader, and never leads', async () => {

@@ -39,7 +39,6 @@ describe('a page', () => {
 
   test.each([
     ['without metadata', { data: { webhooks: [] } }],
-    ['metadata null', { data: { webhooks: [] }, metadata: null }],
     ['page a list', wirePage([], [])],
     ['texts', wirePage([], { size: '100', totalElements: '1' })],
     ['negative', wirePage([], { size: -1, totalElements: -1 })],
@@ -91,7 +90,6 @@ describe('a retry is accepted', () => {
     ['another record', wireRetried(wireWebhook({ id: webhookId.replace('1', '9') }))],
     ['no record', wireRetried(null)],
     ['a list', { data: { webhook: [wireWebhook()] } }],
-    ['an id that is none', wireRetried({ ...wireWebhook(), id: 7 })],
     ['a login page', '<html>CANARY</html>'],
     ['nothing', ''],
   ])('not by %s: what came of it is not known', async (_, body) => {
@@ -117,13 +115,11 @@ describe('a record is already resolved', () => {
     [['Failed', 'Successful'], 'successful'],
     [['FAILED', ' PROCESSING '], 'processing'],
     [['Failed', 'processing', 'more'], 'processing'],
-    [['Failed', 'Cancelled'], 'other'],
     [['Failed', 'constructor'], 'other'],
     [['Failed'], 'other'],
     [['Failed', null], 'other'],
     [['Failed', ['Processing']], 'other'],
     [{ 0: 'Failed', 1: 'Processing' }, 'other'],
-    ['Failed, Processing', 'other'],
     [undefined, 'other'],
   ])('messageParameters %j: found %s', async (messageParameters, found) => {
     const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
@@ -143,15 +139,12 @@ describe('a retry fails', () => {
     ['402', { status: 402 }, 'rejected', 'other'],
     ['403', { status: 403 }, 'unauthorized', 'forbidden'],
     ['404', { status: 404 }, 'gone', 'not-found'],
-    ['404 with a code', { status: 404, body: { code: 'svc.not_found' } }, 'gone', 'not-found'],
-    ['410', { status: 410, body: '<html>' }, 'gone', 'not-found'],
     ['408', { status: 408 }, 'unreachable', 'timeout'],
     ['409 without the code', { status: 409 }, 'rejected', 'conflict'],
     ['429', { status: 429 }, 'throttled', 'throttled'],
     ['500', { status: 500, body: 'CANARY' }, 'platform-error', 'server-error', 'lost'],
     ['502 of the platform itself', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
     ['503 with an empty code', { status: 503, body: { code: '' } }, 'platform-error', 'server-error', 'lost'],
-    ['504 with a number for a code', { status: 504, body: { code: 7 } }, 'platform-error', 'server-error', 'lost'],
     ['600', { status: 600 }, 'platform-error', 'other', 'lost'],
     ['an answer that is too large', broken('too-large'), 'platform-error', 'too-large', 'lost'],
     ['a reset', broken('connection'), 'unreachable', 'connection', 'lost'],

@@ -1,5 +1,4 @@
 // Every answer is classified once: each HTTP status with each kind of body, and Retry-After in all that servers write there.
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   maxRetryAfterMs,
@@ -8,7 +7,7 @@ import {
   retryAfterMs,
   type ClassifiedResponse,
 } from '../../../src/platform/http/response.ts'
-import { reasons, type HttpResponse, type Reason } from '../../../src/platform/http/http.ts'
+import type { HttpResponse, Reason } from '../../../src/platform/http/http.ts'
 import { invalidStatusCode } from '../../../src/platform/wire.ts'
 
 function response(status: number, body: string, headers: Record<string, string> = {}): HttpResponse {
@@ -89,17 +88,6 @@ describe('status and body', () => {
     expect(read(200, text).body).toEqual(JSON.parse(text))
     expect(read(200, `{"a":"${'['.repeat(100)}`).reason).toBe('invalid-body')
   })
-
-  test('for any answer the reason is one of the list', () => {
-    const bodies = fc.oneof(fc.json(), fc.string())
-    fc.assert(
-      fc.property(fc.integer({ min: 100, max: 999 }), bodies, (status, body) => {
-        const answer = read(status, body)
-        expect(reasons).toContain(answer.reason)
-        if (answer.reason === 'ok') expect(typeof answer.body).toBe('object')
-      }),
-    )
-  })
 })
 
 describe('Retry-After', () => {
@@ -146,19 +134,9 @@ describe('Retry-After', () => {
     'Thursday, 15-Jan-26 12:02:00 GMT',
     'Thu, 15 Jan 2026 12:02:00 +0100',
     'Thu, 15 Foo 2026 12:02:00 GMT',
+    'Tue, 31 Feb 2026 12:02:00 GMT',
   ])('%j says nothing, so the default pause holds', (value) => {
     expect(wait(value)).toBeUndefined()
-  })
-
-  test('in any words is nothing, or 0 to 5 minutes', () => {
-    const values = fc.oneof(fc.string(), fc.integer().map(String), fc.date().map(String), fc.double().map(String))
-    fc.assert(
-      fc.property(values, fc.option(values, { nil: undefined }), (value, date) => {
-        const ms = wait(value, date) ?? 0
-        expect(ms).toBeGreaterThanOrEqual(0)
-        expect(ms).toBeLessThanOrEqual(maxRetryAfterMs)
-      }),
-    )
   })
 })
 
