@@ -23,18 +23,18 @@ function progressOf(periodMs: number): { progress: Progress; setNow: (now: numbe
 }
 
 describe('progress', () => {
-  test.each<[string, TelemetryEvent, boolean]>([
-    ['a sweep', sweepFact(), true],
-    ['a recent sweep', sweepFact({ kind: 'recent' }), true],
-    ['an incomplete sweep', sweepFact({ result: 'incomplete' }), true],
-    ['a recovery', outcomeFact(), true],
-    ['a delivery that failed again', outcomeFact({ outcome: 'failed-again' }), true],
-    ['a sweep that failed', failedSweep(), false],
-    ['an outcome that was given up', outcomeFact({ outcome: 'unknown' }), false],
-    ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false }), false],
-    ['a call', everyFact['platform-request'], false],
-    ['a token', everyFact['token-refreshed'], false],
-  ])('is %s: %s', (_name, fact, isProgress) => {
+  test.each<[string, boolean, TelemetryEvent]>([
+    ['a sweep', true, sweepFact()],
+    ['a recent sweep', true, sweepFact({ kind: 'recent' })],
+    ['an incomplete sweep', true, sweepFact({ result: 'incomplete' })],
+    ['a recovery', true, outcomeFact()],
+    ['a delivery that failed again', true, outcomeFact({ outcome: 'failed-again' })],
+    ['a sweep that failed', false, failedSweep()],
+    ['an outcome that was given up', false, outcomeFact({ outcome: 'unknown' })],
+    ['a retry that was not sent', false, retryFact({ result: 'accepted', reason: 'ok', sent: false })],
+    ['a call', false, everyFact['platform-request']],
+    ['a token', false, everyFact['token-refreshed']],
+  ])('is %s: %s', (_name, isProgress, fact) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
     expect(progress.state(start).progressDueAt).toBe(start + (isProgress ? 3 : 2) * minute)

@@ -103,14 +103,6 @@ test.each<[string, FakePlatformOptions, Seen]>([
   expect(platform.lists.length).toBeLessThanOrEqual(calls)
 })
 
-test('asks for a second more on either side and keeps what the slice owns', async () => {
-  const edges = [-1_001, -1_000, -1, 0, 59_999, 60_000, 60_999, 61_000]
-  const platform = createFakePlatform({ records: edges.map((ms) => failedRecord({ eventLocal: start * 1000 + ms })) })
-  const owned = [0, 59_999].map((ms) => ({ eventLocal: start * 1000 + ms }))
-  expect(await list(platform)).toMatchObject({ records: owned, unexpected: none })
-  expect(platform.lists[0]).toMatchObject({ from: start - 1, to: start + 60, status: 'failed', size: 100 })
-})
-
 test('pages are read side by side, but no more than allowed', async () => {
   let [under, most] = [0, 0]
   const onList = async (): Promise<void> => {
