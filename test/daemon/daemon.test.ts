@@ -7,41 +7,39 @@ import { TransportError } from '../../src/platform/http/http.ts'
 import {
   emptyPage,
   fullSweeps,
-  metricOf,
   periodMs,
-  startScene,
+  startDaemon,
   token,
   withControl,
   withReceiver,
   type Reply,
-} from '../support/daemon-scene.ts'
+} from '../support/daemon.ts'
 
 test('only a tick starts a sweep; a schedule without ticks fails the liveness probe', async () => {
   // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
   const gapMs = 14 * 3_600_000
-  const scene = startScene({ gapMs })
+  await using scene = startDaemon({ gapMs })
   await scene.clock.settle()
-  const { length } = scene.listedAt
+  const length = scene.lists()
   expect(length).toBeGreaterThan(0)
-  expect(await metricOf(scene, 'progress_due_timestamp_seconds')).toBe((scene.clock.now() + gapMs) / 1000 + 60)
+  expect(await scene.metric('progress_due_timestamp_seconds')).toBe((scene.clock.now() + gapMs) / 1000 + 60)
 
   await scene.clock.advance(gapMs + 2 * 60_000)
-  expect(scene.listedAt).toHaveLength(length)
-  expect(scene.server().live()).toEqual([])
+  expect(scene.lists()).toBe(length)
+  expect(scene.ops().live()).toEqual([])
 
   await scene.clock.advance(1)
-  expect(scene.server().live()).toEqual(['the schedule is stuck'])
+  expect(scene.ops().live()).toEqual(['the schedule is stuck'])
   scene.tick()
-  expect(scene.server().live()).toEqual([])
+  expect(scene.ops().live()).toEqual([])
   await scene.clock.settle()
-  expect(scene.listedAt.length).toBeGreaterThan(length)
-  await scene.end()
+  expect(scene.lists()).toBeGreaterThan(length)
 })
 
 test('a bug that a sweep meets ends the daemon, and the server with it', async () => {
   let isBroken = false
   const bug = new TypeError('bug')
-  const scene = startScene({
+  const scene = startDaemon({
     instead: ({ method }) => (isBroken && method === 'GET' ? Promise.reject(bug) : undefined),
   })
   await scene.clock.advance(60_000)
@@ -53,31 +51,29 @@ test('a bug that a sweep meets ends the daemon, and the server with it', async (
 
 describe('the commands of the operator', () => {
   test('are not there without a token', async () => {
-    const scene = startScene()
+    await using scene = startDaemon()
     await scene.clock.settle()
-    expect(scene.control()).toBeUndefined()
-    await scene.end()
+    expect(scene.ops().control).toBeUndefined()
   })
 
   test('get the token, which no log line has', async () => {
-    const scene = startScene({ env: withControl })
+    const scene = startDaemon({ env: withControl })
     await scene.clock.settle()
-    expect(scene.control()).toMatchObject({ token, allowRemote: false })
+    expect(scene.ops().control).toMatchObject({ token, allowRemote: false })
     await scene.end()
     expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
   })
 
   test('from other hosts are taken when the configuration says so', async () => {
-    const scene = startScene({ env: { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: 'true' } })
+    await using scene = startDaemon({ env: { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: 'true' } })
     await scene.clock.settle()
-    expect(scene.control()).toMatchObject({ allowRemote: true })
-    await scene.end()
+    expect(scene.ops().control).toMatchObject({ allowRemote: true })
   })
 })
 
 test('a taken port ends the daemon before it calls the platform', async () => {
   const problem = new ConfigurationError([{ key: 'server.port', origin: 'x', message: 'taken' }])
-  const scene = startScene({ host: { startServer: () => Promise.reject(problem) } })
+  const scene = startDaemon({ startServer: () => Promise.reject(problem) })
   await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
   expect([scene.open(), scene.requests.length]).toEqual([0, 0])
 })
@@ -102,7 +98,7 @@ function pageWith(record: typeof failedRecord, { searchParams }: URL): Reply {
 
 test('a dead receiver blocks what is due, and no retry burns an attempt', async () => {
   let health = 503
-  const scene = startScene({
+  await using scene = startDaemon({
     env: withReceiver,
     instead({ method, url }) {
       if (url.hostname === 'receiver.example') return { status: health }
@@ -111,24 +107,23 @@ test('a dead receiver blocks what is due, and no retry burns an attempt', async 
   })
   const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
   await scene.clock.advance(20_000)
-  expect(scene.server().status()).toMatchObject({
+  expect(scene.ops().status()).toMatchObject({
     failed: { blocked: 1 },
     receiver: { up: false },
     holding: ['receiver-down'],
   })
-  expect([patches(), await metricOf(scene, 'receiver_up')]).toEqual([0, 0])
+  expect([patches(), await scene.metric('receiver_up')]).toEqual([0, 0])
   health = 204
   await scene.clock.advance(5000)
   expect(patches()).toBe(1)
-  expect(await metricOf(scene, 'receiver_up')).toBe(1)
+  expect(await scene.metric('receiver_up')).toBe(1)
   const asked = scene.requests.filter(({ url }) => url.hostname === 'receiver.example')
   expect(new Set(asked.flatMap(({ headers }) => Object.keys(headers)))).not.toContain('authorization')
-  await scene.end()
 })
 
 test('a tick during a Retry-After of the platform is skipped', async () => {
   let answers = 0
-  const scene = startScene({
+  await using scene = startDaemon({
     instead: ({ method }) => {
       if (method !== 'GET') return undefined
       answers += 1
@@ -137,9 +132,9 @@ test('a tick during a Retry-After of the platform is skipped', async () => {
   })
   await scene.clock.settle()
   expect(answers).toBe(1)
-  const until = (): Promise<number> => metricOf(scene, 'throttled_until_timestamp_seconds')
+  const until = (): Promise<number> => scene.metric('throttled_until_timestamp_seconds')
   expect(await until()).toBeCloseTo(scene.clock.now() / 1000 + 200, 0)
-  expect(scene.server().status()).toMatchObject({
+  expect(scene.ops().status()).toMatchObject({
     holding: ['throttled'],
     gates: [{ opensInSeconds: 200 }],
     rate: { throttledForSeconds: 200 },
@@ -152,14 +147,13 @@ test('a tick during a Retry-After of the platform is skipped', async () => {
   scene.tick()
   await scene.clock.settle()
   expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
-  expect(scene.server().status().holding).toEqual([])
+  expect(scene.ops().status().holding).toEqual([])
   expect(await until()).toBe(0)
-  await scene.end()
 })
 
 test('a certificate of the platform that has expired is named in log and status, and a proxy in the first line', async () => {
   const expired = new TransportError('tls', 'CERT_HAS_EXPIRED', { requestNotSent: true })
-  const scene = startScene({
+  await using scene = startDaemon({
     proxy: 'http://proxy.example:3128',
     instead: ({ method }) => (method === 'GET' ? Promise.reject(expired) : undefined),
   })
@@ -168,20 +162,20 @@ test('a certificate of the platform that has expired is named in log and status,
   expect(first?.fields).toMatchObject({ proxy: 'http://proxy.example:3128' })
   expect(failed?.fields['problem']).toBe('list: tls (CERT_HAS_EXPIRED)')
   expect(failed?.fields['advice']).toMatch(/has expired/)
-  expect(scene.server().status().sweeps[0]).toMatchObject({
+  expect(scene.ops().status().sweeps[0]).toMatchObject({
     problem: 'the platform cannot be listed: TLS error (CERT_HAS_EXPIRED)',
   })
-  await scene.end()
 })
 
 test('a new certificate of another key is reported when two checks show it', async () => {
-  let keyFingerprint = 'none'
+  // That of the daemon's key.
+  let keyFingerprint = 'test'
   const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),
     reload: () => false,
     lastReload: () => undefined,
   }
-  const scene = startScene({ certificate })
+  await using scene = startDaemon({ certificate })
   const told = (): number => scene.lines.filter(({ event }) => event === 'certificate_invalid').length
   await scene.clock.advance(300_000)
   keyFingerprint = 'other'
@@ -189,16 +183,14 @@ test('a new certificate of another key is reported when two checks show it', asy
   expect(told()).toBe(0)
   await scene.clock.advance(600_000)
   expect(told()).toBe(1)
-  await scene.end()
 })
 
 test('the end of the token is shown on the host’s clock, also when that is put right', async () => {
-  const scene = startScene()
+  await using scene = startDaemon()
   await scene.clock.settle()
   const lifeSeconds = async (): Promise<number> =>
-    (await metricOf(scene, 'access_token_expiry_timestamp_seconds')) - scene.clock.now() / 1000
+    (await scene.metric('access_token_expiry_timestamp_seconds')) - scene.clock.now() / 1000
   const before = await lifeSeconds()
   scene.clock.jump(3_600_000)
   expect(await lifeSeconds()).toBeCloseTo(before, 1)
-  await scene.end()
 })

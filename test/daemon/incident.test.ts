@@ -1,6 +1,6 @@
 // An incident of the whole daemon, in its log and its status.
 import { expect, test } from 'vitest'
-import { startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
+import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 const minuteMs = 60_000
@@ -9,7 +9,7 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
   const event = new Date(Date.UTC(2026, 0, 15, 10)).toISOString().slice(0, 19)
   let isDown = true
   let status: 'failed' | 'successful' = 'successful'
-  const scene = startScene({
+  await using scene = startDaemon({
     env: { ...withControl, ...withReceiver },
     instead: ({ method, url }) => {
       if (url.hostname === 'receiver.example') return { status: isDown ? 503 : 200 }
@@ -21,17 +21,11 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
       return { body: wirePage(wanted === null || wanted === status ? [record] : []) }
     },
   })
-  const minutes = async (count: number): Promise<void> => {
-    for (let i = 0; i < count; i += 1) {
-      scene.tick()
-      await scene.clock.advance(minuteMs)
-    }
-  }
-  await minutes(2)
-  expect(scene.server().status().incident).toBeNull()
+  await scene.goOn(2)
+  expect(scene.ops().status().incident).toBeNull()
   status = 'failed'
   const from = scene.clock.now()
-  await minutes(10)
+  await scene.goOn(10)
   const sums = {
     begunBefore: false,
     peak: 1,
@@ -42,7 +36,7 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     backingOff: 0,
   }
   const cause = { records: 1, responseStatusCode: 503 }
-  expect(scene.server().status().incident).toMatchObject({
+  expect(scene.ops().status().incident).toMatchObject({
     ...sums,
     since: new Date(from),
     endedAt: null,
@@ -50,11 +44,11 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     gates: [{ gate: 'receiver-down', seconds: 600 }],
     causes: [cause],
   })
-  const shown = scene.server().status().incident?.causes[0] ?? {}
+  const shown = scene.ops().status().incident?.causes[0] ?? {}
   expect(Object.keys(shown).toSorted()).toEqual(['records', 'responseStatusCode', 'subscriptionId'])
   isDown = false
-  await minutes(10)
-  const { incident } = scene.server().status()
+  await scene.goOn(10)
+  const { incident } = scene.ops().status()
   expect(incident).toMatchObject({ ...sums, recovered: 1, causes: [cause] })
   const to = incident?.endedAt?.getTime() ?? NaN
   expect((to - from) / minuteMs).toBeCloseTo(10, 0)
@@ -74,5 +68,4 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
       },
     },
   ])
-  await scene.end()
 })

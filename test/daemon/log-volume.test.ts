@@ -1,12 +1,12 @@
 // How much the whole daemon writes in a day at info, on a virtual clock: an idle one, and one on which the platform never answers.
 import { expect, test } from 'vitest'
-import { periodMs, startScene } from '../support/daemon-scene.ts'
+import { periodMs, startDaemon } from '../support/daemon.ts'
 
 const dayMs = 86_400_000
 
 /** Events of a day's lines at info and above; `status` is that of each list call. */
 async function day(status: number): Promise<{ events: string[]; requests: number }> {
-  const scene = startScene({
+  const scene = startDaemon({
     gapMs: periodMs,
     instead: ({ method }) => (method === 'GET' && status !== 200 ? { status } : undefined),
   })

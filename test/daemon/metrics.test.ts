@@ -1,37 +1,36 @@
 // Metrics that come of several parts, as a whole daemon on a virtual clock shows them.
 import { expect, test } from 'vitest'
-import { emptyPage, metricOf, periodMs, startScene, withControl, type Scene } from '../support/daemon-scene.ts'
+import { emptyPage, periodMs, startDaemon, withControl, type RunningDaemon } from '../support/daemon.ts'
 
-const seconds = (scene: Scene): number => scene.clock.now() / 1000
+const seconds = (scene: RunningDaemon): number => scene.clock.now() / 1000
 
 test('progress stays due while the platform answers nothing, and is there when it does again', async () => {
   let isDown = true
-  const scene = startScene({
+  await using scene = startDaemon({
     instead: ({ method }) => (isDown && method === 'GET' ? { status: 500, body: {} } : undefined),
   })
   const startedAt = seconds(scene)
   await scene.clock.advance(20 * 60_000)
-  expect(await metricOf(scene, 'progress_due_timestamp_seconds')).toBe(startedAt + (2 * periodMs) / 1000)
-  expect(await metricOf(scene, 'last_incomplete_sweep_timestamp_seconds')).toBeGreaterThan(startedAt)
-  expect(await metricOf(scene, 'last_complete_sweep_timestamp_seconds')).toBe(0)
+  expect(await scene.metric('progress_due_timestamp_seconds')).toBe(startedAt + (2 * periodMs) / 1000)
+  expect(await scene.metric('last_incomplete_sweep_timestamp_seconds')).toBeGreaterThan(startedAt)
+  expect(await scene.metric('last_complete_sweep_timestamp_seconds')).toBe(0)
 
   isDown = false
   await scene.clock.advance(1000)
   scene.tick()
   await scene.clock.advance(10 * 60_000)
-  expect(await metricOf(scene, 'progress_due_timestamp_seconds')).toBeGreaterThan(seconds(scene))
+  expect(await scene.metric('progress_due_timestamp_seconds')).toBeGreaterThan(seconds(scene))
   const [complete, incomplete] = await Promise.all(
     ['last_complete_sweep_timestamp_seconds', 'last_incomplete_sweep_timestamp_seconds'].map((name) =>
-      metricOf(scene, name),
+      scene.metric(name),
     ),
   )
   expect(complete).toBeGreaterThan(incomplete ?? Infinity)
-  await scene.end()
 })
 
 test('the rest after a slow sweep is no stall', async () => {
   const lists: { answer: () => void }[] = []
-  const scene = startScene({
+  await using scene = startDaemon({
     instead: ({ method }) => {
       if (method !== 'GET') return undefined
       const { promise, resolve } = Promise.withResolvers<{ body: unknown }>()
@@ -50,8 +49,8 @@ test('the rest after a slow sweep is no stall', async () => {
     for (const list of lists.splice(0)) list.answer()
   }
   await scene.clock.settle()
-  const due = (): Promise<number> => metricOf(scene, 'progress_due_timestamp_seconds')
-  const last = await metricOf(scene, 'last_complete_sweep_timestamp_seconds')
+  const due = (): Promise<number> => scene.metric('progress_due_timestamp_seconds')
+  const last = await scene.metric('last_complete_sweep_timestamp_seconds')
   expect(last).toBeGreaterThan(startedAt)
   // The schedule says that its next tick is an hour after the last progress: sooner than the rest ends.
   expect(await due()).toBe(last + 3600 + 60)
@@ -62,27 +61,24 @@ test('the rest after a slow sweep is no stall', async () => {
   expect(lists).toHaveLength(1)
   scene.stop()
   for (const list of lists.splice(0)) list.answer()
-  await scene.end()
 })
 
 test('a gate is 1 while it is shut, and 0 when it is open again', async () => {
-  const scene = startScene({ env: withControl })
-  const shut = (): Promise<number> => metricOf(scene, 'gates\\{gate="paused"\\}')
+  await using scene = startDaemon({ env: withControl })
+  const shut = (): Promise<number> => scene.metric('gates', { gate: 'paused' })
   await scene.clock.advance(1000)
   const shown = [await shut()]
   for (const change of ['pause', 'resume'] as const) {
-    await scene.clock.run(Promise.resolve(scene.control()?.pause[change]()))
+    await scene.clock.run(Promise.resolve(scene.ops().control?.pause[change]()))
     shown.push(await shut())
   }
   expect(shown).toEqual([0, 1, 0])
-  await scene.end()
 })
 
 test('the target age, and log lines by level as far as they are written', async () => {
-  const scene = startScene({ env: { RECONCILER_RECOVERY_TARGET: '90m', RECONCILER_LOG_LEVEL: 'info' } })
+  await using scene = startDaemon({ env: { RECONCILER_RECOVERY_TARGET: '90m', RECONCILER_LOG_LEVEL: 'info' } })
   await scene.clock.advance(1000)
-  expect(await metricOf(scene, 'recovery_target_seconds')).toBe(5400)
-  expect(await metricOf(scene, 'log_messages_total\\{level="info"\\}')).toBeGreaterThanOrEqual(1)
-  expect(await metricOf(scene, 'log_messages_total\\{level="debug"\\}')).toBe(0)
-  await scene.end()
+  expect(await scene.metric('recovery_target_seconds')).toBe(5400)
+  expect(await scene.metric('log_messages_total', { level: 'info' })).toBeGreaterThanOrEqual(1)
+  expect(await scene.metric('log_messages_total', { level: 'debug' })).toBe(0)
 })

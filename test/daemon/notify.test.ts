@@ -1,16 +1,16 @@
 // Notifications: one POST when somebody is needed, one when all is well again, and nothing in between.
 import { expect, test } from 'vitest'
-import type { Reply, Scene } from '../support/daemon-scene.ts'
-import { metricOf, startScene, withReceiver } from '../support/daemon-scene.ts'
+import type { Reply, RunningDaemon } from '../support/daemon.ts'
+import { startDaemon, withReceiver } from '../support/daemon.ts'
 
 const secondMs = 1000
-const posted = ({ requests }: Scene): unknown[] =>
+const posted = ({ requests }: RunningDaemon): unknown[] =>
   requests.filter(({ url }) => url.hostname === 'hooks.example').map(({ body }) => JSON.parse(body ?? '') as unknown)
 
 /** A daemon whose receiver is up or down as the test says, and whose chat answers as it says. */
 async function startNotified(answer: () => Reply | Promise<Reply>, env: Record<string, string> = {}) {
   let isDown = false
-  const scene = startScene({
+  const scene = startDaemon({
     env: { ...withReceiver, RECONCILER_NOTIFY_URL: 'https://hooks.example/T0/CANARY', ...env },
     instead: ({ url }) => {
       if (url.hostname === 'receiver.example') return { status: isDown ? 503 : 200 }
@@ -53,7 +53,7 @@ test('trouble that lasts a minute, and its end; neither a flap nor a good start 
   ])
   await receiver('up', 600)
   expect(posted(scene)).toMatchObject([{ level: 'trouble' }, { level: 'well', headline: 'Nothing is missing.' }])
-  expect(await metricOf(scene, 'notifications_total{result="sent"}')).toBe(2)
+  expect(await scene.metric('notifications_total', { result: 'sent' })).toBe(2)
   expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
   await scene.end()
 })
@@ -69,7 +69,7 @@ test.each<[string, () => Reply | Promise<Reply>, detail: string]>([
     await receiver('down', 100)
     const failed = scene.lines.filter(({ event }) => event === 'notification_failed')
     expect(failed).toMatchObject([{ level: 'warn', fields: { level: 'trouble', detail } }])
-    expect(await metricOf(scene, 'notifications_total{result="failed"}')).toBe(1)
+    expect(await scene.metric('notifications_total', { result: 'failed' })).toBe(1)
     expect(posted(scene)).toHaveLength(1)
     await receiver('down', 600)
     expect(posted(scene)).toHaveLength(2)
@@ -86,11 +86,10 @@ test('one that failed is not sent once the trouble is over', async () => {
 })
 
 test('without an address nothing is posted', async () => {
-  const scene = startScene({
+  await using scene = startDaemon({
     env: withReceiver,
     instead: ({ url }) => (url.hostname === 'receiver.example' ? { status: 503 } : undefined),
   })
   await scene.clock.advance(300 * secondMs)
   expect(scene.requests.filter(({ method, url }) => method === 'POST' && !url.pathname.endsWith('/token'))).toEqual([])
-  await scene.end()
 })

@@ -1,6 +1,6 @@
 // A platform that refuses or fails for long, then answers: no wait outlasts it. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
-import { metricOf, periodMs, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
+import { periodMs, startDaemon, type Reply, type RunningDaemon } from '../support/daemon.ts'
 import { idOf } from '../support/fake-platform.ts'
 
 /** Each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
@@ -23,7 +23,7 @@ const refusedKey: Reply = { status: 401, body: { error: 'invalid_client' } }
 const outage: Reply = { status: 503 }
 const ticksPerHour = 120
 
-async function tickFor(scene: Scene, ticks: number): Promise<void> {
+async function tickFor(scene: RunningDaemon, ticks: number): Promise<void> {
   for (let count = 0; count < ticks; count += 1) {
     await scene.clock.advance(periodMs)
     scene.tick()
@@ -32,7 +32,7 @@ async function tickFor(scene: Scene, ticks: number): Promise<void> {
 }
 
 /** Advances by seconds until it is so; gives the ms that passed. */
-async function msUntil(scene: Scene, isSo: () => boolean): Promise<number> {
+async function msUntil(scene: RunningDaemon, isSo: () => boolean): Promise<number> {
   const from = scene.clock.monotonic()
   while (!isSo()) {
     await scene.clock.advance(1000)
@@ -41,29 +41,30 @@ async function msUntil(scene: Scene, isSo: () => boolean): Promise<number> {
   return scene.clock.monotonic() - from
 }
 
-const sweepsOf = ({ facts }: Scene, result: string): number =>
+const sweepsOf = ({ facts }: RunningDaemon, result: string): number =>
   facts.filter((fact) => fact.type === 'sweep' && fact.report.result === result).length
-const hasToken = ({ facts }: Scene): boolean =>
+const hasToken = ({ facts }: RunningDaemon): boolean =>
   facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
-const patches = ({ requests }: Scene): number => requests.filter(({ method }) => method === 'PATCH').length
+const patches = ({ requests }: RunningDaemon): number => requests.filter(({ method }) => method === 'PATCH').length
 
 test('a refused key: the first tick after a token came makes a sweep', async () => {
   let isRefused = true
-  const scene = startScene({ instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined) })
+  await using scene = startDaemon({
+    instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
+  })
   await tickFor(scene, ticksPerHour)
-  expect(scene.listedAt).toEqual([])
+  expect(scene.lists()).toBe(0)
   isRefused = false
   await msUntil(scene, () => hasToken(scene))
   expect(sweepsOf(scene, 'complete')).toBe(0)
   scene.tick()
   await scene.clock.settle()
   expect(sweepsOf(scene, 'complete')).toBe(1)
-  await scene.end()
 })
 
 test('a refused key: a record that was due goes out within seconds of a token', async () => {
   let isRefused = false
-  const scene = startScene({
+  await using scene = startDaemon({
     env,
     instead({ method, url }) {
       if (method === 'POST') return isRefused ? refusedKey : undefined
@@ -74,19 +75,18 @@ test('a refused key: a record that was due goes out within seconds of a token', 
   await scene.clock.advance(10_000)
   isRefused = true
   await tickFor(scene, ticksPerHour)
-  expect(scene.server().status().holding).toContain('unauthorized')
+  expect(scene.ops().status().holding).toContain('unauthorized')
   const before = patches(scene)
   isRefused = false
   const had = scene.facts.length
   await msUntil(scene, () => scene.facts.slice(had).some((fact) => fact.type === 'token-refreshed'))
   expect(await msUntil(scene, () => patches(scene) > before)).toBeLessThanOrEqual(11_000)
-  await scene.end()
 })
 
 /** Nothing answers from the first PATCH on, until it is mended. */
-async function inOutage(): Promise<{ scene: Scene; mend: () => void }> {
+async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
   let [isDown, isMended] = [false, false]
-  const scene = startScene({
+  const scene = startDaemon({
     env,
     instead({ method, url }) {
       if (method === 'POST') return undefined
@@ -96,7 +96,7 @@ async function inOutage(): Promise<{ scene: Scene; mend: () => void }> {
     },
   })
   await tickFor(scene, ticksPerHour)
-  expect(scene.server().status().holding).toEqual(['platform'])
+  expect(scene.ops().status().holding).toEqual(['platform'])
   return { scene, mend: () => (isMended = true) }
 }
 
@@ -105,7 +105,7 @@ test('an outage: the first tick after the platform breaker closed makes a sweep'
   const failures = sweepsOf(scene, 'failed')
   while (sweepsOf(scene, 'failed') === failures) await tickFor(scene, 1)
   mend()
-  await msUntil(scene, () => scene.server().status().holding.length === 0)
+  await msUntil(scene, () => scene.ops().status().holding.length === 0)
   const before = scene.facts.length
   scene.tick()
   await scene.clock.settle()
@@ -115,7 +115,7 @@ test('an outage: the first tick after the platform breaker closed makes a sweep'
 
 test('an outage: the next attempt waits for the next ping', async () => {
   const { scene } = await inOutage()
-  const { causes, gates, now } = scene.server().status()
+  const { causes, gates, now } = scene.ops().status()
   const waitMs = 1000 * (gates[0]?.opensInSeconds ?? NaN)
   expect(waitMs).toBeGreaterThan(0)
   const blocked = causes.list.find(({ byDecision }) => byDecision.blocked > 0)
@@ -132,13 +132,13 @@ test('an outage: a sweep that was answered closes the platform breaker', async (
   mend()
   const before = sweepsOf(scene, 'complete')
   for (let ticks = 0; sweepsOf(scene, 'complete') === before && ticks < 20; ticks += 1) await tickFor(scene, 1)
-  expect(scene.server().status().holding).toEqual([])
+  expect(scene.ops().status().holding).toEqual([])
   await scene.end()
 })
 
 test('a ping that waits for its answer: status, decisions and metric show the gate, and no trouble is reported', async () => {
   let [hasPatched, hasPinged] = [false, false]
-  const scene: Scene = startScene({
+  await using scene: RunningDaemon = startDaemon({
     env,
     instead({ method, url }) {
       if (method === 'POST') return undefined
@@ -152,20 +152,19 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
     },
   })
   await scene.clock.advance(3000)
-  const { causes, failed: counts, holding } = scene.server().status()
+  const { causes, failed: counts, holding } = scene.ops().status()
   expect({ holding, due: counts.due }).toEqual({ holding: ['platform'], due: 0 })
   expect(causes.list.at(-1)).toMatchObject({ nextRetry: null, nextRetryBy: 'gate' })
-  expect(await metricOf(scene, 'gates\\{gate="platform"\\}')).toBe(1)
+  expect(await scene.metric('gates', { gate: 'platform' })).toBe(1)
   await scene.clock.advance(5000)
-  expect(scene.server().status().holding).toEqual([])
+  expect(scene.ops().status().holding).toEqual([])
   expect(scene.facts.filter(({ type }) => type === 'trouble')).toEqual([])
-  await scene.end()
 })
 
 test('a refusal that comes during an outage: after it one PATCH shows whether retries are allowed again', async () => {
   let isMended = false
   let sent = 0
-  const scene: Scene = startScene({
+  await using scene: RunningDaemon = startDaemon({
     env: { RECONCILER_RETRY_CONCURRENCY: '4' },
     instead({ method, url }) {
       if (method === 'POST') return undefined
@@ -176,11 +175,10 @@ test('a refusal that comes during an outage: after it one PATCH shows whether re
     },
   })
   await scene.clock.advance(4000)
-  expect(scene.server().status().holding).toContain('platform')
+  expect(scene.ops().status().holding).toContain('platform')
   await scene.clock.advance(60_000)
   expect(sent).toBe(4)
   isMended = true
   expect(await msUntil(scene, () => sent > 4)).toBeLessThan(300_000)
   expect(sent).toBe(5)
-  await scene.end()
 })

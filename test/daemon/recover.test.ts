@@ -1,6 +1,6 @@
 // Days of the daemon beside a sandbox, in virtual time: what it shows while it observes, ticks without work, and records that keep failing.
 import { expect, test } from 'vitest'
-import { beginDay } from '../support/day.ts'
+import { beginDay } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -10,27 +10,27 @@ test('ticks without work go on, and say nothing at info once the recovery is ove
   await using day = await beginDay()
   const now = day.clock.now()
   day.sandbox.seed({ count: 3, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  await day.start()
-  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(3)
+  const daemon = await day.start()
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(3)
   // The first sweep after it reports that nothing is missing any more.
-  await day.tick()
+  await daemon.goOn()
 
-  const [lines, sweeps] = [day.log.length, await day.metric('sweeps_total', { kind: 'full' })]
-  await day.tick(10)
-  expect(await day.metric('sweeps_total', { kind: 'full' })).toBe(sweeps + 10)
-  expect(day.log.slice(lines).map(({ event }) => event)).toEqual([])
+  const [lines, sweeps] = [daemon.written.length, await daemon.metric('sweeps_total', { kind: 'full' })]
+  await daemon.goOn(10)
+  expect(await daemon.metric('sweeps_total', { kind: 'full' })).toBe(sweeps + 10)
+  expect(daemon.written.slice(lines)).toEqual([])
 })
 
 test('sweeps go on while a thousand retries wait for the rate', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
   day.sandbox.seed({ count: 1500, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '4' })
+  const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '4' })
 
-  const sweeps = await day.metric('sweeps_total')
-  await day.tick(3)
-  expect((await day.metric('sweeps_total')) - sweeps).toBeGreaterThanOrEqual(3)
-  expect(await day.metric('failed_webhooks', { decision: 'due' })).toBeGreaterThan(300)
+  const sweeps = await daemon.metric('sweeps_total')
+  await daemon.goOn(3)
+  expect((await daemon.metric('sweeps_total')) - sweeps).toBeGreaterThanOrEqual(3)
+  expect(await daemon.metric('failed_webhooks', { decision: 'due' })).toBeGreaterThan(300)
 })
 
 test('a record that keeps failing backs off, and is exhausted at the limit', async () => {
@@ -38,10 +38,10 @@ test('a record that keeps failing backs off, and is exhausted at the limit', asy
   day.sandbox.receiver.fail({ status: 500 })
   const now = day.clock.now()
   const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  await day.start({ RECONCILER_RETRY_MAX_ATTEMPTS: '4' })
+  const daemon = await day.start({ RECONCILER_RETRY_MAX_ATTEMPTS: '4' })
   const sent: number[] = [day.sandbox.acceptedRetries(id)]
   for (let turn = 0; turn < 20; turn += 1) {
-    await day.tick()
+    await daemon.goOn()
     sent.push(day.sandbox.acceptedRetries(id))
   }
   // At once; one or two minutes later, less the jitter; two to four minutes after that.
@@ -49,7 +49,7 @@ test('a record that keeps failing backs off, and is exhausted at the limit', asy
   expect(sent.indexOf(2)).toBeGreaterThanOrEqual(1)
   expect(sent.indexOf(3) - sent.indexOf(2)).toBeGreaterThanOrEqual(2)
   expect(sent.at(-1)).toBe(3)
-  expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(1)
+  expect(await daemon.metric('failed_webhooks', { decision: 'exhausted' })).toBe(1)
   expect(day.sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
 })
 
@@ -58,14 +58,14 @@ test('a retry that the platform refuses is no try: refusals never park a record'
   const now = day.clock.now()
   const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
   day.sandbox.faults.set({ operation: 'retry', count: 6, fault: { kind: 'throttle', retryAfter: 'absent' } })
-  await day.start({
+  const daemon = await day.start({
     RECONCILER_RETRY_MAX_ATTEMPTS: '3',
     RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
     RECONCILER_RETRY_BACKOFF_MAX: '1m',
   })
-  await day.tick(10)
-  expect(await day.metric('retries_total', { result: 'throttled' })).toBe(6)
-  expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(0)
+  await daemon.goOn(10)
+  expect(await daemon.metric('retries_total', { result: 'throttled' })).toBe(6)
+  expect(await daemon.metric('failed_webhooks', { decision: 'exhausted' })).toBe(0)
   expect(day.sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
 })
 
@@ -74,17 +74,19 @@ test('retry.enabled: false shows what would be done, and touches nothing', async
   const now = day.clock.now()
   day.sandbox.seed({ count: 50, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
   day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
-  await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
-  await day.tick(2)
+  const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+  await daemon.goOn(2)
 
-  expect(day.log.find(({ event }) => event === 'daemon_started')?.['retries']).toBe('observe only')
+  expect(daemon.lines.find(({ event }) => event === 'daemon_started')?.fields['retries']).toBe('observe only')
   // The second full sweep comes by the schedule, and reports nothing new.
-  expect(day.log.filter(({ event }) => event === 'full_sweep_completed')).toHaveLength(1)
-  expect(await day.metric('failed_webhooks', { decision: 'blocked' })).toBe(50)
-  expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(7)
-  expect(await day.metric('failed_webhooks')).toBe(57)
-  expect(await day.metric('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
-  expect(await day.metric('retries_total')).toBe(0)
+  expect(daemon.lines.filter(({ event, level }) => event === 'full_sweep_completed' && level === 'info')).toHaveLength(
+    1,
+  )
+  expect(await daemon.metric('failed_webhooks', { decision: 'blocked' })).toBe(50)
+  expect(await daemon.metric('failed_webhooks', { decision: 'exhausted' })).toBe(7)
+  expect(await daemon.metric('failed_webhooks')).toBe(57)
+  expect(await daemon.metric('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
+  expect(await daemon.metric('retries_total')).toBe(0)
   expect(day.sandbox.stats.requests.retry).toEqual({})
 })
 
@@ -93,19 +95,22 @@ test('metrics never show more than the platform has while a thousand are recover
   await using day = await beginDay()
   const { clock, sandbox } = day
   sandbox.seed({ count, from: clock.now() - 100 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
-  await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10', RECONCILER_RETRY_CONCURRENCY: '32' })
+  const daemon = await day.start({
+    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10',
+    RECONCILER_RETRY_CONCURRENCY: '32',
+  })
   let accepted = 0
   while (accepted < count) {
-    await day.tick(1, 5000)
+    await daemon.goOn(1, 5000)
     const before = accepted
-    accepted = await day.metric('retries_total', { result: 'accepted' })
+    accepted = await daemon.metric('retries_total', { result: 'accepted' })
     expect(accepted).toBeGreaterThan(before)
     expect(sandbox.stats.retries.accepted).toBeGreaterThanOrEqual(accepted)
-    expect((await day.metric('failed_webhooks')) + accepted).toBeLessThanOrEqual(count)
+    expect((await daemon.metric('failed_webhooks')) + accepted).toBeLessThanOrEqual(count)
   }
-  await day.tick(2)
+  await daemon.goOn(2)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
-  expect(await day.metric('failed_webhooks')).toBe(0)
+  expect(await daemon.metric('failed_webhooks')).toBe(0)
   expect(sandbox.stats.tokens.issued).toBe(1)
 })
 
@@ -115,13 +120,13 @@ test('a clock of the host that is set makes nothing due before its time, and sho
   const { clock, sandbox } = day
   const lastAttempt = clock.now() - minuteMs
   const id = sandbox.addWebhook({ eventInstant: clock.now() - 24 * hourMs, attempts: 9, lastAttempt })
-  await day.start()
+  const daemon = await day.start()
   for (const setMs of [-240 * hourMs, 480 * hourMs]) {
     clock.jump(setMs)
     aheadMs += setMs
     sandbox.read({ skewMs: -aheadMs })
-    await day.tick(2, 30_000)
-    expect(await day.metric('clock_skew_seconds', { origin: 'api' })).toBeCloseTo(-aheadMs / 1000, -1)
+    await daemon.goOn(2, 30_000)
+    expect(await daemon.metric('clock_skew_seconds', { origin: 'api' })).toBeCloseTo(-aheadMs / 1000, -1)
   }
   expect(sandbox.acceptedRetries(id)).toBe(0)
 })
@@ -132,41 +137,44 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   sandbox.receiver.down()
   const [count, now] = [200, clock.now()]
   sandbox.seed({ count, from: now - 48 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 1 })
-  await day.start({ RECONCILER_CONTROL_TOKEN: token, RECONCILER_CIRCUIT_COOLDOWN: '10m' })
+  const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token, RECONCILER_CIRCUIT_COOLDOWN: '10m' })
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThanOrEqual(5)
   expect(sent).toBeLessThanOrEqual(9)
-  expect(await day.metric('outcomes_total', { outcome: 'failed-again' })).toBe(sent)
-  expect(day.ops().status()).toMatchObject({ circuits: { notClosed: 1, list: [{ state: 'open' }] } })
-  expect(day.ops().status().failed).toMatchObject({ blocked: count - sent, due: 0 })
+  expect(await daemon.metric('outcomes_total', { outcome: 'failed-again' })).toBe(sent)
+  expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 1, list: [{ state: 'open' }] } })
+  expect(daemon.ops().status().failed).toMatchObject({ blocked: count - sent, due: 0 })
 
   sandbox.receiver.up()
   await clock.advance(1000)
   expect(sandbox.stats.retries.accepted).toBe(sent)
-  expect(day.ops().control?.probe()).toEqual({ circuits: 1, underWay: 0 })
+  expect(daemon.ops().control?.probe()).toEqual({ circuits: 1, underWay: 0 })
   await clock.advance(1000)
   expect(sandbox.stats.retries.accepted).toBe(sent + 1)
-  expect(day.ops().control?.probe()).toEqual({ circuits: 0, underWay: 1 })
-  await day.tick(20)
+  expect(daemon.ops().control?.probe()).toEqual({ circuits: 0, underWay: 1 })
+  await daemon.goOn(20)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
-  expect(day.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
+  expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
 })
 
 test("during the operator's pause nothing is retried, all is blocked, and outcomes are still found", async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 90_000 } })
   const { clock, sandbox } = day
   sandbox.seed({ count: 30, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
-  await day.start({ RECONCILER_CONTROL_TOKEN: token })
-  await day.ops().control?.pause.pause()
+  const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token })
+  await daemon.ops().control?.pause.pause()
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThan(0)
   expect(sent).toBeLessThan(30)
-  await day.tick(10)
+  await daemon.goOn(10)
   expect(sandbox.stats.retries.accepted).toBe(sent)
-  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(sent)
-  expect(day.ops().status()).toMatchObject({ holding: ['paused'], failed: { blocked: 30 - sent, due: 0, awaiting: 0 } })
-  await day.ops().control?.pause.resume()
-  await day.tick(10)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(sent)
+  expect(daemon.ops().status()).toMatchObject({
+    holding: ['paused'],
+    failed: { blocked: 30 - sent, due: 0, awaiting: 0 },
+  })
+  await daemon.ops().control?.pause.resume()
+  await daemon.goOn(10)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
 })
 
@@ -174,18 +182,18 @@ test('when the API refuses every token, PATCHes stop, tokens are not fetched in 
   await using day = await beginDay()
   const { clock, sandbox } = day
   sandbox.seed({ count: 1000, from: clock.now() - 100 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
-  await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10' })
+  const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10' })
   sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 401 } })
   const before = sandbox.requestLog().length
-  await day.tick(20, 30_000)
+  await daemon.goOn(20, 30_000)
   const calls = sandbox.requestLog().slice(before)
   const made = (wanted: string): number => calls.filter(({ operation }) => operation === wanted).length
   expect(made('retry')).toBeLessThanOrEqual(2 * 24)
   expect(made('token')).toBeLessThanOrEqual(60)
   expect(made('list')).toBeLessThanOrEqual(100)
-  expect(day.ops().status().holding).toContain('unauthorized')
+  expect(daemon.ops().status().holding).toContain('unauthorized')
   sandbox.faults.set()
-  await day.tick(60, 30_000)
+  await daemon.goOn(60, 30_000)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 1000 })
-  expect(day.ops().status().holding).toEqual([])
+  expect(daemon.ops().status().holding).toEqual([])
 })

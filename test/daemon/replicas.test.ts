@@ -1,7 +1,6 @@
 // Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
-import { parseExposition } from '../support/exposition.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 
@@ -14,13 +13,6 @@ const records = 400
 function seed({ clock, sandbox }: Replicas, count = records): void {
   const now = clock.now()
   sandbox.seed({ count, from: now - 20 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
-}
-
-/** The value of its only series. */
-async function metric(replica: Replica, name: string): Promise<number> {
-  const { text } = await replica.ops().metrics()
-  const samples = parseExposition(text).get(`webhook_reconciler_${name}`)?.samples
-  return [...(samples?.values() ?? [])][0] ?? NaN
 }
 
 async function leading(replicas: Replicas): Promise<Replica> {
@@ -157,7 +149,7 @@ test.each<[string, CallFaults]>([
 })
 
 test('a leader that is cut off stops at the deadline of its configuration', async () => {
-  await using replicas = await startReplicas({ aheadMs: [0], env: { RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: '5s' } })
+  await using replicas = await startReplicas({ aheadMs: [0], renewDeadlineMs: 5000 })
   const leader = await leading(replicas)
   leader.faults = { ...noFaults, cut: true }
   expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(5000)
@@ -255,7 +247,7 @@ describe('a standby', () => {
       expect(one.ops().status()).toMatchObject({ holding: ['not-leader'] })
       expect([one.ops().ready(), one.ops().live()]).toEqual([[], []])
       // The alert for a sweep that is overdue is the leader's alone.
-      expect(await metric(one, 'progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
+      expect(await one.metric('progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
     }
     expect(replicas.sandbox.counts().successful).toBe(records)
   })
@@ -265,14 +257,14 @@ describe('a standby', () => {
     const leader = await leading(replicas)
     const standby = replicas.all.find((one) => one !== leader)
     if (standby === undefined) throw new Error('there is a standby')
-    const shown = async (): Promise<unknown> => [standby.ops().ready(), await metric(standby, 'lease_available')]
+    const shown = async (): Promise<unknown> => [standby.ops().ready(), await standby.metric('lease_available')]
     standby.faults = { ...noFaults, refused: 'forbidden' }
     await replicas.clock.advance(leaseMs - retryMs)
     expect(await shown()).toEqual([[], 1])
     await replicas.clock.advance(2 * retryMs)
     const problem = 'calls of the lease have failed for leaderElection.leaseDuration: refused: forbidden'
     expect(await shown()).toEqual([[problem], 0])
-    expect([standby.ops().live(), leader.ops().ready(), await metric(leader, 'lease_available')]).toEqual([[], [], 1])
+    expect([standby.ops().live(), leader.ops().ready(), await leader.metric('lease_available')]).toEqual([[], [], 1])
     standby.faults = noFaults
     await replicas.clock.advance(retryMs)
     expect(await shown()).toEqual([[], 1])

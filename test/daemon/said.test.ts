@@ -129,7 +129,7 @@ test.each(Object.entries(incidents))('%s', async (_, { begin, records = 600, sai
   const delivery = { mode: 'async', delayMs: 300 } as const
   await using sandbox = await startPlatform({ inProcess: true, clock, delivery, timeZone })
   const env = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20', RECONCILER_PLATFORM_TIME_ZONE: 'UTC' }
-  await using daemon = await startDaemon(sandbox, { clock, env })
+  await using daemon = startDaemon({ clock, sandbox, env })
   async function goOn(minutes: number): Promise<void> {
     for (let tick = 0; tick < 2 * minutes; tick += 1) {
       await clock.advance(minuteMs / 2)

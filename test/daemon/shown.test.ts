@@ -1,17 +1,17 @@
 // What the daemon shows of itself: the status, the first line.
 import { describe, expect, test } from 'vitest'
 import type { Line } from '../support/log.ts'
-import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
+import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 describe('what it shows', () => {
   test('a status with what it has done, and what holds it', async () => {
-    const scene = startScene({ env: { ...withControl, ...withReceiver, RECONCILER_INSTANCE_NAME: 'blue' } })
+    await using scene = startDaemon({ env: { ...withControl, ...withReceiver, RECONCILER_INSTANCE_NAME: 'blue' } })
     await scene.clock.settle()
     const at = scene.clock.now()
-    void scene.control()?.pause.pause()
+    void scene.ops().control?.pause.pause()
     await scene.clock.advance(1000)
-    expect(scene.server().status()).toMatchObject({
+    expect(scene.ops().status()).toMatchObject({
       schemaVersion: 2,
       summary: { level: 'waiting', headline: 'Retries are paused by an operator. Nothing is missing.' },
       instance: 'blue',
@@ -28,23 +28,21 @@ describe('what it shows', () => {
       nextTick: new Date(at + 1000 + 3_600_000),
       tokenExpires: new Date(at + 3_590_000),
     })
-    expect(await metricOf(scene, 'paused')).toBe(1)
-    void scene.control()?.pause.resume()
-    expect(scene.server().status()).toMatchObject({ paused: null, holding: [] })
-    expect(await metricOf(scene, 'paused')).toBe(0)
-    await scene.end()
+    expect(await scene.metric('paused')).toBe(1)
+    void scene.ops().control?.pause.resume()
+    expect(scene.ops().status()).toMatchObject({ paused: null, holding: [] })
+    expect(await scene.metric('paused')).toBe(0)
   })
 
   test('retries that are off, and no receiver', async () => {
-    const scene = startScene({ env: { RECONCILER_RETRY_ENABLED: 'false' } })
+    await using scene = startDaemon({ env: { RECONCILER_RETRY_ENABLED: 'false' } })
     await scene.clock.settle()
-    expect(scene.server().status()).toMatchObject({ holding: ['disabled'], receiver: null, paused: null })
-    await scene.end()
+    expect(scene.ops().status()).toMatchObject({ holding: ['disabled'], receiver: null, paused: null })
   })
 
   test('what is missing, why, and how it went on', async () => {
     let records: unknown[] = []
-    const scene = startScene({
+    await using scene = startDaemon({
       env: { ...withControl, RECONCILER_RETRY_ENABLED: 'false' },
       instead: ({ method, url }) =>
         method === 'GET' && url.searchParams.get('data.webhook.status') === 'failed' && records.length > 0
@@ -52,15 +50,15 @@ describe('what it shows', () => {
           : undefined,
     })
     await scene.clock.settle()
-    expect(scene.server().status()).toMatchObject({ missing: 0, causes: { total: 0 } })
-    expect(scene.server().status().lastFullSweep).not.toBeNull()
+    expect(scene.ops().status()).toMatchObject({ missing: 0, causes: { total: 0 } })
+    expect(scene.ops().status().lastFullSweep).not.toBeNull()
     const event = new Date(scene.clock.now() - 7_200_000).toISOString().slice(0, 19)
     records = [wireWebhook({ eventDateTime: event, lastAttemptDateTime: event })]
     await scene.clock.advance(120_000)
     scene.tick()
     await scene.clock.settle()
     await scene.clock.advance(1000)
-    const { causes, history, missing, timeZone } = scene.server().status()
+    const { causes, history, missing, timeZone } = scene.ops().status()
     expect(missing).toBe(1)
     expect(causes).toMatchObject({
       total: 1,
@@ -69,12 +67,11 @@ describe('what it shows', () => {
     })
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null, actualOffset: null })
-    await scene.end()
   })
 
   test('a first line that names the receiver, and a circuit that is off', async () => {
     const first = async (env: Record<string, string>): Promise<Line['fields'] | undefined> => {
-      const scene = startScene({ env })
+      const scene = startDaemon({ env })
       await scene.clock.settle()
       await scene.end()
       return scene.lines.find(({ event }) => event === 'daemon_started')?.fields

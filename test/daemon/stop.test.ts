@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import { beginDay } from '../support/day.ts'
+import { beginDay } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -68,24 +68,24 @@ test.each<[string, State]>([
     tookMs: [min, max] = [0, 0],
   } = state
   await using day = await beginDay(readings)
-  const { clock, log, sandbox } = day
+  const { clock, sandbox } = day
   sandbox.faults.set(...faults)
   const times = { from: clock.now() - 20 * hourMs, to: clock.now() - hourMs }
   sandbox.seed({ ...times, count: 8, attempts: 1, subscriptions: 3 })
-  await day.start({ ...env, RECONCILER_SHUTDOWN_GRACE: grace })
+  const daemon = await day.start({ ...env, RECONCILER_SHUTDOWN_GRACE: grace })
   for (const hits of Object.values(sandbox.faults.hits())) expect(hits).toBeGreaterThan(0)
-  const [at, lines] = [clock.monotonic(), log.length]
-  await day.stop()
+  const [at, lines] = [clock.monotonic(), daemon.lines.length]
+  await daemon.end()
 
   expect(clock.monotonic() - at).toBeGreaterThanOrEqual(min)
   expect(clock.monotonic() - at).toBeLessThanOrEqual(max)
   // No outcome is reported that is not known.
-  const end = log.slice(lines).filter(({ event }) => /^(shutdown|daemon|retry_outcome)/.test(event))
-  const expired = cutOff > 0 ? [{ event: 'shutdown_grace_expired', level: 'warn', inFlight: cutOff }] : []
+  const end = daemon.lines.slice(lines).filter(({ event }) => /^(shutdown|daemon|retry_outcome)/.test(event))
+  const expired = cutOff > 0 ? [{ event: 'shutdown_grace_expired', level: 'warn', fields: { inFlight: cutOff } }] : []
   expect(end.filter(({ event }) => event !== 'retry_outcome' || successful === 0)).toMatchObject([
-    { event: 'shutdown_started', level: 'info', signal: 'SIGTERM', inFlight: told, grace },
+    { event: 'shutdown_started', level: 'info', fields: { signal: 'SIGTERM', inFlight: told, grace } },
     ...expired,
-    { event: 'daemon_stopped', level: 'info', cutOff },
+    { event: 'daemon_stopped', level: 'info', fields: { cutOff } },
   ])
   expect(sandbox.counts()).toEqual({ successful, processing, failed: 8 - successful - processing })
 })

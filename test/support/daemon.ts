@@ -1,123 +1,252 @@
-// The whole daemon in this process, with its own log and ops server, on a virtual clock; it ticks when a test says so.
-import { request } from 'undici'
-import { systemRandom } from '../../src/runtime/clock.ts'
-import { loadConfig } from '../../src/config/load.ts'
+// The whole daemon in virtual time, beside a sandbox or a platform that the test plays: it ticks when the test says so, and what it tells is kept.
+import { expect } from 'vitest'
+import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { ReadingsInput } from '../../sandbox/options.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import { startOpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
-import { createLog, type Log } from '../../src/observe/log/log.ts'
-import type { Transport } from '../../src/platform/http/http.ts'
-import { loadKey, type SigningKey } from '../../src/platform/auth/private-key.ts'
+import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
+import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
+import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
+import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
-import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { sandboxEnv } from './reconciler.ts'
-import { inProcessKey, inProcessTransport } from './in-process.ts'
-import { testKeys } from './keys.ts'
-import type { VirtualClock } from './virtual-clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { load, requiredEnv } from './configuration.ts'
+import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
+import { keepingLog, type Line } from './log.ts'
+import { startPlatform } from './platform.ts'
+import { parseSamples, sumOf } from './samples.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+export const periodMs = 30_000
+const minuteMs = 60_000
+export const token = 'CANARY-0123456789abcdef0123456789abcdef'
+export const withControl = { RECONCILER_CONTROL_TOKEN: token }
+export const withReceiver = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz' }
+
+export type Reply = Partial<Pick<HttpResponse, 'status' | 'headers'>> & { body?: unknown }
 
 export interface DaemonOptions {
-  clock: VirtualClock
-  /** Environment variables besides those that the sandbox needs; undefined takes one of these away. */
+  /** Default: one of its own, on which nothing may sleep when it has ended. */
+  clock?: VirtualClock
+  /** As its host has it. Default: `clock`. */
+  hostClock?: Clock
+  /** Environment variables besides those without which it does not start; undefined takes one of these away. */
   env?: Readonly<Record<string, string | undefined>>
-  /** Gets every line of the log as it is written. */
-  write?: (line: string) => void
-  /** True: what Node says of this process is among its metrics. */
-  processMetrics?: boolean
+  /** Its platform, on the same clock. Default: one without failed records. */
+  sandbox?: Sandbox
+  /** Another answer than that of the platform. */
+  instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
   /** Stands between the daemon and the platform. */
   between?: (transport: Transport, log: Log) => Transport
+  lease?: LeaseClient
+  /** Gets each fact in the moment in which it is reported. */
+  hear?: (fact: TelemetryEvent) => void
+  /** Default: it listens nowhere. */
+  startServer?: typeof startOpsServer
+  /** True: what Node says of this process is among its metrics. */
+  processMetrics?: boolean
+  /** As the first line shows it. */
+  proxy?: string
+  /** Default: none. */
+  certificate?: Reloadable<Certificate>
+  /** From a tick to the next one that the schedule knows of. Default 1 h. */
+  gapMs?: number
 }
 
 export interface RunningDaemon extends AsyncDisposable {
-  /** The schedule's next tick, now. */
-  tick(): void
-  /** What its ops server was started with. */
+  clock: VirtualClock
+  facts: TelemetryEvent[]
+  /** What it logged at any level, as it was given. */
+  lines: Line[]
+  /** Its log as it is written at `log.level`. */
+  written: string[]
+  requests: HttpRequest[]
+  /** Lists that were asked for. */
+  lists(): number
+  listening: Promise<OpsServer>
+  /** What its ops server was started with: /status, probes and commands. */
   ops(): OpsServerOptions
-  /** Asks the ops server, over a socket. */
-  get(path: string): Promise<{ status: number; body: string }>
+  /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
+  /** Listeners that are open. */
+  open(): number
+  running: Promise<void>
+  /** A tick of the schedule; the one at the start comes by itself. */
+  tick(): void
+  /** Ticks, and lets time pass after each: a minute by default. */
+  goOn(ticks?: number, gapMs?: number): Promise<void>
+  /** Asks it to end, as SIGTERM does. */
+  stop(): void
   /** Ends it in good order. Rejects when it ended because of a bug. */
-  stop(): Promise<void>
+  end(): Promise<void>
 }
 
-const env = {
-  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000',
-  RECONCILER_SERVER_HOST: '127.0.0.1',
-  RECONCILER_SERVER_PORT: '0',
-  RECONCILER_SHUTDOWN_GRACE: '1s',
+export const emptyPage = {
+  data: { webhooks: [] },
+  metadata: { page: { size: 100, number: 0, totalElements: 0, totalPages: 0 } },
 }
+const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
 
-/** Starts a daemon for this sandbox; resolves when its ops server listens. */
-export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Promise<RunningDaemon> {
-  const { clock, write = () => undefined, between = (transport) => transport } = options
-  const { config } = loadConfig({
-    env: { ...env, ...(await sandboxEnv(sandbox)), ...options.env },
-    hostName: 'test',
-    readFile: () => '',
-  })
-  const { privateKey: pem, privateKeyFile: file, privateKeyPassphrase: value } = config.auth
-  const passphrase = value === undefined ? {} : { passphrase: { value, origin: 'test' } }
-  const source = loadKey(
-    file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
-  )
-  const listening = Promise.withResolvers<{ ops: OpsServerOptions; port: number }>()
-  const log = createLog({ ...config.log, instance: 'test', clock, write })
+export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
+  const { clock = createVirtualClock(), gapMs = 60 * minuteMs, instead, sandbox } = options
+  const { hostClock = clock, between = (transport) => transport } = options
+  const { startServer = () => Promise.resolve({ port: 1, drain: () => undefined, close: () => Promise.resolve() }) } =
+    options
+  const facts: TelemetryEvent[] = []
+  const lines: Line[] = []
+  const written: string[] = []
+  const requests: HttpRequest[] = []
   const stop = new AbortController()
+  const listening = Promise.withResolvers<OpsServer>()
+  let server: OpsServerOptions | undefined
+  let open = 0
   let onTick = (): void => undefined
+  let tickedAt = Infinity
+
+  const required = sandbox
+    ? { ...platformEnv(sandbox, '/run/key.pem'), RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
+    : requiredEnv
+  const { config } = load({ env: { ...required, ...options.env } })
+  const writing = createLog({
+    ...config.log,
+    instance: 'test',
+    clock: hostClock,
+    write: (line) => void written.push(line),
+  })
+  const keeping = keepingLog((line) => lines.push(line))
+  const log: CountedLog = {
+    event(id, fields, level) {
+      writing.event(id, fields, level)
+      keeping.event(id, fields, level)
+    },
+    countLines: writing.countLines,
+  }
+
+  const wire = sandbox && inProcessTransport(sandbox, clock)
+  const platform: Transport = async (request) => {
+    requests.push(request)
+    const reply = await instead?.(request)
+    if (reply === undefined && wire !== undefined) return wire(request)
+    request.signal?.throwIfAborted()
+    const { status = 200, headers = {}, body = {} } = reply ?? { body: request.method === 'POST' ? aToken : emptyPage }
+    return { status, headers, body: JSON.stringify(body), sentAt: clock.monotonic(), receivedAt: clock.monotonic() }
+  }
 
   const running = runDaemon({
     config,
-    version: '0.0.0',
-    nodeVersion: process.version,
-    clock,
-    random: systemRandom,
     log,
-    transport: between(inProcessTransport(sandbox, clock), log),
+    key: inProcessKey(quickKeys().privateKeyPem),
+    transport: between(platform, log),
+    clock: hostClock,
+    random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
+    lease: options.lease,
+    certificate: options.certificate,
+    proxy: options.proxy,
+    version: '1.2.3',
+    nodeVersion: 'v26',
     schedule: {
-      nextAt: () => undefined,
-      isLate: () => false,
-      periodMs: 30_000,
+      periodMs,
+      nextAt: () => hostClock.now() + gapMs,
+      isLate: () => hostClock.monotonic() > tickedAt + gapMs + 120_000,
       start(tick) {
-        onTick = tick
-        tick()
+        onTick = () => {
+          tickedAt = hostClock.monotonic()
+          tick()
+        }
+        onTick()
         return Promise.resolve()
       },
       stop: () => Promise.resolve(),
     },
-    key: await signingAtOnce(source),
-    certificate: undefined,
     stop: stop.signal,
     host: {
       async startServer(ops) {
-        const server = await startOpsServer(ops)
-        listening.resolve({ ops, port: server.port })
-        return server
+        const listener = await startServer(ops)
+        server = ops
+        open += 1
+        listening.resolve(listener)
+        return { ...listener, close: () => listener.close().finally(() => (open -= 1)) }
       },
-      emit: () => undefined,
       processMetrics: options.processMetrics ?? false,
+      emit(fact) {
+        facts.push(fact)
+        options.hear?.(fact)
+      },
     },
   })
   running.catch(listening.reject)
-  const { ops, port } = await listening.promise
+  listening.promise.catch(() => undefined)
 
-  function end(): Promise<void> {
-    stop.abort(new Error('SIGTERM'))
-    return clock.run(running)
+  const ops = (): OpsServerOptions => {
+    if (server === undefined) throw new Error('the ops server was not started')
+    return server
   }
-
+  const abort = (): void => {
+    stop.abort(new Error('SIGTERM'))
+  }
+  const end = async (): Promise<void> => {
+    abort()
+    await clock.run(running)
+    expect(open).toBe(0)
+    if (options.clock === undefined) expect(clock.sleepers()).toBe(0)
+  }
   return {
-    ops: () => ops,
-    tick() {
+    clock,
+    facts,
+    lines,
+    written,
+    requests,
+    lists: () => requests.filter(({ url }) => url.pathname.endsWith('/webhooks')).length,
+    listening: listening.promise,
+    ops,
+    async metric(name, labels) {
+      const { text } = await ops().metrics()
+      return sumOf(parseSamples(text), `webhook_reconciler_${name}`, labels)
+    },
+    open: () => open,
+    running,
+    tick: () => {
       onTick()
     },
-    async get(path) {
-      const { statusCode, body } = await request(`http://127.0.0.1:${port}${path}`)
-      return { status: statusCode, body: await body.text() }
+    async goOn(ticks = 1, gap = minuteMs) {
+      for (let turn = 0; turn < ticks; turn += 1) {
+        onTick()
+        await clock.advance(gap)
+      }
     },
-    stop: end,
+    stop: abort,
+    end,
     [Symbol.asyncDispose]: end,
   }
 }
 
-/** The key as it was loaded; it is the test key, in any form. */
-async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable<SigningKey>> {
-  const { sign } = inProcessKey((await testKeys()).privateKeyPem).current()
-  return { ...source, current: () => ({ ...source.current(), sign }) }
+export interface Day extends AsyncDisposable {
+  clock: VirtualClock
+  sandbox: Sandbox
+  /** Starts a daemon beside it, with its first tick, and lets a minute pass. */
+  start(env?: DaemonOptions['env'], instead?: DaemonOptions['instead']): Promise<RunningDaemon>
+}
+
+/** A sandbox in virtual time, for a test to fill before the daemon starts. */
+export async function beginDay(readings: ReadingsInput & { timeZone?: string } = {}): Promise<Day> {
+  const clock = createVirtualClock()
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
+  const running = starting.move()
+  return {
+    clock,
+    sandbox,
+    async start(env = {}, instead = () => undefined) {
+      const daemon = running.use(startDaemon({ clock, sandbox, env, instead }))
+      await clock.advance(minuteMs)
+      return daemon
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** Full sweeps that ended. */
+export function fullSweeps({ facts }: RunningDaemon): number {
+  return facts.filter((fact) => fact.type === 'sweep' && fact.report.kind === 'full').length
 }

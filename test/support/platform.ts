@@ -1,11 +1,12 @@
-// The sandbox as tests start it: it knows the test keys, and lives in the host's time unless a test gives another.
+// The sandbox as tests start it: it knows the test keys, or in this process a quick one, and lives in the host's time unless a test gives another.
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
 
 export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
-  const { certificatePem } = await testKeys()
+  const certificatePem = options.inProcess === true ? quickKeys().publicKeyPem : (await testKeys()).certificatePem
   return startSandbox({ clock: systemClock, certificatePem, ...options })
 }
 

@@ -1,22 +1,13 @@
 // Daemons that share one Lease and one platform, in virtual time: each on a host that is killed, frozen or cut off as a test wants.
-import type { TelemetryEvent } from '../../src/observe/events.ts'
-import { loadConfig } from '../../src/config/load.ts'
-import { runDaemon } from '../../src/daemon.ts'
-import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { startPlatform } from './platform.ts'
-import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
+import { periodMs, startDaemon, withControl, type RunningDaemon } from './daemon.ts'
 import { createLeaseHost, createLeaseStore, type LeaseHost, type LeaseStore } from './lease-store.ts'
-import { keepingLog } from './log.ts'
-import { sandboxEnv } from './reconciler.ts'
+import { startPlatform } from './platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export interface Replica extends LeaseHost {
+export interface Replica extends LeaseHost, Pick<RunningDaemon, 'facts' | 'ops' | 'metric'> {
   readonly name: string
-  readonly facts: readonly TelemetryEvent[]
-  /** What its ops server was started with: /status, probes and commands. */
-  ops(): OpsServerOptions
   /** SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
   isGone(): boolean
@@ -57,117 +48,76 @@ export interface Replicas extends AsyncDisposable {
 
 const stepMs = 50
 const maxMs = 300_000
-const periodMs = 30_000
 
 export interface ReplicasOptions {
   env?: Readonly<Record<string, string>>
+  /** `leaderElection.renewDeadline`. */
+  renewDeadlineMs?: number
   /** How far the wall clock of each host is ahead; as many replicas are started. Default: three, an hour apart. */
   aheadMs?: readonly number[]
   /** Called for each host before its daemon starts. */
   prepare?: (host: LeaseHost, index: number) => void
 }
 
-const token = 'the-token-of-three-replicas-is-long'
-
 export async function startReplicas(options: ReplicasOptions = {}): Promise<Replicas> {
-  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare } = options
+  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, renewDeadlineMs = 10_000 } = options
   const clock = createVirtualClock()
   const store = createLeaseStore()
-  const { privateKeyPem, publicKeyPem } = quickKeys()
-  const key = inProcessKey(privateKeyPem)
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, certificatePem: publicKeyPem }))
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock }))
   const all: Replica[] = []
   const calls: PlatformCall[] = []
   const terms: Term[] = []
-  const base = await sandboxEnv(sandbox)
 
-  function start(name: string, ahead: number, index: number): Replica {
-    const { config } = loadConfig({
+  function start(name: string, aheadMs: number, index: number): Replica {
+    const host = createLeaseHost({ store, clock, aheadMs, callTimeoutMs: renewDeadlineMs / 2 })
+    prepare?.(host, index)
+    let isGone = false
+    // What has left arrives, also when its sender is frozen or gone.
+    const between =
+      (wire: Transport): Transport =>
+      async (request) => {
+        await host.awake()
+        const { method, url } = request
+        const id = url.pathname.split('/').at(-1) ?? ''
+        if (url.pathname.includes('/webhooks'))
+          calls.push({ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder })
+        try {
+          return await wire(request)
+        } finally {
+          await host.awake()
+        }
+      }
+    const { facts, metric, ops, running, stop, tick } = startDaemon({
+      clock,
+      hostClock: host.clock,
+      sandbox,
+      between,
+      lease: host.client,
       env: {
-        ...base,
+        RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: undefined,
         RECONCILER_INSTANCE_NAME: name,
         RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
-        RECONCILER_CONTROL_TOKEN: token,
+        RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: `${renewDeadlineMs}ms`,
+        ...withControl,
         ...env,
       },
-      hostName: 'test',
-      readFile: () => '',
+      hear(fact) {
+        if (fact.type === 'leading') terms.push({ by: replica, from: clock.monotonic() })
+      },
     })
-    const host = createLeaseHost({
-      store,
-      clock,
-      aheadMs: ahead,
-      callTimeoutMs: config.leaderElection.renewDeadline / 2,
-    })
-    prepare?.(host, index)
-    const facts: TelemetryEvent[] = []
-    const stop = new AbortController()
-    let isGone = false
-    let server: OpsServerOptions | undefined
-    // What has left arrives, also when its sender is frozen or gone.
-    const wire = inProcessTransport(sandbox, clock)
-    const transport: Transport = async (request) => {
-      await host.awake()
-      const { method, url } = request
-      const id = url.pathname.split('/').at(-1) ?? ''
-      if (url.pathname.includes('/webhooks'))
-        calls.push({ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder })
-      try {
-        return await wire(request)
-      } finally {
-        await host.awake()
-      }
+    const tickOn = (): void => {
+      host.clock.timer(periodMs, () => {
+        tick()
+        tickOn()
+      })
     }
-    const running = runDaemon({
-      config,
-      version: '0.0.0',
-      nodeVersion: 'test',
-      clock: host.clock,
-      random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
-      log: keepingLog(() => undefined),
-      transport,
-      lease: host.client,
-      schedule: {
-        periodMs,
-        nextAt: () => undefined,
-        isLate: () => false,
-        start(tick) {
-          const next = (): void => {
-            tick()
-            host.clock.timer(periodMs, next)
-          }
-          next()
-          return Promise.resolve()
-        },
-        stop: () => Promise.resolve(),
-      },
-      key,
-      certificate: undefined,
-      stop: stop.signal,
-      host: {
-        processMetrics: false,
-        startServer(served) {
-          server = served
-          return Promise.resolve({ port: 1, drain: () => undefined, close: () => Promise.resolve() })
-        },
-        emit(fact) {
-          facts.push(fact)
-          if (fact.type === 'leading') terms.push({ by: replica, from: clock.monotonic() })
-        },
-      },
-    })
-    running.catch(() => undefined)
+    tickOn()
     const { kill } = host
     const replica: Replica = Object.assign(host, {
-      name,
-      facts,
-      ops() {
-        if (server === undefined) throw new Error('its ops server was not started')
-        return server
-      },
+      ...{ name, facts, metric, ops },
       stop() {
-        stop.abort(new Error('SIGTERM'))
+        stop()
         return running
       },
       kill() {

@@ -13,13 +13,12 @@ export function parseSamples(text: string): Samples {
   return samples
 }
 
-/** Sum of a metric's series whose labels contain all the given ones. */
+/** Sum of a metric's series whose labels contain all the given ones; NaN when there is none. */
 export function sumOf(samples: Samples, name: string, labels: Readonly<Record<string, string>> = {}): number {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`)
-  let sum = 0
-  for (const [series, value] of samples) {
-    const isIt = series === name || series.startsWith(`${name}{`)
-    if (isIt && wanted.every((pair) => series.includes(pair))) sum += value
-  }
-  return sum
+  const isIt = (series: string): boolean => series === name || series.startsWith(`${name}{`)
+  const values = [...samples]
+    .filter(([series]) => isIt(series) && wanted.every((pair) => series.includes(pair)))
+    .map(([, value]) => value)
+  return values.length === 0 ? NaN : values.reduce((sum, value) => sum + value)
 }

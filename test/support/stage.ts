@@ -41,8 +41,7 @@ export interface StageOptions {
 /** No socket, no real time: everything happens in the same order each time. */
 export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
   const clock = createVirtualClock(startAt)
-  const { privateKeyPem, publicKeyPem } = quickKeys()
-  const sandbox = await startPlatform({ inProcess: true, clock, certificatePem: publicKeyPem, ...options })
+  const sandbox = await startPlatform({ inProcess: true, clock, ...options })
   return {
     clock,
     // Date headers give whole seconds, so the daemon knows the time to about half of one.
@@ -53,7 +52,7 @@ export async function startStage({ sandbox: options, startAt }: StageOptions = {
     async startReconciler({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
       const hostClock = aheadOf(clock, hostAheadMs)
       const transport = between(inProcessTransport(sandbox, hostClock))
-      const inProcess = { transport, key: inProcessKey(privateKeyPem) }
+      const inProcess = { transport, key: inProcessKey(quickKeys().privateKeyPem) }
       const reconciler = await startReconciler(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
       return {
         ...reconciler,

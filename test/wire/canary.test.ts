@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { Log } from '../../src/observe/log/log.ts'
+import { startOpsServer } from '../../src/ops/server.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import { logFields } from '../../tools/generate.ts'
 import { startPlatform } from '../support/platform.ts'
@@ -23,13 +24,15 @@ import {
   strayJwt,
   troubles,
 } from '../support/planted.ts'
-import { makeFolder, startDaemon as startProcess, type LogLine } from '../support/process.ts'
+import { get, makeFolder, startDaemon as startProcess, type LogLine, type OpsAnswer } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const tellsAll = { RECONCILER_LOG_LEVEL: 'trace', RECONCILER_CONTROL_TOKEN: token }
 const settings = {
   ...tellsAll,
+  RECONCILER_SERVER_HOST: '127.0.0.1',
+  RECONCILER_SERVER_PORT: '0',
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '2s',
@@ -52,20 +55,19 @@ async function badDay(between?: (transport: Transport, log: Log) => Transport): 
   const { pem, encrypted } = await encryptedKey()
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
-  const written: string[] = []
-  const log: LogLine[] = []
+  const shown: string[] = []
   await using sandbox = await startPlatform({ inProcess: true, clock })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
-  await using daemon = await startDaemon(sandbox, {
+  await using daemon = startDaemon({
     clock,
+    sandbox,
     env: { ...settings, ...keyEnv(encrypted), RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined },
-    write(line) {
-      written.push(line)
-      log.push(JSON.parse(line) as LogLine)
-    },
+    startServer: startOpsServer,
     ...(between && { between }),
   })
+  const { port } = await daemon.listening
+  const ask = (path: string): Promise<OpsAnswer> => get(`http://127.0.0.1:${port}${path}`)
   sandbox.receiver.fail({
     status: 500,
     body: `${planted['what the receiver answers later']} ${planted.name}`,
@@ -85,9 +87,9 @@ async function badDay(between?: (transport: Transport, log: Log) => Transport): 
   const probes: BadDay['probes'] = { token: none(), list: none(), retry: none(), end: none() }
 
   async function look(at: keyof BadDay['probes']): Promise<void> {
-    for (const path of ['/metrics', '/status', '/', '/none']) written.push((await daemon.get(path)).body)
-    const [live, ready] = [await daemon.get('/livez'), await daemon.get('/readyz')]
-    written.push(live.body, ready.body)
+    for (const path of ['/metrics', '/status', '/', '/none']) shown.push((await ask(path)).body)
+    const [live, ready] = [await ask('/livez'), await ask('/readyz')]
+    shown.push(live.body, ready.body)
     probes[at].live.add(live.status)
     probes[at].ready.add(ready.status)
   }
@@ -108,11 +110,11 @@ async function badDay(between?: (transport: Transport, log: Log) => Transport): 
   sandbox.receiver.heal()
   await until(20_000, () => sandbox.counts().successful > 12)
   await look('end')
-  await daemon.stop()
+  await daemon.end()
   return {
-    written: written.join('\n'),
+    written: [...daemon.written, ...shown].join('\n'),
     canaries: new Map([...secrets.canaries(), ['control token', token]]),
-    log,
+    log: daemon.written.map((line) => JSON.parse(line) as LogLine),
     probes,
     repeated: sandbox.receiver.counts().repeated,
   }

@@ -1,5 +1,6 @@
 // Real daemons with one thing broken, in virtual time and with the shipped rules: one alert fires, no other, and it stops.
 import { expect, test } from 'vitest'
+import { quickKeys } from '../../support/in-process.ts'
 import { testKeys } from '../../support/keys.ts'
 import { success, unitTests } from './promtool.ts'
 import { startRecording, type Environment, type Recording } from './recording.ts'
@@ -79,8 +80,8 @@ const incidents: readonly Incident[] = [
       sandbox.registerCertificates([(await testKeys('other')).certificatePem])
       sandbox.revokeTokens()
     },
-    async mend({ sandbox }) {
-      sandbox.registerCertificates([(await testKeys()).certificatePem])
+    mend({ sandbox }) {
+      sandbox.registerCertificates([quickKeys().publicKeyPem])
     },
   },
   {

@@ -1,11 +1,8 @@
 // The metrics of a real daemon minute by minute, in virtual time, as series for promtool: an hour passes in a second.
 import type { ReadingsInput } from '../../../sandbox/options.ts'
 import type { Sandbox } from '../../../sandbox/sandbox.ts'
-import type { Transport } from '../../../src/platform/http/http.ts'
-import { startDaemon, type RunningDaemon } from '../../support/daemon.ts'
-import { startPlatform } from '../../support/platform.ts'
+import { beginDay, startDaemon, type RunningDaemon } from '../../support/daemon.ts'
 import { parseSamples } from '../../support/samples.ts'
-import { createVirtualClock } from '../../support/virtual-clock.ts'
 import type { Series } from './scenario.ts'
 
 const minuteMs = 60_000
@@ -30,22 +27,11 @@ export interface Recording extends AsyncDisposable {
   series(): Series
 }
 
-/** Answers for the receiver's health address, which the sandbox without sockets does not have. */
-const withReceiver =
-  (sandbox: Sandbox) =>
-  (transport: Transport): Transport =>
-  async (request) => {
-    const answer = await transport(request)
-    if (request.url.href !== sandbox.receiverHealthUrl) return answer
-    return { ...answer, status: sandbox.receiver.isUp ? 200 : 503 }
-  }
-
 /** A daemon that has been started, beside a platform of its own. */
 export async function startRecording(readings: ReadingsInput & { timeZone?: string } = {}): Promise<Recording> {
-  const clock = createVirtualClock()
-  const beganAt = clock.now() / 1000
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
+  const { clock, sandbox } = starting.use(await beginDay(readings))
+  const beganAt = clock.now() / 1000
   const values = new Map<string, string[]>()
   let daemon: RunningDaemon | undefined
   let startedAt = 0
@@ -57,7 +43,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
     value > 0 && /_timestamp_seconds(\{|$)/.test(name) ? value - beganAt : value
 
   async function scrape(): Promise<void> {
-    const samples = new Map(parseSamples((await daemon?.get('/metrics'))?.body ?? ''))
+    const samples = new Map(parseSamples((await daemon?.ops().metrics())?.text ?? ''))
     samples.set('up', daemon === undefined ? 0 : 1)
     if (daemon !== undefined) samples.set('process_start_time_seconds', startedAt)
     for (const name of samples.keys()) if (!values.has(name)) values.set(name, Array<string>(minutes).fill('_'))
@@ -69,7 +55,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
   }
 
   const stop = async (): Promise<void> => {
-    await daemon?.stop()
+    await daemon?.end()
     daemon = undefined
   }
   starting.defer(stop)
@@ -89,7 +75,17 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
     async start(changes = {}) {
       env = { ...env, ...changes }
       startedAt = clock.now() / 1000 - beganAt
-      daemon = await startDaemon(sandbox, { clock, env, between: withReceiver(sandbox), processMetrics: true })
+      daemon = startDaemon({
+        clock,
+        sandbox,
+        env,
+        gapMs: minuteMs / 2,
+        // The receiver's health address, which the sandbox without sockets does not have.
+        instead: ({ url }) =>
+          url.href === sandbox.receiverHealthUrl ? { status: sandbox.receiver.isUp ? 200 : 503 } : undefined,
+        processMetrics: true,
+      })
+      await daemon.listening
     },
     async pass(count) {
       for (let minute = 0; minute < count; minute += 1) {
