@@ -49,36 +49,24 @@ function times<T>(count: number, make: (index: number) => T): T[] {
 
 const accepted = retryFact({ result: 'accepted', reason: 'ok', sent: true })
 
-test.each([
-  ['credential-reload-failed', 'error: credential_reload_failed'],
-  ['credential-reloaded', 'info: credential_reloaded'],
-  ['token-scope-missing', 'warn: token_scope_missing'],
-  ['operator', 'info: operator_paused'],
-  ['receiver', 'warn: receiver_down'],
-  ['trouble', 'warn: platform_unavailable'],
-  ['leading', 'info: leading'],
-  ['standing-by', 'warn: standing_by'],
-] as const)('%s is logged as %s, each time', (type, line) => {
-  expect(messages([everyFact[type], everyFact[type]])).toEqual([line, line])
-})
-
-test('the end of a state has its line too, and calls are for the metrics alone', () => {
-  const facts: TelemetryEvent[] = [
-    { type: 'trouble', trouble: 'unauthorized' },
-    { type: 'trouble', trouble: undefined },
-    { type: 'operator', command: 'resume', changed: true },
-    // Changed nothing: at debug.
-    { type: 'operator', command: 'resume', changed: false },
-    { type: 'operator', command: 'probe', circuits: 2 },
-    { type: 'receiver', up: true, detail: 'HTTP 204' },
+test('changes of state are logged each time, what changed nothing at debug, and calls not at all', () => {
+  const changes: [TelemetryEvent, string][] = [
+    [everyFact['credential-reload-failed'], 'error: credential_reload_failed'],
+    [everyFact['credential-reloaded'], 'info: credential_reloaded'],
+    [everyFact['token-scope-missing'], 'warn: token_scope_missing'],
+    [everyFact.operator, 'info: operator_paused'],
+    [{ type: 'operator', command: 'resume', changed: true }, 'info: operator_resumed'],
+    [{ type: 'operator', command: 'probe', circuits: 2 }, 'info: operator_probed'],
+    [everyFact.receiver, 'warn: receiver_down'],
+    [{ type: 'receiver', up: true, detail: 'HTTP 204' }, 'info: receiver_up'],
+    [everyFact.trouble, 'warn: platform_unavailable'],
+    [{ type: 'trouble', trouble: undefined }, 'info: platform_available'],
+    [everyFact.leading, 'info: leading'],
+    [everyFact['standing-by'], 'warn: standing_by'],
   ]
-  expect(messages(facts)).toEqual([
-    'warn: platform_unavailable',
-    'info: platform_available',
-    'info: operator_resumed',
-    'info: operator_probed',
-    'info: receiver_up',
-  ])
+  const twice = changes.flatMap((change) => [change, change])
+  expect(messages(twice.map(([fact]) => fact))).toEqual(twice.map(([, line]) => line))
+  expect(messages([{ type: 'operator', command: 'resume', changed: false }])).toEqual([])
   expect(told([everyFact['token-request'], everyFact['platform-request']])).toEqual([])
 })
 
