@@ -50,6 +50,7 @@ interface Seen {
   records: number
   calls: number
   complete?: boolean
+  missedTotal?: number
   unexpected?: Listing['unexpected']
   unreadable?: number
 }
@@ -64,10 +65,10 @@ test.each<[string, FakePlatformOptions, Seen]>([
   ['no total', { totals: 'none' }, { records: 35, calls: 4 }],
   ['no page size', { tellsSize: 'none' }, { records: 35, calls: 5 }],
   ['a total of zero', { totals: 'zero' }, { records: 35, calls: 4 }],
-  ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, complete: false }],
+  ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, complete: false, missedTotal: 70 }],
   ['a page size that only echoes the question', { tellsSize: 'asked' }, { records: 35, calls: 6 }],
   ['such a page size and no total', { tellsSize: 'asked', totals: 'none' }, { records: 10, calls: 1 }],
-  ['the same page again and again', { ignores: ['page'] }, { records: 10, calls: 9, complete: false }],
+  ['the same page again and again', { ignores: ['page'] }, { records: 10, calls: 9, complete: false, missedTotal: 35 }],
   ['ties in another order on every page', { order: 'unstable' }, { records: 35, calls: 8 }],
   [
     'rows of another time or status, counted once each',
@@ -77,7 +78,7 @@ test.each<[string, FakePlatformOptions, Seen]>([
   [
     'a row in capitals, which is the same record',
     { records: [twice, { ...twice, id: twice.id.toUpperCase() }] },
-    { records: 1, calls: 4, complete: false },
+    { records: 1, calls: 4, complete: false, missedTotal: 2 },
   ],
   [
     'a row that cannot be read, on two pages',
@@ -94,14 +95,17 @@ test.each<[string, FakePlatformOptions, Seen]>([
     { records: [], ...noMetadata, unreadable: ({ page }) => (page < 5 ? [unreadable(), unreadable()] : []) },
     { records: 0, calls: 6, unreadable: 10 },
   ],
-])('%s', async (_, options, { calls, complete = true, records, unexpected = none, unreadable: rows = 0 }) => {
-  const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...options })
-  const result = await list(platform)
-  expect(result).toMatchObject({ complete, unexpected })
-  if ('tooMany' in result) throw new Error('too many')
-  expect([result.records.length, result.unreadable.length]).toEqual([records, rows])
-  expect(platform.lists.length).toBeLessThanOrEqual(calls)
-})
+])(
+  '%s',
+  async (_, options, { calls, complete = true, missedTotal, records, unexpected = none, unreadable: rows = 0 }) => {
+    const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...options })
+    const result = await list(platform)
+    expect(result).toMatchObject({ complete, missedTotal, unexpected })
+    if ('tooMany' in result) throw new Error('too many')
+    expect([result.records.length, result.unreadable.length]).toEqual([records, rows])
+    expect(platform.lists.length).toBeLessThanOrEqual(calls)
+  },
+)
 
 test('pages are read side by side, but no more than allowed', async () => {
   let [under, most] = [0, 0]
