@@ -164,7 +164,7 @@ describe('an incident', () => {
     await using opened = await openPage(browser, `${daemon.url}/?refresh=off`, { viewport: phone })
     const { page } = opened
     const table = page.getByRole('table').first()
-    expect(await table.getByRole('columnheader').count()).toBe(8)
+    expect(await table.getByRole('columnheader').count()).toBe(7)
     expect(await table.getByRole('row').count()).toBe(5)
     expect(await table.getByRole('rowheader', { name: subscriptions[0] ?? '' }).count()).toBe(1)
   })

@@ -17,7 +17,7 @@ export function createOffsetClock(startAt = Date.now()): OffsetClock {
   const rearming = new Set<() => void>()
 
   const elapsed = (): number => performance.now() - startedAt + advanced
-  const realMsUntil = (at: number): number => Math.min(Math.ceil(at - elapsed()), 2 ** 31 - 1)
+  const realMsUntil = (at: number): number => Math.min(Math.max(0, Math.ceil(at - elapsed())), 2 ** 31 - 1)
   // Neither 0 nor the wall clock: who mixes the two clocks up shall be found out.
   const monotonic = (): number => 5_000_000 + elapsed()
 
