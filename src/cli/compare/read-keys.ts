@@ -17,6 +17,8 @@ export function keyOf(parts: readonly string[]): string {
   return parts.join(',').toLowerCase()
 }
 
+/** No key is that long. A file without line ends must not fill the memory that `compare` shares with the daemon. */
+const maxLineLength = 65_536
 /** So many lines that can't be read are named before the command gives up. */
 const maxProblems = 5
 
@@ -28,6 +30,10 @@ async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
     yield* lines
+    if (rest.length <= maxLineLength) continue
+    // The rest counts as another line, and holds no key either.
+    yield rest
+    rest = ''
   }
   yield rest + decoder.decode()
 }
