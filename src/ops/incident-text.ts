@@ -28,7 +28,7 @@ export function incidentPairs(
     ['retried by others', incident.resolvedByOthers],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
-  const left = backingOff === 0 ? [] : [['still missing', `${count(backingOff)} then, which backed off`] as const]
+  const left = backingOff === 0 ? [] : [['still missing', `${count(backingOff)} at that time, backing off`] as const]
   const rest = endedAt === null ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const] : left
   const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
   return [

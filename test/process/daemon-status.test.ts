@@ -203,7 +203,7 @@ describe('status', () => {
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident
 time               02:46:00 UTC to 03:26:10 UTC, 40 min
-still missing      6 then, which backed off
+still missing      6 at that time, backing off
 peak               1,470 missing
 at the peak        11111111, HTTP 401: 482
 recovered          1,461, the slowest 52 min after its event
