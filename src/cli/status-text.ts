@@ -1,8 +1,9 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
-import { doneOf, isWholeKnown, missingOf, recoveredOf } from '../ops/notices.ts'
+import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from '../ops/figures.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow } from '../ops/words.ts'
+import { visibleText } from '../runtime/redact.ts'
 import { causeTable } from './cause-table.ts'
 import { cell, pairs, paragraph, type Colour, type Paint } from './format.ts'
 import type { Moments } from './moments.ts'
@@ -31,7 +32,7 @@ function missingText(status: StatusDocument): string {
 }
 
 function numbers(status: StatusDocument): [string, string][] {
-  const { awaiting, firstExpiry, inFlight, lastFullSweep, nextTick, now, rate } = status
+  const { awaiting, firstExpiry, inFlight, nextTick, now, rate } = status
   const { atPace, since, total } = recoveredOf(status)
   return [
     ['missing', missingText(status)],
@@ -42,7 +43,7 @@ function numbers(status: StatusDocument): [string, string][] {
       'retries',
       `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${count(rate.callsPerSecond)} calls/s`,
     ],
-    ['last full sweep', lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)],
+    ['last full sweep', seenText(status)],
     ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],
   ]
 }
@@ -51,8 +52,8 @@ function numbers(status: StatusDocument): [string, string][] {
 export function incidentText(status: StatusDocument, { width }: StatusShown): string {
   const { incident, instance } = status
   if (incident === null) return `${cell(instance)}: no incident since the start\n`
-  const pairsOf = incidentPairs(incident, status).map(([name, value]): [string, string] => [name, cell(value)])
-  return `${cell(instance)}: ${incidentTitle(incident, status)}\n${pairs(pairsOf, { width })}`
+  const report = `${cell(instance)}: ${incidentTitle(incident, status)}\n${pairs(incidentPairs(incident, status), { width })}`
+  return visibleText(report)
 }
 
 export function statusText(status: StatusDocument, shown: StatusShown): string {

@@ -18,7 +18,7 @@ export interface Incident {
   begunBefore: boolean
   /** When the last delivery arrived, or was resolved otherwise; undefined while it goes on. */
   endedAt: number | undefined
-  /** The most open records that were known at the end of a full sweep, those included that arrived during its first one; their largest causes (at most 5). */
+  /** The most open records at the end of a full sweep, with those that arrived during the first one; their largest causes (at most 5). */
   peak: number
   causes: readonly IncidentCause[]
   /** Outcomes of retries since then. */
@@ -41,7 +41,7 @@ export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Gates that are shut now. */
   gates: () => readonly { gate: Gate }[]
-  /** The largest causes, most records first; called when more are missing than before. */
+  /** The largest causes, most records first; called when more are missing than before: it iterates over all records. */
   causes: () => readonly IncidentCause[]
   /** Called when one begins, and when it is over. */
   report: (incident: Incident) => void
@@ -56,8 +56,6 @@ export interface Incidents {
 /** For this long nothing may be due, blocked or awaited before an incident is over. */
 const calmMs = 300_000
 const maxCauses = 5
-/** Causes are looked at again when the peak has grown by a tenth: that iterates over all records. */
-const growth = 1.1
 
 /** Events with which a gate may open or shut. */
 const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
@@ -70,9 +68,8 @@ const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-of
 interface Running {
   sums: { -readonly [Name in keyof Incident]: Incident[Name] }
   shutMs: Map<Gate, number>
-  /** Exhausted records before it, and open ones when its causes were last looked at. */
+  /** Exhausted records before it. */
   exhaustedBefore: number
-  causesAt: number
   lastArrivalAt: number | undefined
 }
 
@@ -80,7 +77,7 @@ function empty(): Running {
   const outcomes = { recovered: 0, failedAgain: 0, resolvedByOthers: 0, exhausted: 0, expired: 0 }
   const begins = { since: 0, begunBefore: false, endedAt: undefined, peak: 0, causes: [] }
   const sums = { ...begins, ...outcomes, backingOff: 0, longestMs: undefined, gates: [] }
-  return { sums, shutMs: new Map(), exhaustedBefore: 0, causesAt: 0, lastArrivalAt: undefined }
+  return { sums, shutMs: new Map(), exhaustedBefore: 0, lastArrivalAt: undefined }
 }
 
 function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
@@ -111,17 +108,15 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
 
   function begin(counts: Counts): Running {
     const { sums } = next
-    Object.assign(sums, { since: clock.now(), begunBefore: isFirstSweep, peak: openOf(counts) + sums.recovered })
+    Object.assign(sums, { since: clock.now(), begunBefore: isFirstSweep })
     return Object.assign(next, { exhaustedBefore: isFirstSweep ? counts.exhausted : exhausted })
   }
 
-  function noteCounts(incident: Running, counts: Counts): void {
-    const open = openOf(counts)
-    incident.sums.peak = Math.max(incident.sums.peak, open)
+  function noteCounts(incident: Running, counts: Counts, open: number): void {
     incident.sums.backingOff = counts['backing-off']
     incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
-    if (open <= incident.causesAt * growth) return
-    incident.causesAt = open
+    if (open <= incident.sums.peak) return
+    incident.sums.peak = open
     incident.sums.causes = causes()
       .slice(0, maxCauses)
       .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
@@ -137,7 +132,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     exhausted = counts.exhausted
     calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
     if (running === undefined) return
-    noteCounts(running, counts)
+    noteCounts(running, counts, openOf(counts) + (isNew ? running.sums.recovered : 0))
     noteGates()
     if (isNew) report(toIncident(running))
     if (calmSince === undefined || clock.now() - calmSince < calmMs) return

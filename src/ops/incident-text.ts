@@ -1,5 +1,6 @@
 // The incident as names and values, for the page and for `status --incident`.
-import { isWholeKnown } from './notices.ts'
+import { reasonOf } from '../reconcile/retry/gates.ts'
+import { isWholeKnown } from './figures.ts'
 import type { IncidentStatus, StatusFacts } from './status-document.ts'
 import { clockTime, count, fromNow, response, span, subscriptionName, type SubscriptionNames } from './words.ts'
 
@@ -28,9 +29,11 @@ export function incidentPairs(
     ['retried by others', incident.resolvedByOthers],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
-  const left = backingOff === 0 ? [] : [['still missing', `${count(backingOff)} at that time, backing off`] as const]
+  const left =
+    backingOff === 0 ? [] : [['still missing', `${count(backingOff)} at its end, retried with backoff`] as const]
   const rest = endedAt === null ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const] : left
-  const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
+  const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
+  const others = causes.reduce((rest, { records }) => rest - records, peak)
   return [
     ['time', lasted(incident, now)],
     ...rest,
@@ -42,11 +45,10 @@ export function incidentPairs(
           `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
         ] as const,
     ),
+    ...(others > 0 && causes.length > 0 ? [['at the peak', `others: ${count(others)}`] as const] : []),
     ['recovered', `${count(recovered)}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
-    ...(shut.length === 0
-      ? []
-      : [['blocked by', shut.map(({ gate, seconds }) => `${gate} ${span(seconds * 1000)}`).join(', ')] as const]),
+    ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: ${reasonOf(gate)}`] as const),
   ]
 }

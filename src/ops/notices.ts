@@ -1,19 +1,8 @@
-// The sentences of /status, which page, terminal and bots show: a headline that says why, notices with advice, and when all will be done.
+// The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import { describeGate } from '../reconcile/retry/gates.ts'
-import { decisionLines } from './cause-columns.ts'
+import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import {
-  clockTime,
-  count,
-  counted,
-  fromNow,
-  pace,
-  reasonText,
-  response,
-  sentence,
-  span,
-  subscriptionName,
-} from './words.ts'
+import { clockTime, count, counted, fromNow, reasonText, response, sentence, span, subscriptionName } from './words.ts'
 
 /** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Omit<Notice, 'runbook'> {
@@ -23,12 +12,8 @@ interface NoticeReason extends Omit<Notice, 'runbook'> {
   isAside?: true
 }
 
-const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
 /** A clock that is so far off is a notice. */
 const maxSkewSeconds = 60
-
-/** Missing ones that are retried. */
-const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - failed.exhausted - expired
 
 /** What a receiver does: `answers HTTP 401`. */
 const answers = (code: number | null): string => (code === null ? 'does not answer' : `answers ${response(code)}`)
@@ -316,22 +301,8 @@ export const retryExhausted = 'webhook-reconciler retry --exhausted --since TIME
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
 const worstFirst = (a: NoticeReason, b: NoticeReason): number => rank[a.level] - rank[b.level]
 
-/** True when the last sweep of any kind failed: what has happened since is not known. */
-export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
-  return sweeps[0]?.result === 'failed'
-}
-
 /** True while a gate says already that the platform takes no calls. */
 const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
-
-const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
-
-/** True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted. */
-export function isWholeKnown(status: StatusFacts): boolean {
-  const { lastCompleteSweep, lastFullSweep } = status
-  if (isLastSweepFailed(status) || isZoneWrong(status)) return false
-  return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
-}
 
 /** How many are missing; exhausted ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
@@ -389,72 +360,4 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
         runbook: linkOf(other),
       })),
   }
-}
-
-/** Why the end is unknown, by what decides it. */
-function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: StatusFacts): string {
-  switch (drain.limitedBy) {
-    case 'gate':
-      return 'Retries are blocked.'
-    case 'circuit': {
-      const [only] = circuits.list
-      const whom =
-        circuits.notClosed === 1 && only !== undefined
-          ? `subscription ${subscriptionName(only.subscriptionId, names)}`
-          : counted(circuits.notClosed, 'subscription')
-      return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
-    }
-    case 'refused':
-      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`
-    case 'zone':
-      return 'platform.timeZone is wrong.'
-    case 'pace':
-      return 'Nothing recovered in the last 5 min.'
-    case 'backoff':
-      return 'Some deliveries are only counted.'
-  }
-}
-
-/** How many are missing: `7,000`, `at least 12`, `none known`; and their decisions. */
-export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
-  const { expired, failed, lastFullSweep, missing } = status
-  const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
-  if (isWholeKnown(status)) return [count(missing), parts]
-  if (missing > 0) return [`at least ${count(missing)}`, parts]
-  return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
-}
-
-/** How many have recovered and since when, with when the last one did; and the pace while they do. */
-export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): {
-  total: string
-  since: string
-  atPace: string | undefined
-} {
-  const uptime = now.getTime() - startedAt.getTime()
-  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
-  const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
-  const isArriving = missing > 0 && now.getTime() - (recovered.lastAt?.getTime() ?? 0) < minuteMs
-  return {
-    total: count(recovered.lastDay),
-    since: `${since}${last}`,
-    atPace: isArriving ? `${pace(drain.recoveredPerMinute)} a minute` : undefined,
-  }
-}
-
-/** When all has arrived, and by what that is known. */
-export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
-  const { drain, failed, lastFullSweep, missing, now } = status
-  if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
-  if (missing === 0) {
-    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
-    if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
-    if (!isZoneWrong(status)) return ['Unknown', 'The window was not seen whole.']
-  }
-  if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
-  if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']
-  // To the minute: it is an estimate.
-  const end = new Date(Math.ceil(drain.doneAt.getTime() / minuteMs) * minuteMs)
-  const at = clockTime(end, now).slice(0, -':00'.length)
-  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  return [fromNow(end, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }

@@ -5,7 +5,7 @@ import { causeColumns } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
-import { doneOf, isWholeKnown, missingOf, recoveredOf } from './notices.ts'
+import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
@@ -35,14 +35,14 @@ function advised(text: string): Part {
     )
 }
 
-function header({ instance, lastFullSweep, now }: StatusDocument, refreshes: boolean): Html {
+function header(status: StatusDocument, refreshes: boolean): Html {
+  const { instance, now } = status
   const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
-  const seen = lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)
   return html`<header>
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
       <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · last full
-      sweep: ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
+      sweep: ${seenText(status)} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
     </p>
   </header>`
 }
@@ -84,7 +84,8 @@ function figures(status: StatusDocument): Html {
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'none' : 'none known') : span(now.getTime() - oldest.getTime()),
       oldest &&
-        html`since ${time(oldest, now)}, ${firstExpiry === null ? 'exhausted' : `expires ${fromNow(firstExpiry, now)}`}`,
+        html`event of ${time(oldest, now)},
+        ${firstExpiry === null ? 'exhausted' : `expires ${fromNow(firstExpiry, now)}`}`,
     ],
     [
       'Recovered',

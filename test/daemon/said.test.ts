@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { doneOf } from '../../src/ops/notices.ts'
+import { doneOf } from '../../src/ops/figures.ts'
 import type { Level } from '../../src/ops/status-document.ts'
 import { startDaemon } from '../support/daemon.ts'
 import { startPlatform } from '../support/platform.ts'
@@ -67,7 +67,7 @@ const incidents: Readonly<Record<string, Incident>> = {
         'trouble',
         matching(/^18\d deliveries are refused again and again\./),
         /answers HTTP 422 to account-activated: \d+\./,
-        /^Unknown: 18\d deliveries are refused again and again\.$/,
+        /^Unknown: 18\d deliveries are refused again and again\. They are retried until the receiver takes them/,
       ],
     ],
   },

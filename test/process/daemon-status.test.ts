@@ -196,6 +196,7 @@ describe('status', () => {
       longestSeconds: 3125.5,
       gates: [
         { gate: 'paused', seconds: 60 },
+        { gate: 'throttled', seconds: 0.4 },
         { gate: 'circuit', seconds: 1805 },
       ],
     }
@@ -203,15 +204,17 @@ describe('status', () => {
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident
 time               02:46:00 UTC to 03:26:10 UTC, 40 min
-still missing      6 at that time, backing off
+still missing      6 at its end, retried with backoff
 peak               1,470 missing
 at the peak        11111111, HTTP 401: 482
+at the peak        others: 988
 recovered          1,461, the slowest 52 min after its event
 expired            none
 failed again       44
 gave up            3
 retried by others  31
-blocked by         circuit 30 min, paused 1 min
+blocked            30 min: nearly all retries of a subscription failed again: its circuit is open
+blocked            1 min: retries are paused by an operator
 `)
     const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
     expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })

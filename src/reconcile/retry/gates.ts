@@ -22,7 +22,8 @@ interface GateDescription {
   runbook?: string
 }
 
-const askForPermission = "Ask the platform's operator for the permission to retry webhooks."
+const askForPermission =
+  "Ask the platform's operator for the permission to retry webhooks; retries then resume automatically."
 const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
 
 /** In order of precedence: the first that is shut is the reason of a `blocked` decision. */

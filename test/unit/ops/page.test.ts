@@ -94,7 +94,7 @@ describe('in one look', () => {
       `Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing.`,
     )
     expect(text).toContain('Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted')
-    expect(text).toContain('Oldest 3 h since 09:00:00')
+    expect(text).toContain('Oldest 3 h event of 09:00:00')
     expect(text).toContain(
       'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
     )
@@ -140,7 +140,7 @@ describe('in one look', () => {
     const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 9 }, causes }))
     expect(text).toContain('9 deliveries are exhausted, nothing else is missing.')
     expect(text).toContain('Done Never')
-    expect(text).toContain('Oldest 3 d 18 h since 2026-01-11 18:00:00, exhausted')
+    expect(text).toContain('Oldest 3 d 18 h event of 2026-01-11 18:00:00, exhausted')
     expect(text).toContain(uuid(1008))
   })
 

@@ -1,0 +1,101 @@
+// The figures of /status as page and terminal show them: how many are missing and have recovered, when all is done, as of when.
+import { decisionLines } from './cause-columns.ts'
+import type { StatusFacts } from './status-document.ts'
+import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from './words.ts'
+
+const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
+
+/** Missing ones that are retried. */
+export const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - failed.exhausted - expired
+
+/** True when the last sweep of any kind failed: what has happened since is not known. */
+export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
+  return sweeps[0]?.result === 'failed'
+}
+
+export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
+
+/** True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted. */
+export function isWholeKnown(status: StatusFacts): boolean {
+  const { lastCompleteSweep, lastFullSweep } = status
+  if (isLastSweepFailed(status) || isZoneWrong(status)) return false
+  return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
+}
+
+/** Why the end is unknown, by what decides it. */
+function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: StatusFacts): string {
+  switch (drain.limitedBy) {
+    case 'gate':
+      return 'Retries are blocked.'
+    case 'circuit': {
+      const [only] = circuits.list
+      const whom =
+        circuits.notClosed === 1 && only !== undefined
+          ? `subscription ${subscriptionName(only.subscriptionId, names)}`
+          : counted(circuits.notClosed, 'subscription')
+      return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
+    }
+    case 'refused':
+      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. They are retried until the receiver takes them, or retry.maxAttempts is reached.`
+    case 'zone':
+      return 'platform.timeZone is wrong.'
+    case 'pace':
+      return 'Nothing recovered in the last 5 min.'
+    case 'backoff':
+      return 'Some deliveries are only counted.'
+  }
+}
+
+/** How many are missing: `7,000`, `at least 12`, `none known`; and their decisions. */
+export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
+  const { expired, failed, lastFullSweep, missing } = status
+  const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
+  if (isWholeKnown(status)) return [count(missing), parts]
+  if (missing > 0) return [`at least ${count(missing)}`, parts]
+  return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
+}
+
+/** How many have recovered and since when, with when the last one did; and the pace while they do. */
+export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): {
+  total: string
+  since: string
+  atPace: string | undefined
+} {
+  const uptime = now.getTime() - startedAt.getTime()
+  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
+  const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
+  const isArriving =
+    missing > 0 && drain.limitedBy !== 'gate' && now.getTime() - (recovered.lastAt?.getTime() ?? 0) < minuteMs
+  return {
+    total: count(recovered.lastDay),
+    since: `${since}${last}`,
+    atPace: isArriving ? `${pace(drain.recoveredPerMinute)} a minute` : undefined,
+  }
+}
+
+/** When the last full sweep ended, and up to when later failures are known. */
+export function seenText({ lastFullSweep, now, sweeps: [last] }: StatusFacts): string {
+  if (lastFullSweep === null) return 'none yet'
+  const seen = fromNow(lastFullSweep, now)
+  return last?.kind === 'recent' && last.result !== 'failed'
+    ? `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
+    : seen
+}
+
+/** When all has arrived, and by what that is known. */
+export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
+  const { drain, failed, lastFullSweep, missing, now } = status
+  if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
+  if (missing === 0) {
+    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
+    if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
+    if (!isZoneWrong(status)) return ['Unknown', 'The window was not seen whole.']
+  }
+  if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
+  if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']
+  // To the minute: it is an estimate.
+  const end = new Date(Math.ceil(drain.doneAt.getTime() / minuteMs) * minuteMs)
+  const at = clockTime(end, now).slice(0, -':00'.length)
+  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
+  return [fromNow(end, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
+}
