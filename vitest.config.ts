@@ -2,7 +2,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { testLimitMs } from './test/support/limits.ts'
-import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -12,7 +11,6 @@ export default defineConfig({
     // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
     pool: 'threads',
     isolate: false,
-    sequence: { sequencer: LongestFirst },
     maxWorkers: 2 * availableParallelism(),
     // Of the concurrent tests of a file: each has a process of its own, or two.
     maxConcurrency: 3,

@@ -2,7 +2,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { testLimitMs } from './test/support/limits.ts'
-import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -12,7 +11,6 @@ export default defineConfig({
     setupFiles: 'test/support/setup.ts',
     pool: 'threads',
     isolate: false,
-    sequence: { sequencer: LongestFirst },
     // Nothing waits: a worker for each core.
     maxWorkers: availableParallelism(),
     testTimeout: testLimitMs,

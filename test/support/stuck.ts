@@ -17,8 +17,8 @@ function describeModule(module: TestModule): string {
   return `${module.relativeModuleId}: ${first === undefined ? 'its import, or a hook' : `"${first}", or a test after it`}`
 }
 
-/** Ends the process with code 1 when no test has ended in a file for so long, though the file has begun. */
-export function endWhenStuck({ vitest }: TestProject, limitMs: number): () => void {
+/** Ends the process with code 1 when no test has ended in a file for so long. Vitest calls it once for each run, and the function returned at its end. */
+export function setup({ vitest }: TestProject): () => void {
   let seen = new Map<string, { open: number; checks: number }>()
   const timer = setInterval(() => {
     const running = vitest.state.getTestModules().filter((module) => /^(?:queued|pending)$/.test(module.state()))
@@ -33,17 +33,12 @@ export function endWhenStuck({ vitest }: TestProject, limitMs: number): () => vo
     if (stuck.length === 0) return
     const told = stuck.map((module) => `  ${describeModule(module)}\n`).join('')
     process.stderr.write(
-      `\nThe run is stuck: for ${limitMs / 1000} s, no test has ended in\n${told}` +
+      `\nThe run is stuck: for ${stuckAfterMs / 1000} s, no test has ended in\n${told}` +
         `Run it alone: npx vitest run ${stuck.map(({ relativeModuleId }) => relativeModuleId).join(' ')}\n`,
     )
     process.exit(1)
-  }, limitMs / checks)
+  }, stuckAfterMs / checks)
   return () => {
     clearInterval(timer)
   }
-}
-
-/** Vitest calls it once for each run, and the function returned at its end. */
-export function setup(project: TestProject): () => void {
-  return endWhenStuck(project, stuckAfterMs)
 }
