@@ -5,8 +5,7 @@ import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import type { ReconcilerUnderTest } from '../support/reconciler.ts'
-import { startStage, type Stage } from '../support/stage.ts'
+import { startStage, type ReconcilerUnderTest, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
 import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
 
@@ -31,14 +30,14 @@ const env = {
   RECONCILER_OUTCOME_FIRST_CHECK: '20ms',
 }
 
-/** Starts the platform of an aspect: in this process, or over HTTP by another `start`. */
-export function startAspect({ place, prefix, readings }: Aspect, start = startStage): Promise<Stage> {
+/** Starts the platform of an aspect. */
+export function startAspect({ place, prefix, readings }: Aspect): Promise<Stage> {
   const sandbox = {
     timeZone: place?.timeZone ?? 'UTC',
     ...(prefix === undefined ? {} : { pathPrefix: prefix }),
     ...readings,
   }
-  return start({ sandbox, startAt: place?.now })
+  return startStage(sandbox, place?.now)
 }
 
 /** Starts the daemon's reconciler on its host's clock. */
@@ -46,7 +45,7 @@ export function startDaemon(
   stage: Stage,
   { env: given, hostAheadMs, slash }: Aspect,
   hear?: (fact: TelemetryEvent) => void,
-): Promise<ReconcilerUnderTest> {
+): ReconcilerUnderTest {
   const place = {
     RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
     RECONCILER_PLATFORM_TIME_ZONE: stage.sandbox.timeZone,
@@ -55,22 +54,24 @@ export function startDaemon(
 }
 
 /** Starts both. */
-export async function startPlay(cell: PartialCell, more: Aspect = {}, start = startStage): Promise<Play> {
+export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
   const aspect = merge([aspectOf(cell), more])
   await using started = new AsyncDisposableStack()
-  const stage = started.use(await startAspect(aspect, start))
+  const stage = started.use(await startAspect(aspect))
   const { sandbox } = stage
   const lies: string[] = []
   const hear = (fact: TelemetryEvent): void => {
     if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.webhookId))
       lies.push(fact.webhookId)
   }
-  const daemon = started.use(await startDaemon(stage, aspect, hear))
+  const daemon = started.use(startDaemon(stage, aspect, hear))
   const running = started.move()
   return { ...stage, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
 const maxRepeatMs = 3_600_000
+/** A call may reach the platform so much later than the daemon decided it: Date headers give whole seconds. */
+const lateByMs = 4000
 
 /** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
 export function isBlurred({ timeZone, now }: Place): boolean {
@@ -125,7 +126,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
       break
     }
     last = planted.every((record) => record.fate !== 'recovered' || isSuccessful(sandbox, record.id))
-    await play.advance(betweenRoundsMs)
+    await play.clock.advance(betweenRoundsMs)
   }
   violations.push(...violationsOf(play, planted))
   const missing = planted
@@ -135,17 +136,12 @@ export async function recoverAll(play: Play): Promise<Verdict> {
 }
 
 /** One sweep and what is due after it; in between, another client has the given records retried. */
-export function round({ sandbox, daemon, run }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
-  const { reconciler } = daemon
-  const { signal } = new AbortController()
-  async function sweepAndRetry(): Promise<SweepReport> {
-    const sweep = await reconciler.sweeper.make('full', signal)
-    for (const { id } of raced) await reconciler.client.retry(id, signal)
-    await reconciler.retry({ stop: signal, kill: signal }, { onlyDueAt: reconciler.client.now() })
-    await sandbox.idle()
-    return sweep
-  }
-  return run(sweepAndRetry())
+async function round({ daemon }: Play, raced: readonly Planted[]): Promise<SweepReport> {
+  const { client } = daemon.reconciler
+  const { sweep } = await daemon.round(async () => {
+    for (const { id } of raced) await client.retry(id, new AbortController().signal)
+  })
+  return sweep
 }
 
 function listCallsOf(facts: readonly TelemetryEvent[]): number {
@@ -221,7 +217,7 @@ function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted):
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]
 }
 
-function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { place }, lateByMs }: Play): string[] {
+function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { place } }: Play): string[] {
   if (record === undefined) return [`retried what was not planted`]
   const { at, why, fate, notBefore } = record
   const slackMs = lateByMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
@@ -237,8 +233,8 @@ function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { pl
 export const doubtful: ReadonlySet<string> = new Set(['high', 'page'])
 
 /** Plays a cell in which everything must be recovered. */
-export async function expectRecovered(cell: PartialCell, more: Aspect = {}, start = startStage): Promise<void> {
-  await using play = await startPlay(cell, more, start)
+export async function expectRecovered(cell: PartialCell, more: Aspect = {}): Promise<void> {
+  await using play = await startPlay(cell, more)
 
   const { violations, missing, sweeps } = await recoverAll(play)
 

@@ -1,7 +1,7 @@
 // Corners of the matrix that no cross reaches: clocks that can not be known, pages that are not what they say, a platform that retries by itself.
 import { describe, expect, test } from 'vitest'
 import { only, type Aspect } from './axes.ts'
-import { expectRecovered, recoverAll, round, startPlay } from './cell.ts'
+import { expectRecovered, recoverAll, startPlay } from './cell.ts'
 import { product } from './pairwise.ts'
 import { maxAttempts, windowMs } from './population.ts'
 
@@ -60,16 +60,16 @@ describe('a platform that retries by itself', () => {
     'records are %s in between: nothing is delivered twice',
     async (status) => {
       await using play = await startPlay({}, { readings: { automaticRetries: { delaysMs: [3, 3, 3], status } } })
-      const { clock, run, sandbox } = play
+      const { clock, sandbox } = play
       sandbox.receiver.fail({ status: 503, count: 40 })
       const ids = Array.from({ length: 20 }, (_, index) =>
         sandbox.emit({ eventInstant: clock.now() - windowMs.settle - (index + 1) * 60_000 }),
       )
       for (let turn = 0; turn < 4; turn += 1) {
-        await round(play)
-        await play.advance(12_000)
+        await play.daemon.round()
+        await play.clock.advance(12_000)
       }
-      await run(sandbox.idle())
+      await clock.run(sandbox.idle())
       expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
       expect(ids.map((id) => sandbox.receiver.deliveries(id))).toEqual(ids.map(() => 1))
     },
@@ -79,7 +79,7 @@ describe('a platform that retries by itself', () => {
     await using play = await startPlay({}, { env: { RECONCILER_WINDOW_SETTLE: '0s' } })
     const { clock, daemon, sandbox } = play
     const id = sandbox.addWebhook({ eventInstant: clock.now() - 120_000, attempts: maxAttempts })
-    await round(play)
+    await play.daemon.round()
     expect(daemon.facts).toContainEqual(expect.objectContaining({ type: 'early-at-limit', records: 1 }))
     expect(sandbox.acceptedRetries(id)).toBe(0)
   })

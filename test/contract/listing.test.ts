@@ -9,12 +9,12 @@ import { populate } from './population.ts'
 async function firstSweep(cell: PartialCell): Promise<string[]> {
   const aspect = aspectOf(cell)
   await using platform = await startAspect(aspect)
-  const { clock, run, sandbox } = platform
+  const { clock, sandbox } = platform
   const blurred = aspect.place !== undefined && isBlurred(aspect.place)
   const planted = await populate(platform, { selects: () => true, blurred })
-  await using daemon = await startDaemon(platform, aspect)
+  await using daemon = startDaemon(platform, aspect)
 
-  const { result, failure } = await run(daemon.reconciler.sweeper.make('full', new AbortController().signal))
+  const { result, failure } = await clock.run(daemon.reconciler.sweeper.make('full', new AbortController().signal))
 
   const { backlog, client } = daemon.reconciler
   const seen = new Set([...backlog.entries()].map(({ id }) => id))

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { only } from './axes.ts'
-import { expectedOutcomes, outcomesOf, round, startPlay, type PartialCell, type Play } from './cell.ts'
+import { expectedOutcomes, outcomesOf, startPlay, type PartialCell, type Play } from './cell.ts'
 import { product } from './pairwise.ts'
 
 const minute = 60_000
@@ -49,10 +49,10 @@ async function recover(scenario: Scenario, check: (books: Books) => void): Promi
   const ids = plant(play)
   sandbox.faults.set(...(scenario.faults ?? []))
   for (let turn = 0; turn < mostRounds && sandbox.counts().successful < records; turn += 1) {
-    await round(play)
+    await play.daemon.round()
     // The round is over: nothing is left open.
     expect(daemon.reconciler.outcomes.pending().size).toBe(0)
-    await play.advance(restMs)
+    await play.clock.advance(restMs)
   }
   expect(play.lies).toEqual([])
   expect(sandbox.counts()).toMatchObject({ successful: records, failed: 0, processing: 0 })
@@ -74,7 +74,7 @@ test('records without an event id, many in one second, behind short pages and no
   const ids = Array.from({ length: 10 }, (_, index) =>
     sandbox.addWebhook({ eventInstant: at + 50 * index, wire: { eventId: undefined, subscriptionId: null } }),
   )
-  await round(play)
+  await play.daemon.round()
   expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
   const recovered = daemon.facts.flatMap((fact) =>
     fact.type === 'outcome' && fact.outcome === 'recovered' ? [fact.webhookId] : [],
@@ -125,7 +125,7 @@ describe('a receiver that is down', () => {
       plant(play)
       sandbox.receiver.heal()
       sandbox.receiver.down()
-      await round(play)
+      await play.daemon.round()
       const { received } = sandbox.receiver.counts()
       expect(received).toBe(2 * 9)
       const opened = daemon.facts.filter((fact) => fact.type === 'circuit' && fact.to === 'open')
@@ -141,8 +141,8 @@ describe('a receiver that is down', () => {
 
       sandbox.receiver.up()
       // The pause of 30 s goes by.
-      await play.advance(31_000)
-      await round(play)
+      await play.clock.advance(31_000)
+      await play.daemon.round()
       expect(sandbox.counts()).toMatchObject({ successful: records, failed: 0 })
       expect(sandbox.receiver.counts()).toMatchObject({ received: received + records, webhooks: records, repeated: 0 })
       expect(play.lies).toEqual([])
@@ -155,12 +155,12 @@ describe('a receiver that is down', () => {
     plant(play)
     sandbox.receiver.heal()
     sandbox.receiver.down()
-    await round(play)
+    await play.daemon.round()
     const { received } = sandbox.receiver.counts()
     for (let turn = 0; turn < 4; turn += 1) {
       // Longer than the pauses: 30 s, a minute, two, four.
-      await play.advance(5 * minute)
-      await round(play)
+      await play.clock.advance(5 * minute)
+      await play.daemon.round()
     }
     expect(sandbox.receiver.counts().received).toBe(received + 2 * 4)
   })

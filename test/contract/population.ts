@@ -47,7 +47,7 @@ export interface Population {
 }
 
 /** Fills the sandbox. No delivery is under way when it resolves. */
-export async function populate({ clock, run, sandbox }: Stage, population: Population): Promise<Planted[]> {
+export async function populate({ clock, sandbox }: Stage, population: Population): Promise<Planted[]> {
   const now = clock.now()
   const start = now - windowMs.lookback
   const end = now - windowMs.settle
@@ -137,7 +137,7 @@ export async function populate({ clock, run, sandbox }: Stage, population: Popul
     const id = sandbox.emit({ ...selected, eventInstant: at })
     planted.push({ id, at, why: 'was delivered first just now', fate: 'recovered', accepted: 1 })
   }
-  await run(sandbox.idle())
+  await clock.run(sandbox.idle())
   sandbox.receiver.up()
   return planted
 }

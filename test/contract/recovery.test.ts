@@ -1,6 +1,5 @@
 // The whole job under every pair of readings: what is ours is delivered once, what is not ours is never touched.
 import { describe, expect, test } from 'vitest'
-import { startHttpStage } from '../support/stage.ts'
 import { axes, only } from './axes.ts'
 import { expectRecovered } from './cell.ts'
 import { pairwise, product } from './pairwise.ts'
@@ -27,11 +26,4 @@ describe('every pair of readings', () => {
 
 test.each(product(only('refusal', 'delivery')))('HTTP $refusal, $delivery', async (cell) => {
   await expectRecovered(cell)
-})
-
-// The transport in this process hides nothing that a socket would show. Each mostly waits, in real time.
-describe.concurrent('a sample over HTTP', () => {
-  test.each(cells.filter((_, index) => index % 8 === 0).map((cell) => [cell]))('%j', async (cell) => {
-    await expectRecovered(cell, {}, startHttpStage)
-  })
 })

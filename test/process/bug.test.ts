@@ -1,8 +1,7 @@
 // A bug ends the program with 70, and says where it is without what it carries. Broken from outside, so that it is a real one.
 import { describe, expect, test } from 'vitest'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import { makeFolder, startDaemon, startProgram } from '../support/process.ts'
 
 const canary = 'canary-77ab'

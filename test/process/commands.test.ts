@@ -4,8 +4,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, startDaemon } from '../support/process.ts'
 
 test.each([

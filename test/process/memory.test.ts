@@ -2,10 +2,9 @@
 import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
 import { runCommand } from '../support/command.ts'
-import { startPlatform } from '../support/platform.ts'
+import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import { describeWith } from '../support/needs.ts'
 
 const hierarchy = findHierarchy()

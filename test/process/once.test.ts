@@ -6,9 +6,8 @@ import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import { runProgram, startProgram, type Ended } from '../support/process.ts'
 
 type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }

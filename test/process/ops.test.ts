@@ -2,8 +2,7 @@
 import { test } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, startDaemon, type Daemon, type OpsAnswer } from '../support/process.ts'
 
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }

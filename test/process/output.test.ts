@@ -5,9 +5,8 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
 const records = 2000

@@ -1,8 +1,7 @@
 // What the daemon's process promises to those who watch it from outside: its schedule ticks, and a kill loses nothing.
 import { test } from 'vitest'
 import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { startDaemon } from '../support/process.ts'
 
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }

@@ -2,8 +2,7 @@
 // test/daemon/replicas.test.ts has freezes, partitions and durations, in virtual time.
 import { expect, test } from 'vitest'
 import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, startDaemon, type Daemon } from '../support/process.ts'
 import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
 

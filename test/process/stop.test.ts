@@ -2,9 +2,8 @@
 import { dirname } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program } from '../support/process.ts'
 
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */

@@ -1,7 +1,7 @@
 // Failed records of a few known causes, for the commands that show or retry them.
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { sandboxEnv } from './reconciler.ts'
+import { sandboxEnv } from './platform.ts'
 
 export const hour = 3_600_000
 /** Of the subscription that is ours, and of anything that is looked for. */

@@ -4,8 +4,7 @@ import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Reason, Transport } from '../../src/platform/http/http.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
-import type { ReconcilerUnderTest } from './reconciler.ts'
-import { startStage, type Stage } from './stage.ts'
+import { startStage, type ReconcilerUnderTest, type Stage } from './stage.ts'
 
 export interface SceneOptions {
   /** Failed records that are due; default 12. */
@@ -50,7 +49,7 @@ const env = {
 export async function startScene({ records = 12, readings, env: given }: SceneOptions = {}): Promise<Scene> {
   await using starting = new AsyncDisposableStack()
   // A token outlives the scene: its renewal in the background would meet the moves of the clock.
-  const stage = starting.use(await startStage({ sandbox: { expiresIn: 86_400, ...readings } }))
+  const stage = starting.use(await startStage({ expiresIn: 86_400, ...readings }))
   const { clock, sandbox } = stage
   let changePage: ((body: ListBody) => unknown) | undefined
   const between =
@@ -63,19 +62,12 @@ export async function startScene({ records = 12, readings, env: given }: SceneOp
   const now = clock.now()
   const span = { from: now - 600 * minute, to: now - 120 * minute, spread: 'even' } as const
   const ids = sandbox.seed({ count: records, attempts: 1, ...span })
-  const daemon = starting.use(await stage.startReconciler({ env: { ...env, ...given }, between }))
+  const daemon = starting.use(stage.startReconciler({ env: { ...env, ...given }, between }))
   const running = starting.move()
 
   return {
     ...stage,
-    daemon: {
-      ...daemon,
-      async round() {
-        const made = await daemon.round()
-        await stage.run(sandbox.idle())
-        return made
-      },
-    },
+    daemon,
     ids,
     fail(operation, fault, more) {
       sandbox.faults.set({ operation, fault, ...more })
@@ -112,10 +104,10 @@ function reasonOf(fact: TelemetryEvent, operation: Operation): Reason | undefine
 }
 
 /** Lets time pass and makes rounds until all is recovered, at most `rounds`; then each record has arrived once. */
-export async function expectArrivedOnce({ advance, daemon, ids, sandbox }: Scene, rounds: number): Promise<void> {
+export async function expectArrivedOnce({ clock, daemon, ids, sandbox }: Scene, rounds: number): Promise<void> {
   const left = (): string[] => ids.filter((id) => sandbox.record(id)?.status !== 'successful')
   for (let turn = 0; turn < rounds && left().length > 0; turn += 1) {
-    await advance(restMs)
+    await clock.advance(restMs)
     await daemon.round()
   }
   expect(left()).toEqual([])

@@ -1,13 +1,19 @@
 // The sandbox as tests start it: it knows the test keys, or in this process a quick one, and lives in the host's time unless a test gives another.
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { platformEnv, startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
 
 export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const certificatePem = options.inProcess === true ? quickKeys().publicKeyPem : (await testKeys()).certificatePem
   return startSandbox({ clock: systemClock, certificatePem, ...options })
+}
+
+/** What the daemon's environment must hold to work with a sandbox. */
+export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, string>> {
+  const { privateKeyFile } = await testKeys()
+  return { ...platformEnv(sandbox, privateKeyFile), RECONCILER_INSTANCE_NAME: 'test' }
 }
 
 const hourMs = 3_600_000

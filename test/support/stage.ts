@@ -1,100 +1,118 @@
-// A sandbox with its clock, and daemon's engines that are started against it: in this process on a virtual clock, or over HTTP.
-import type { Clock } from '../../src/runtime/clock.ts'
+// A sandbox and the daemon's reconcilers beside it, in this process on a virtual clock: they recover in rounds, and what they tell is kept.
+import { every, systemRandom, type Clock } from '../../src/runtime/clock.ts'
+import { createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
+import { createConnection } from '../../src/platform/connection.ts'
+import { runTogether, type Task } from '../../src/runtime/run-together.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
+import type { RetryResult } from '../../src/platform/operations.ts'
+import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { startPlatform } from './platform.ts'
-import { startReconciler, type ReconcilerUnderTest } from './reconciler.ts'
+import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
+import { load } from './configuration.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
-import { createOffsetClock } from './offset-clock.ts'
-import { createVirtualClock } from './virtual-clock.ts'
+import { startPlatform } from './platform.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export interface EngineOptions {
+/** Rarely: on a virtual clock each look costs, and a day has 86,400 seconds. */
+const pingCheckMs = 5000
+
+/** What one round did: retries that were sent and outcomes that became known in it, by name; those that are 0 are left out. */
+export interface Round {
+  sweep: SweepReport
+  retries: Partial<Record<RetryResult, number>>
+  outcomes: Partial<Record<Outcome, number>>
+}
+
+export interface ReconcilerUnderTest extends AsyncDisposable {
+  reconciler: Reconciler
+  facts: TelemetryEvent[]
+  /**
+   * One full sweep, then a retry of all that was due when it ended until the outcomes are known, as `once` does.
+   * `between` is done after the sweep.
+   */
+  round(between?: () => Promise<void>): Promise<Round>
+}
+
+export interface ReconcilerOptions {
   env: Readonly<Record<string, string>>
   /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
   hostAheadMs?: number | undefined
   /** Called with every fact in the moment in which it is reported. */
   hear?: ((fact: TelemetryEvent) => void) | undefined
-  /** In this process only: stands between the reconciler and the platform. */
-  between?: ((transport: Transport) => Transport) | undefined
+  /** Stands between the reconciler and the platform. */
+  between?: (transport: Transport) => Transport
 }
 
 export interface Stage extends AsyncDisposable {
-  clock: Clock
-  /** A call may reach the platform so much later than the daemon decided it, by the platform's clock. */
-  lateByMs: number
+  clock: VirtualClock
   sandbox: Sandbox
-  /** Resolves as the promise does, while the clock goes on. */
-  run<T>(work: Promise<T>): Promise<T>
-  /** Moves the clock on. */
-  advance(ms: number): Promise<void>
-  startReconciler(options: EngineOptions): Promise<ReconcilerUnderTest>
+  startReconciler(options: ReconcilerOptions): ReconcilerUnderTest
 }
 
-export interface StageOptions {
-  sandbox?: Partial<SandboxOptions>
-  /** The true time at the start, epoch ms; default: the clock's own. */
-  startAt?: number | undefined
-}
-
-/** No socket, no real time: everything happens in the same order each time. */
-export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
+/** @param startAt the true time at the start, epoch ms; default: the clock's own */
+export async function startStage(options: Partial<SandboxOptions> = {}, startAt?: number): Promise<Stage> {
   const clock = createVirtualClock(startAt)
   const sandbox = await startPlatform({ inProcess: true, clock, ...options })
   return {
     clock,
-    // Date headers give whole seconds, so the daemon knows the time to about half of one.
-    lateByMs: 4000,
     sandbox,
-    run: (work) => clock.run(work),
-    advance: (ms) => clock.advance(ms),
-    async startReconciler({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
-      const hostClock = aheadOf(clock, hostAheadMs)
-      const transport = between(inProcessTransport(sandbox, hostClock))
-      const inProcess = { transport, key: inProcessKey(quickKeys().privateKeyPem) }
-      const reconciler = await startReconciler(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
-      return {
-        ...reconciler,
-        round: () => clock.run(reconciler.round()),
-        async [Symbol.asyncDispose]() {
-          await clock.run(Promise.resolve(reconciler[Symbol.asyncDispose]()))
-        },
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      await clock.run(Promise.resolve(sandbox[Symbol.asyncDispose]()))
-    },
+    startReconciler: (reconciler) => startReconciler(sandbox, clock, reconciler),
+    [Symbol.asyncDispose]: () => clock.run(sandbox.close()),
   }
 }
 
-/** Over HTTP, on a clock that goes on by itself. */
-export async function startHttpStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
-  const clock = createOffsetClock(startAt)
-  const sandbox = await startPlatform({ clock, ...options })
+function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: ReconcilerOptions): ReconcilerUnderTest {
+  const { between = (transport) => transport, env, hear, hostAheadMs = 0 } = options
+  const clock: Clock = { ...truth, now: () => truth.now() + hostAheadMs }
+  const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
+  const { config } = load({ env: { ...platformEnv(sandbox, '/run/key.pem'), ...quick, ...env } })
+  const facts: TelemetryEvent[] = []
+  function emit(fact: TelemetryEvent): void {
+    facts.push(fact)
+    hear?.(fact)
+  }
+  const random = systemRandom
+  const transport = between(inProcessTransport(sandbox, clock))
+  const key = inProcessKey(quickKeys().privateKeyPem)
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const policy = toPolicy(config, 30_000)
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  const work = new AbortController()
+  const { breaker } = reconciler
+  /** Between two rounds no retry loop runs, which would ping the platform. */
+  const ping = (): Promise<void> => (breaker.isPingDue() ? breaker.ping(work.signal) : Promise.resolve())
+  const pinging: Task = (signal) => every(pingCheckMs, clock, signal, ping)
+  const beside = runTogether([reconciler.receiver.run, reconciler.confirm, pinging], work.signal)
+  beside.catch(() => undefined)
+
+  async function round(between: () => Promise<void> = () => Promise.resolve()): Promise<Round> {
+    const from = facts.length
+    const sweep = await reconciler.sweeper.make('full', work.signal)
+    await between()
+    const signals = { stop: work.signal, kill: work.signal }
+    await Promise.race([reconciler.retry(signals, { onlyDueAt: reconciler.client.now() }), beside])
+    await sandbox.idle()
+    const told = facts.slice(from)
+    const sent = told.flatMap((fact) => (fact.type === 'retry' && fact.answer.sent ? [fact.answer.result] : []))
+    const outcomes = told.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
+    return { sweep, retries: countsOf(sent), outcomes: countsOf(outcomes) }
+  }
+
   return {
-    clock,
-    // On a busy host any time may pass; the stage without sockets is exact.
-    lateByMs: 120_000,
-    sandbox,
-    run: (work) => work,
-    advance(ms) {
-      clock.advance(ms)
-      return Promise.resolve()
+    reconciler,
+    facts,
+    round: (between) => truth.run(round(between)),
+    async [Symbol.asyncDispose]() {
+      work.abort()
+      await truth.run(beside)
     },
-    startReconciler({ between, env, hear, hostAheadMs = 0 }) {
-      if (between !== undefined) throw new Error('over HTTP nothing stands between')
-      return startReconciler(sandbox, { clock: clock.seenAhead(hostAheadMs), env, ...heard(hear) })
-    },
-    [Symbol.asyncDispose]: () => sandbox.close(),
   }
 }
 
-function heard(hear: EngineOptions['hear']): { hear?: (fact: TelemetryEvent) => void } {
-  return hear === undefined ? {} : { hear }
-}
-
-/** The same time as a host sees it whose wall clock is this far ahead (negative: behind). Durations are the same. */
-function aheadOf(clock: Clock, ms: number): Clock {
-  return { ...clock, now: () => clock.now() + ms }
+function countsOf<Name extends string>(names: readonly Name[]): Partial<Record<Name, number>> {
+  const counts: Partial<Record<Name, number>> = {}
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1
+  return counts
 }

@@ -2,11 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
-import { startPlatform } from '../support/platform.ts'
+import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import {
   collectSecrets,
   encryptedKey,

@@ -9,7 +9,7 @@ import type { Log } from '../../src/observe/log/log.ts'
 import { startOpsServer } from '../../src/ops/server.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import { logFields } from '../../tools/generate.ts'
-import { startPlatform } from '../support/platform.ts'
+import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
 import { token } from '../support/control.ts'
 import { startDaemon } from '../support/daemon.ts'
@@ -25,7 +25,6 @@ import {
   troubles,
 } from '../support/planted.ts'
 import { get, makeFolder, startDaemon as startProcess, type LogLine, type OpsAnswer } from '../support/process.ts'
-import { sandboxEnv } from '../support/reconciler.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const tellsAll = { RECONCILER_LOG_LEVEL: 'trace', RECONCILER_CONTROL_TOKEN: token }

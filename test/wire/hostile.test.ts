@@ -269,7 +269,7 @@ describe('no retry', () => {
 
     expect((await scene.daemon.round()).retries).toEqual({ accepted: 500, 'platform-error': 10 })
     expect(scene.daemon.facts.filter(({ type }) => type === 'trouble')).toEqual([])
-    await scene.advance(restMs)
+    await scene.clock.advance(restMs)
     expect((await scene.daemon.round()).retries).toEqual({ 'platform-error': 10 })
     await expectRecovered(scene)
   })
@@ -291,7 +291,7 @@ describe('no retry', () => {
     expect(retries).toEqual({ [result]: ids.length })
     expect(scene.reasons('retry')).toEqual({ [reason]: ids.length })
     await expectArrivedOnce(scene, 6)
-    await scene.advance(restMs)
+    await scene.clock.advance(restMs)
     await daemon.round()
     expect(scene.calls().retry).toBe(ids.length)
     expect(sandbox.stats.retries).toMatchObject({ accepted: ids.length, invalidStatus: 0 })
@@ -307,7 +307,7 @@ describe('no retry', () => {
     expect(daemon.facts.filter(({ type }) => type === 'trouble')).toEqual([])
     for (let turn = 0; turn < 12; turn += 1) {
       await daemon.round()
-      await scene.advance(restMs)
+      await scene.clock.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
     const { backlog, client } = daemon.reconciler

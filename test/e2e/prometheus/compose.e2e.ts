@@ -5,9 +5,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { freePort } from '../../bench/process-figures.ts'
-import { startPlatform } from '../../support/platform.ts'
+import { sandboxEnv, startPlatform } from '../../support/platform.ts'
 import { makeFolder, startDaemon } from '../../support/process.ts'
-import { sandboxEnv } from '../../support/reconciler.ts'
 import { rulesFile } from './promtool.ts'
 
 const shipped = readFileSync(join(rulesFile, '../../compose/prometheus.yaml'), 'utf8')

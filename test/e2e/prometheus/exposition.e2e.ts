@@ -1,7 +1,6 @@
 // What a running daemon serves at /metrics, in promtool's eyes.
 import { expect, test } from 'vitest'
-import { sandboxEnv } from '../../support/reconciler.ts'
-import { seedDue, startPlatform } from '../../support/platform.ts'
+import { sandboxEnv, seedDue, startPlatform } from '../../support/platform.ts'
 import { get, startDaemon } from '../../support/process.ts'
 import { promtool } from './promtool.ts'
 
