@@ -1,16 +1,14 @@
-// The status document: the types of the answer to GET /status, which the page shows too.
-import type { SubscriptionNames } from './words.ts'
+// The status document: the answer to GET /status, which the page shows too. What is built here is its type; docs/status.md says what each field means. Pure functions.
+import type { LeadershipState } from '../leader-election/leadership.ts'
+import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
-import type { HistoryStep } from '../observe/history.ts'
-import type { Reason } from '../platform/http/http.ts'
-import type { SweepEnd } from '../observe/progress.ts'
+import { maxSweeps, type SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
-import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
-import type { Drain } from '../reconcile/drain.ts'
-import type { FailedCall } from '../reconcile/retry/platform-breaker.ts'
-import type { Gate } from '../reconcile/retry/gates.ts'
-import type { CauseStatus, ExhaustedRecord } from './causes.ts'
+import { drainOf } from '../reconcile/drain.ts'
+import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
+import { showCause, toDate, type Causes } from './causes.ts'
+import { failureText, type SubscriptionNames } from './words.ts'
 
 /** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
@@ -37,160 +35,216 @@ export interface StatusSummary {
   notices: Notice[]
 }
 
-/** A gate that is shut. */
-export interface GateStatus {
-  gate: Gate
-  /** Null where it is not recorded. */
-  since: Date | null
-  /** How many subscriptions it blocks; null when it blocks everything. */
-  subscriptions: number | null
-  /** How long until it may open: to the end of a Retry-After, or to the next ping of the platform; null when no clock tells. */
-  opensInSeconds: number | null
-  /** With `unauthorized` and `platform`: the call that failed last, else null. */
-  call: FailedCall | null
-  reason: string
-  advice: string
-  /** Its section of docs/runbook.md, without `WebhookReconciler`. */
-  runbook: string | null
+/** The snapshot, names from the configuration, and the lists that only /status and the page have. */
+export interface StatusState extends Snapshot {
+  instance: string
+  version: string
+  /** `subscriptions`. */
+  subscriptions: SubscriptionNames
+  /** `server.runbookUrl`. */
+  runbookUrl: string | undefined
+  /** `platform.timeZone`, and its offset from UTC now. */
+  timeZone: string
+  utcOffsetMs: number
+  /** `window.lookback`. */
+  lookbackMs: number
+  /** Circuits that are not closed. */
+  circuits: readonly CircuitView[]
+  /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
+  causes: Causes
+  /** The one under way, or the last one. */
+  incident: Incident | undefined
+  /** Oldest first. */
+  history: readonly HistoryStep[]
+  recovered: ReturnType<History['recovered']>
 }
 
-/** Of the instances that share a lease. */
-export interface LeadershipStatus {
-  leading: boolean
-  /** Of this instance: `instance.name`, and an id for each start. */
-  identity: string
-  /** Null while no instance is known to lead. */
-  leader: string | null
-  /** Since when this instance leads, or stands by. */
-  since: Date
-  /** Why the lease cannot be read or written; null while it can. */
-  problem: string | null
+const maxCircuits = 1000
+/** How many causes and exhausted records are listed. */
+export const maxCauses = 50
+export const maxExhausted = 100
+
+/** With one digit; never 0 while something is left. */
+const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
+const roundedSeconds = (ms: number): number => Math.round(ms) / 1000
+
+/** `+02:00` */
+function toOffset(ms: number): string {
+  const minutes = Math.round(ms / 60_000)
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
+  return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
 }
 
-/** A circuit that is not closed. */
-export interface CircuitStatus extends Omit<CircuitView, 'openForMs' | 'pausesForMs'> {
-  /** How long its cooldown goes on; 0 without one. */
-  pausesForSeconds: number
-  /** When it opened first. */
-  openSince: Date
+/** An excluded record is not missing: the operator does not want it. */
+function missingOf({ expired, failed }: StatusState): number {
+  return failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted + expired
 }
 
-/** The incident, with times as dates and spans in seconds; null where there is none. */
-export interface IncidentStatus extends Omit<Incident, 'since' | 'endedAt' | 'longestMs' | 'gates'> {
-  since: Date
-  endedAt: Date | null
-  longestSeconds: number | null
-  gates: readonly { gate: Gate; seconds: number }[]
+const toLeadership = ({ identity, isLeading, leader, problem, since }: LeadershipState) => ({
+  leading: isLeading,
+  identity,
+  leader: leader ?? null,
+  since: new Date(since),
+  problem: problem ?? null,
+})
+
+function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {
+  const { advice, adviceFor, reason, runbook } = describeGate(gate)
+  return {
+    gate,
+    since: toDate(since),
+    subscriptions: subscriptions ?? null,
+    opensInSeconds: opensInMs === undefined ? null : toSeconds(opensInMs),
+    call: call ?? null,
+    reason,
+    advice: (call && adviceFor?.[call.reason]) ?? advice,
+    runbook: runbook ?? null,
+  }
 }
 
-/** With `failed`: why, and the thing to do about it; in our own words. */
-export interface SweepStatus extends Omit<SweepEnd, 'failure'> {
-  problem?: string | undefined
-  advice?: string | undefined
+const toCircuit = ({ openForMs, pausesForMs, ...view }: CircuitView, now: number) => ({
+  ...view,
+  pausesForSeconds: toSeconds(pausesForMs),
+  openSince: new Date(now - openForMs),
+})
+
+const toSweep = ({ failure, ...sweep }: SweepEnd) => ({
+  ...sweep,
+  seconds: Math.round(sweep.seconds * 1000) / 1000,
+  ...(failure && { problem: failureText(failure), advice: failure.advice }),
+})
+
+const toIncident = ({ endedAt, gates, longestMs, since, ...sums }: Incident) => ({
+  since: new Date(since),
+  endedAt: toDate(endedAt),
+  ...sums,
+  longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
+  gates: gates.map(({ gate, ms }) => ({ gate, seconds: toSeconds(ms) })),
+})
+
+function drainStatus(state: StatusState) {
+  const { limitedBy, ...drain } = drainOf(state)
+  const doneAt = toDate(drain.doneAt)
+  return {
+    recoveredPerMinute: Math.round(state.recoveredPerMs * 600_000) / 10,
+    seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
+    doneAt,
+    limitedBy,
+  }
+}
+
+/** Excluded and awaited records are left out. */
+function expiringStatus({ expiring: { 'backing-off': backingOff, blocked, due, exhausted } }: StatusState) {
+  const byDecision = { due, 'backing-off': backingOff, exhausted, blocked }
+  return { total: due + backingOff + exhausted + blocked, byDecision }
+}
+
+function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
+  const states = new Map(circuits.map(({ state, subscriptionId }) => [subscriptionId, state]))
+  const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
+  return {
+    total: causes.total,
+    list: causes.list.map((cause) => ({
+      ...showCause(cause, skewMs.api),
+      circuit: states.get(cause.subscriptionId) ?? ('closed' as const),
+    })),
+    more: { causes: causes.total - causes.list.length, records: causes.records - listed },
+    onlyCounted,
+  }
+}
+
+/** How many deliveries are missing, why, since when, and until when. */
+function deliveriesOf(state: StatusState) {
+  const { causes, expired, failed, incident, skewMs } = state
+  return {
+    missing: missingOf(state),
+    expired,
+    refusedAgain: state.endless.refused,
+    drain: drainStatus(state),
+    failed: { ...failed },
+    oldestOpenEvent: toDate(state.oldestOpenAt),
+    firstExpiry: toDate((state.oldestOpenAt ?? NaN) + state.lookbackMs - skewMs.api),
+    expiring: expiringStatus(state),
+    stuckProcessing: state.stuckProcessing,
+    beyondWindow: state.beyondWindow,
+    resolvedByOthers: state.resolvedByOthers,
+    causes: causesStatus(state),
+    exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
+    recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
+    incident: incident === undefined ? null : toIncident(incident),
+    history: [...state.history],
+  }
+}
+
+/** The retries, and what blocks them. */
+function retriesOf(state: StatusState) {
+  const { circuits, gates, leadership, notAccepted, now, receiver } = state
+  const { inARow, reason } = notAccepted
+  const pause = gates.find(({ gate }) => gate === 'paused')
+  return {
+    awaiting: state.awaiting,
+    inFlight: state.inFlight,
+    leadership: leadership.kind === 'none' ? null : toLeadership(leadership),
+    paused: pause === undefined ? null : { since: toDate(pause.since) },
+    holding: gates.map(({ gate }) => gate),
+    gates: gates.map(toGate),
+    receiver: receiver === undefined ? null : { up: receiver.up ?? null, detail: receiver.detail ?? null },
+    circuits: {
+      notClosed: circuits.length,
+      deliveries: state.endless.circuit,
+      list: circuits.slice(0, maxCircuits).map((circuit) => toCircuit(circuit, now)),
+    },
+    rate: {
+      callsPerSecond: Math.round(state.rateLimit * 10) / 10,
+      throttledForSeconds: toSeconds(state.throttledForMs),
+    },
+    notAccepted: reason === undefined ? null : { inARow, reason },
+  }
+}
+
+/** The conditions of all work: sweeps, token, certificate, key, clocks. */
+function conditionsOf(state: StatusState) {
+  const { skewMs, timeOffsetMs } = state
+  return {
+    sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
+    lastFullSweep: toDate(state.lastFullSweepAt),
+    lastCompleteSweep: toDate(state.lastCompleteSweepAt),
+    nextTick: toDate(state.nextTickAt),
+    tokenExpires: toDate(state.tokenExpiresAt),
+    certificateExpires: toDate(state.certificateExpiresAt),
+    keyProblem: state.keyReload?.problem ?? null,
+    clock: { skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) } },
+    timeZone: {
+      platform: state.timeZone,
+      offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),
+      actualOffset: timeOffsetMs === undefined ? null : toOffset(state.utcOffsetMs + timeOffsetMs),
+    },
+  }
 }
 
 /** The measured part, of which the summary is made. */
-export interface StatusFacts {
-  instance: string
-  version: string
-  /** Configured names by id. */
-  subscriptions: SubscriptionNames
+export interface StatusFacts
+  extends
+    Pick<StatusState, 'instance' | 'version' | 'subscriptions'>,
+    ReturnType<typeof deliveriesOf>,
+    ReturnType<typeof retriesOf>,
+    ReturnType<typeof conditionsOf> {
   startedAt: Date
-  /** When this was so. */
   now: Date
-  /**
-   * Deliveries that are missing: failed records of the window without excluded ones, and `expired` ones. A lower bound while
-   * `lastFullSweep` is null, or the zone is wrong.
-   */
-  missing: number
-  /** Records that left the window while they were failed, since the start: they are not retried any more. */
-  expired: number
-  /** Deliveries that the receiver has refused twice, though it takes others. */
-  refusedAgain: number
-  drain: {
-    /** Deliveries seen to recover in a minute: in the last one, or on average of the last five when none did then. */
-    recoveredPerMinute: number
-    /** How long until nothing is missing but exhausted records, if each arrives at its next retry; null when unknown. */
-    seconds: number | null
-    /** When that is. */
-    doneAt: Date | null
-    /** What decides it, or why it is unknown. */
-    limitedBy: Drain['limitedBy']
+}
+
+export type GateStatus = StatusFacts['gates'][number]
+export type CircuitStatus = StatusFacts['circuits']['list'][number]
+export type IncidentStatus = NonNullable<StatusFacts['incident']>
+
+export function factsOf(state: StatusState): StatusFacts {
+  const { instance, now, startedAt, subscriptions, version } = state
+  return {
+    ...{ instance, version, subscriptions, startedAt: new Date(startedAt), now: new Date(now) },
+    ...deliveriesOf(state),
+    ...retriesOf(state),
+    ...conditionsOf(state),
   }
-  /** Failed records of the window by their present decision, as in `failed_webhooks`. */
-  failed: Readonly<Record<Decision, number>>
-  /** Event time of the oldest failed record that is neither exhausted nor excluded. */
-  oldestOpenEvent: Date | null
-  /** When it leaves the window: the first of all to do so. Null without one. */
-  firstExpiry: Date | null
-  /** Failed records that leave the window within `window.expiryWarning`, in all and by decision. */
-  expiring: { total: number; byDecision: Snapshot['expiring'] }
-  /** Retried records without a known outcome. */
-  awaiting: number
-  /** Retries that wait for the platform's answer. */
-  inFlight: number
-  /** Records in processing for longer than `outcome.stuckAfter`, as the last full sweep saw them. */
-  stuckProcessing: number
-  /** Failed records older than the window, as the last full sweep saw them: they are not retried any more. */
-  beyondWindow: number
-  /** Null with `leaderElection.kind: none`. */
-  leadership: LeadershipStatus | null
-  /** Since when an operator's pause goes on; null without one. */
-  paused: { since: Date | null } | null
-  /** Names of the gates that are shut now; empty when retries may go out. */
-  holding: Gate[]
-  /** The same, with since when, what they block, and what to do. */
-  gates: GateStatus[]
-  /** Null without `receiver.healthUrl`. The last answer and its words, `HTTP 503`; null before the first. */
-  receiver: { up: boolean | null; detail: string | null } | null
-  /** Circuits that are not closed: how many, deliveries that wait for them, and the first of them (at most 1000). */
-  circuits: { notClosed: number; deliveries: number; list: CircuitStatus[] }
-  /** The rate of calls to the platform. `throttledForSeconds`: how long its Retry-After goes on; 0 without one. */
-  rate: { callsPerSecond: number; throttledForSeconds: number }
-  /** The last sweeps that ended, newest first (at most 10). */
-  sweeps: SweepStatus[]
-  /** How many retries in a row the platform did not accept, and the last one's reason; null when it accepted the last. */
-  notAccepted: { inARow: number; reason: Reason } | null
-  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
-  resolvedByOthers: number
-  /** When a full sweep last ended without failing; null before the first. */
-  lastFullSweep: Date | null
-  /** When a full sweep last saw the whole window; null before the first. */
-  lastCompleteSweep: Date | null
-  nextTick: Date | null
-  /** From when on the access token counts as expired; null without one. */
-  tokenExpires: Date | null
-  /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
-  certificateExpires: Date | null
-  /** Why the key file, which has changed, can not be used; null while it can. */
-  keyProblem: string | null
-  /** How far the servers' clocks are ahead of this host's. */
-  clock: { skewSeconds: { auth: number; api: number } }
-  /**
-   * `platform.timeZone`, and how far the attempt times of retried records lie outside the time in which they were made:
-   * far from 0 means that the zone is wrong. Null before a retry was seen. `actualOffset`: the platform's offset from UTC
-   * now, by these times, `+02:00`.
-   */
-  timeZone: { platform: string; offsetSeconds: number | null; actualOffset: string | null }
-  /** Why deliveries are missing: the causes with the most records (at most 50), and how many more there are. */
-  causes: {
-    total: number
-    list: CauseStatus[]
-    more: { causes: number; records: number }
-    /** Missing deliveries that had no room in the backlog: only their number is known, and they are in no cause. */
-    onlyCounted: number
-  }
-  /** Records at `retry.maxAttempts`, which are not retried any more: how many, and the oldest (at most 100). */
-  exhausted: { total: number; list: ExhaustedRecord[] }
-  /** Deliveries seen to recover in the last 24 hours, as far as the process has run, and when the last one was. */
-  recovered: { lastDay: number; lastAt: Date | null }
-  /** The incident under way, or the last one; null before the first. */
-  incident: IncidentStatus | null
-  /**
-   * Since the beginning of the incident under way, but at least the last hour as far as the process has run, in at most 120
-   * equal steps of whole minutes, oldest first; the last one is under way.
-   */
-  history: HistoryStep[]
 }
 
 /**

@@ -1,6 +1,6 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
 import type { HistoryStep } from '../../src/observe/history.ts'
-import type { StatusState } from '../../src/ops/status.ts'
+import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Cause, Causes, ExhaustedRecord } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
 import { aCircuit, aStatusState } from './status.ts'

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { renderPage } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
-import { toStatus, type StatusState } from '../../../src/ops/status.ts'
+import { toStatus } from '../../../src/ops/status.ts'
+import type { StatusState } from '../../../src/ops/status-document.ts'
 import { noRetry, type NextRetry } from '../../../src/reconcile/decide.ts'
 import {
   aCause,

@@ -1,7 +1,8 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
 import { describe, expect, test } from 'vitest'
 import type { SweepEnd } from '../../../src/observe/progress.ts'
-import { toStatus, type StatusState } from '../../../src/ops/status.ts'
+import { toStatus } from '../../../src/ops/status.ts'
+import type { StatusState } from '../../../src/ops/status-document.ts'
 import { noRetry } from '../../../src/reconcile/decide.ts'
 import { groupByCause, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
 import { ibanOf } from '../../support/canaries.ts'
