@@ -1,19 +1,9 @@
-// The daemon on a clock of its own: ticks that stay away, commands, a dead receiver, a platform that throttles.
-import { describe, expect, test } from 'vitest'
+// The daemon on a clock of its own: ticks that stay away, commands, a platform that throttles, certificates and tokens.
+import { expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
-import { TransportError } from '../../src/platform/http/http.ts'
-import {
-  emptyPage,
-  fullSweeps,
-  periodMs,
-  startDaemon,
-  token,
-  withControl,
-  withReceiver,
-  type Reply,
-} from '../support/daemon.ts'
+import { fullSweeps, periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
 
 test('only a tick starts a sweep; a schedule without ticks fails the liveness probe', async () => {
   // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
@@ -49,26 +39,17 @@ test('a bug that a sweep meets ends the daemon, and the server with it', async (
   expect(scene.open()).toBe(0)
 })
 
-describe('the commands of the operator', () => {
-  test('are not there without a token', async () => {
-    await using scene = startDaemon()
+test("the operator's commands are there with a token alone, which no log line has, and from other hosts when set so", async () => {
+  const remote = { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: 'true' }
+  const given = [{}, withControl, remote].map(async (env) => {
+    const scene = startDaemon({ env })
     await scene.clock.settle()
-    expect(scene.ops().control).toBeUndefined()
-  })
-
-  test('get the token, which no log line has', async () => {
-    const scene = startDaemon({ env: withControl })
-    await scene.clock.settle()
-    expect(scene.ops().control).toMatchObject({ token, allowRemote: false })
+    const { control } = scene.ops()
     await scene.end()
     expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
+    return control
   })
-
-  test('from other hosts are taken when the configuration says so', async () => {
-    await using scene = startDaemon({ env: { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: 'true' } })
-    await scene.clock.settle()
-    expect(scene.ops().control).toMatchObject({ allowRemote: true })
-  })
+  expect(await Promise.all(given)).toMatchObject([undefined, { token, allowRemote: false }, { allowRemote: true }])
 })
 
 test('a taken port ends the daemon before it calls the platform', async () => {
@@ -76,49 +57,6 @@ test('a taken port ends the daemon before it calls the platform', async () => {
   const scene = startDaemon({ startServer: () => Promise.reject(problem) })
   await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
   expect([scene.open(), scene.requests.length]).toEqual([0, 0])
-})
-
-const id = '11111111-1111-4111-8111-111111111111'
-const failedRecord = {
-  ...{ id, eventId: id, subscriptionId: id, status: 'failed', numberOfAttempts: 1 },
-  requestPayload: { webhook: { type: 'account-activated', module: 'accounts' } },
-  ...{ eventDateTime: '2026-01-15T10:00:00', lastAttemptDateTime: '2026-01-15T10:00:00' },
-  ...{ responseStatusCode: 503, responsePayload: null, responseHeaders: null, lastAttemptErrorMessage: null },
-}
-
-/** A page with this record, as far as it is asked for. */
-function pageWith(record: typeof failedRecord, { searchParams }: URL): Reply {
-  const [from = '', to = '9999', status = record.status] = ['eventDateTimeFrom', 'eventDateTimeTo', 'status'].map(
-    (name) => searchParams.get(`data.webhook.${name}`) ?? undefined,
-  )
-  const isAsked = from <= record.eventDateTime && record.eventDateTime <= to && status === record.status
-  const page = { size: 100, number: 0, totalElements: 1, totalPages: 1 }
-  return { body: isAsked ? { data: { webhooks: [record] }, metadata: { page } } : emptyPage }
-}
-
-test('a dead receiver blocks what is due, and no retry burns an attempt', async () => {
-  let health = 503
-  await using scene = startDaemon({
-    env: withReceiver,
-    instead({ method, url }) {
-      if (url.hostname === 'receiver.example') return { status: health }
-      return method === 'GET' ? pageWith(failedRecord, url) : undefined
-    },
-  })
-  const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
-  await scene.clock.advance(20_000)
-  expect(scene.ops().status()).toMatchObject({
-    failed: { blocked: 1 },
-    receiver: { up: false },
-    holding: ['receiver-down'],
-  })
-  expect([patches(), await scene.metric('receiver_up')]).toEqual([0, 0])
-  health = 204
-  await scene.clock.advance(5000)
-  expect(patches()).toBe(1)
-  expect(await scene.metric('receiver_up')).toBe(1)
-  const asked = scene.requests.filter(({ url }) => url.hostname === 'receiver.example')
-  expect(new Set(asked.flatMap(({ headers }) => Object.keys(headers)))).not.toContain('authorization')
 })
 
 test('a tick during a Retry-After of the platform is skipped', async () => {
@@ -149,22 +87,6 @@ test('a tick during a Retry-After of the platform is skipped', async () => {
   expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
   expect(scene.ops().status().holding).toEqual([])
   expect(await until()).toBe(0)
-})
-
-test('a certificate of the platform that has expired is named in log and status, and a proxy in the first line', async () => {
-  const expired = new TransportError('tls', 'CERT_HAS_EXPIRED', { requestNotSent: true })
-  await using scene = startDaemon({
-    proxy: 'http://proxy.example:3128',
-    instead: ({ method }) => (method === 'GET' ? Promise.reject(expired) : undefined),
-  })
-  await scene.clock.advance(20_000)
-  const [first, failed] = ['daemon_started', 'sweep_failed'].map((id) => scene.lines.find(({ event }) => event === id))
-  expect(first?.fields).toMatchObject({ proxy: 'http://proxy.example:3128' })
-  expect(failed?.fields['problem']).toBe('list: tls (CERT_HAS_EXPIRED)')
-  expect(failed?.fields['advice']).toMatch(/has expired/)
-  expect(scene.ops().status().sweeps[0]).toMatchObject({
-    problem: 'the platform cannot be listed: TLS error (CERT_HAS_EXPIRED)',
-  })
 })
 
 test('a new certificate of another key is reported when two checks show it', async () => {

@@ -1,4 +1,4 @@
-// An incident of the whole daemon, in its log and its status.
+// An incident of the whole daemon, in its log and its status: nothing is retried while the receiver is dead.
 import { expect, test } from 'vitest'
 import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
@@ -21,6 +21,7 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
       return { body: wirePage(wanted === null || wanted === status ? [record] : []) }
     },
   })
+  const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
   await scene.goOn(2)
   expect(scene.ops().status().incident).toBeNull()
   status = 'failed'
@@ -44,9 +45,19 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     gates: [{ gate: 'receiver-down', seconds: 600 }],
     causes: [cause],
   })
+  expect(scene.ops().status()).toMatchObject({
+    failed: { blocked: 1 },
+    receiver: { up: false },
+    holding: ['receiver-down'],
+  })
+  expect([patches(), await scene.metric('receiver_up')]).toEqual([0, 0])
   const shown = scene.ops().status().incident?.causes[0] ?? {}
   expect(Object.keys(shown).toSorted()).toEqual(['records', 'responseStatusCode', 'subscriptionId'])
   isDown = false
+  await scene.clock.advance(5000)
+  expect([patches(), await scene.metric('receiver_up')]).toEqual([1, 1])
+  const asked = scene.requests.filter(({ url }) => url.hostname === 'receiver.example')
+  expect(asked.flatMap(({ headers }) => Object.keys(headers))).not.toContain('authorization')
   await scene.goOn(10)
   const { incident } = scene.ops().status()
   expect(incident).toMatchObject({ ...sums, recovered: 1, causes: [cause] })

@@ -47,19 +47,26 @@ const hasToken = ({ facts }: RunningDaemon): boolean =>
   facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
 const patches = ({ requests }: RunningDaemon): number => requests.filter(({ method }) => method === 'PATCH').length
 
-test('a refused key: the first tick after a token came makes a sweep', async () => {
+test('a refused key: alive, not ready, and said once; the first tick after a token came makes a sweep', async () => {
   let isRefused = true
   await using scene = startDaemon({
     instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
   })
   await tickFor(scene, ticksPerHour)
   expect(scene.lists()).toBe(0)
+  expect(scene.ops().live()).toEqual([])
+  expect(scene.ops().ready()).toEqual(['no access token yet', 'no list page of the platform yet'])
+  const told = scene.lines.filter(({ level }) => level === 'error' || level === 'warn')
+  expect(told.map(({ event }) => event)).toEqual(['token_rejected', 'sweep_failed'])
+  expect(told[1]?.fields['advice']).toContain('auth.clientId')
   isRefused = false
   await msUntil(scene, () => hasToken(scene))
   expect(sweepsOf(scene, 'complete')).toBe(0)
+  expect(scene.ops().ready()).toEqual(['no list page of the platform yet'])
   scene.tick()
   await scene.clock.settle()
   expect(sweepsOf(scene, 'complete')).toBe(1)
+  expect(scene.ops().ready()).toEqual([])
 })
 
 test('a refused key: a record that was due goes out within seconds of a token', async () => {

@@ -1,14 +1,12 @@
 // `once` against a real sandbox: its report, its exit codes, and what it leaves alone; as a process where signals and exit codes of the process count.
 import { describe, expect, test } from 'vitest'
 import type { RoundReport } from '../../src/cli/round/report.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
-import { testKeys } from '../support/keys.ts'
-import { runProgram, startProgram, type Ended } from '../support/process.ts'
+import { startProgram, type Ended } from '../support/process.ts'
 
 type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }
 
@@ -32,65 +30,54 @@ function logOf({ stderr }: Pick<Ended, 'stderr'>): { event: string; level: strin
     .map((line) => JSON.parse(line) as { event: string; level: string })
 }
 
-describe.concurrent('recovers what is due', () => {
-  test('and says so in words', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 25)
-    const { code, stdout } = await runProgram(['once'], { env: await sandboxEnv(sandbox) })
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/^test at 127\.0\.0\.1:\d+, \d{4}-\S+Z: 25 retries in [\d.]+ s\n/)
-    expect(stdout).toMatch(/ recovered +25\n +failed again +0\n +refused +0\n$/)
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
+test.concurrent('recovers what is due, and says so in one JSON document, with the log on stderr', async () => {
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, 25)
+  const ended = await once(['--json', '--verbose'], await envOf(sandbox))
+  const isoTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string
+  const { causes, retried, ...report } = reportOf(ended)
+  expect(causes.reduce((sum, { records }) => sum + records, 0)).toBe(25)
+  expect(retried).toHaveLength(25)
+  expect(retried[0]).toMatchObject({ result: 'accepted', outcome: 'recovered', responseStatusCode: 200 })
+  expect(report).toEqual({
+    schemaVersion: 2,
+    command: 'once',
+    instance: 'test',
+    platform: new URL(sandbox.baseUrl).host,
+    startedAt: isoTime,
+    seconds: expect.any(Number) as number,
+    selection: { by: 'due' },
+    listing: { result: 'complete', found: 25, moved: false },
+    decidedAt: isoTime,
+    failed: { due: 25, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
+    notFailed: 0,
+    notFound: [],
+    leftOut: 0,
+    receiver: null,
+    daemon: { url: 'http://127.0.0.1:1', problem: 'ECONNREFUSED' },
+    estimate: { records: 25, seconds: expect.any(Number) as number, callsPerSecond: 1000 },
+    dryRun: false,
+    retriesEnabled: true,
+    sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 },
+    retries: {
+      accepted: 25,
+      'already-resolved': 0,
+      gone: 0,
+      rejected: 0,
+      throttled: 0,
+      unauthorized: 0,
+      'platform-error': 0,
+      unreachable: 0,
+    },
+    blocked: 0,
+    awaiting: 0,
+    cutOff: 0,
+    stoppedBy: null,
+    exitCode: 0,
   })
-
-  test('and in one JSON document, with the log on stderr', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 25)
-    const ended = await once(['--json', '--verbose'], await envOf(sandbox))
-    const isoTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string
-    const { causes, retried, ...report } = reportOf(ended)
-    expect(causes.reduce((sum, { records }) => sum + records, 0)).toBe(25)
-    expect(retried).toHaveLength(25)
-    expect(retried[0]).toMatchObject({ result: 'accepted', outcome: 'recovered', responseStatusCode: 200 })
-    expect(report).toEqual({
-      schemaVersion: 2,
-      command: 'once',
-      instance: 'test',
-      platform: new URL(sandbox.baseUrl).host,
-      startedAt: isoTime,
-      seconds: expect.any(Number) as number,
-      selection: { by: 'due' },
-      listing: { result: 'complete', found: 25, moved: false },
-      decidedAt: isoTime,
-      failed: { due: 25, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
-      notFailed: 0,
-      notFound: [],
-      leftOut: 0,
-      receiver: null,
-      daemon: { url: 'http://127.0.0.1:1', problem: 'ECONNREFUSED' },
-      estimate: { records: 25, seconds: expect.any(Number) as number, callsPerSecond: 1000 },
-      dryRun: false,
-      retriesEnabled: true,
-      sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 },
-      retries: {
-        accepted: 25,
-        'already-resolved': 0,
-        gone: 0,
-        rejected: 0,
-        throttled: 0,
-        unauthorized: 0,
-        'platform-error': 0,
-        unreachable: 0,
-      },
-      blocked: 0,
-      awaiting: 0,
-      cutOff: 0,
-      stoppedBy: null,
-      exitCode: 0,
-    })
-    expect(ended.code).toBe(0)
-    expect(logOf(ended).map(({ event }) => event)).toContain('full_sweep_completed')
-  })
+  expect(ended.code).toBe(0)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
+  expect(logOf(ended).map(({ event }) => event)).toContain('full_sweep_completed')
 })
 
 test.concurrent('touches nothing while retries are switched off: 0', async () => {
@@ -106,46 +93,15 @@ test.concurrent('touches nothing while retries are switched off: 0', async () =>
   expect(sandbox.counts().failed).toBe(25)
 })
 
-describe.concurrent('a dead receiver', () => {
-  test('of one subscription of two: deliveries are awaited, the other is recovered, and it ends with 1', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    const [dead, sound] = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']
-    const eventInstant = systemClock.now() - 50 * 3_600_000
-    for (let index = 0; index < 60; index += 1) {
-      for (const subscriptionId of [dead, sound]) {
-        sandbox.addWebhook({ subscriptionId, eventInstant: eventInstant + index * 1000 })
-      }
-    }
-    sandbox.receiver.fail({ subscriptionIds: [dead], status: 503 })
-    const ended = await once(['--json'], await envOf(sandbox))
-    expect(ended.code, ended.stderr).toBe(1)
-    const { failed } = sandbox.stats.deliveries
-    expect(failed).toBeGreaterThanOrEqual(5)
-    expect(failed).toBeLessThanOrEqual(9)
-    expect(reportOf(ended)).toMatchObject({
-      sums: { recovered: 60, 'failed-again': failed, unknown: 0 },
-      blocked: 60 - failed,
-      awaiting: 0,
-      stoppedBy: 'circuit',
-    })
-  })
-
-  test('as its health address says: nothing is retried, and it ends with 1 at once', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 25)
-    sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
-    const down = await once(['--json'], env)
-    expect(down.code, down.stderr).toBe(1)
-    expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver-down', sums: { recovered: 0 } })
-    expect(sandbox.stats.requests.retry).toEqual({})
-
-    sandbox.receiver.up()
-    const up = await once([], env)
-    expect(up.code, up.stderr).toBe(0)
-    expect(up.stdout).toMatch(/recovered +25\n/)
-    expect(up.stdout).not.toContain('Stopped early')
-  })
+test.concurrent('a dead receiver, as its health address says: nothing is retried, and it ends with 1', async () => {
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, 25)
+  sandbox.receiver.down()
+  const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
+  const down = await once(['--json'], env)
+  expect(down.code, down.stderr).toBe(1)
+  expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver-down', sums: { recovered: 0 } })
+  expect(sandbox.stats.requests.retry).toEqual({})
 })
 
 describe('exit codes', () => {
@@ -167,17 +123,6 @@ describe('exit codes', () => {
     expect(ended.code, ended.stdout + ended.stderr).toBe(code)
     expect(reportOf(ended)).toMatchObject({ ...report, exitCode: code })
     expect(ended.stderr).not.toMatch(/Bearer|eyJ|PRIVATE KEY/)
-  })
-
-  test.concurrent('another key than the registered one: 4, and what to check', async () => {
-    await using sandbox = await startPlatform()
-    const { privateKeyFile } = await testKeys('other')
-    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
-    const ended = await once(['--verbose'], env)
-    expect(ended).toMatchObject({ code: 4, stdout: '' })
-    expect(ended.stderr).toContain('nothing is known, because the list call failed')
-    expect(ended.stderr).toContain('webhook-reconciler check')
-    expect(ended.stderr).toContain('the certificate registered for it is of this key')
   })
 })
 

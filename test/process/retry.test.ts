@@ -93,11 +93,20 @@ describe('retry', () => {
     ])
   })
 
-  test('more than a hundred are asked for, by name of instance and host', async () => {
+  test('more than a hundred are asked for, by name of instance and host; one is while retry.enabled is false', async () => {
     await using sandbox = await startPlatform()
-    seedDue(sandbox, 101)
+    seedDue(sandbox, 100)
     const args = ['retry', '--since', '7d']
     const env = await envOf(sandbox)
+    const off = { ...env, RECONCILER_RETRY_ENABLED: 'false' }
+    const held = await runCommand(args, { env: off })
+    expect(held.code).toBe(2)
+    expect(held.err).toMatch(/retry\.enabled is false; 100 records of .* selected: confirm with --yes/)
+    expect((await runCommand(args, { env })).code).toBe(0)
+    seedDue(sandbox, 1)
+    expect((await runCommand([...args, '--yes'], { env: off })).code).toBe(0)
+    seedDue(sandbox, 101)
+    const { retry } = structuredClone(sandbox.stats.requests)
     const alone = await runCommand(args, { env })
     expect(alone.code).toBe(2)
     expect(alone.err).toMatch(/101 records of \S+ at \S+ selected: confirm with --yes/)
@@ -108,22 +117,9 @@ describe('retry', () => {
         /^Retry 101 failed records of test at 127\.0\.0\.1:\d+ \(events from .*\)\? \[y\/N\] $/,
       )
     }
-    expect(sandbox.stats.requests.retry).toEqual({})
+    expect(sandbox.stats.requests.retry).toEqual(retry)
     expect(await runCommand(args, { env, answer: 'y' })).toMatchObject({ code: 0 })
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 101 })
-  })
-
-  test('a hundred are not asked for; one is, while retry.enabled is false', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 100)
-    const off = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
-    const held = await runCommand(['retry', '--since', '7d'], { env: off })
-    expect(held.code).toBe(2)
-    expect(held.err).toMatch(/retry\.enabled is false; 100 records of .* selected: confirm with --yes/)
-    expect((await runCommand(['retry', '--since', '7d'], { env: await envOf(sandbox) })).code).toBe(0)
-    seedDue(sandbox, 1)
-    expect((await runCommand(['retry', '--since', '7d', '--yes'], { env: off })).code).toBe(0)
-    expect(sandbox.counts().failed).toBe(0)
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 202 })
   })
 
   test('a dead receiver is hit nine times at most and not five hundred, also where circuits are off', async () => {
@@ -186,31 +182,18 @@ describe('retry', () => {
   })
 })
 
-describe('retry --type, --subscription and --response choose', () => {
-  const span = ['retry', '--since', '2d']
-
-  test('what they leave out does not spoil the exit code', async () => {
-    await using sandbox = await startPlatform()
-    const { due } = seedCauses(sandbox)
-    const ran = await runCommand([...span, '--subscription', team], { env: await envOf(sandbox) })
-    expect(ran.code, ran.out + ran.err).toBe(0)
-    expect(ran.out).not.toContain('excluded')
-    expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
-  })
-
-  test('by the last answer; a type of which nothing has failed is named', async () => {
-    await using sandbox = await startPlatform()
-    seedCauses(sandbox)
-    const env = await envOf(sandbox)
-    const found = async (...flags: string[]): Promise<unknown> => {
-      const args = ['plan', '--since', '2d', '--json', '--subscription', missing, '--response', ...flags]
-      return (JSON.parse((await runCommand(args, { env })).out) as { failed: unknown }).failed
-    }
-    expect(await found('503')).toMatchObject({ due: 20, exhausted: 3 })
-    expect(await found('5xx,none')).toMatchObject({ due: 25 })
-    expect(await found('503', '--exhausted')).toMatchObject({ due: 23, exhausted: 0 })
-    const ran = await runCommand([...span, '--type', 'nope'], { env })
-    expect(ran.code).toBe(1)
-    expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
-  })
+test('--response chooses by the last answer; a type of which nothing has failed is named', async () => {
+  await using sandbox = await startPlatform()
+  seedCauses(sandbox)
+  const env = await envOf(sandbox)
+  const found = async (...flags: string[]): Promise<unknown> => {
+    const args = ['plan', '--since', '2d', '--json', '--subscription', missing, '--response', ...flags]
+    return (JSON.parse((await runCommand(args, { env })).out) as { failed: unknown }).failed
+  }
+  expect(await found('503')).toMatchObject({ due: 20, exhausted: 3 })
+  expect(await found('5xx,none')).toMatchObject({ due: 25 })
+  expect(await found('503', '--exhausted')).toMatchObject({ due: 23, exhausted: 0 })
+  const ran = await runCommand(['retry', '--since', '2d', '--type', 'nope'], { env })
+  expect(ran.code).toBe(1)
+  expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
 })

@@ -69,6 +69,7 @@ describe('one answer', () => {
   test.each([
     ['missing', {}],
     ['a word', { date: 'yesterday' }],
+    ['beyond the year 9999: HTTP writes four digits', { date: 'Sat, 13 Sep 275760 00:00:00 GMT' }],
     ['from a cache', { date: 'Thu, 15 Jan 2026 12:00:00 GMT', age: '3600' }],
   ])('with a Date that is %s says nothing', async (_, headers) => {
     const { hear, server } = world()
