@@ -19,14 +19,6 @@ export interface LeaseObject {
   }
 }
 
-export interface SeenCall {
-  method: string
-  token: string | undefined
-  /** Start of its user agent and identity, where its body names one. */
-  holder: string | undefined
-  status: number
-}
-
 /** What is done in place of an answer. `lost`: the call is done, and its connection ends without an answer. */
 type Fault = number | 'lost' | 'silent'
 
@@ -34,31 +26,24 @@ export interface LeaseApi extends AsyncDisposable {
   /** Environment and configuration of a process in the pod. */
   env: Record<string, string>
   folder: string
-  calls: SeenCall[]
+  /** The token of each call. */
+  tokens: (string | undefined)[]
   lease(): LeaseObject | undefined
   edit(change: (lease: LeaseObject) => void): void
   /** Called for each call; undefined: it is answered. */
-  fault: (call: { method: string; token: string | undefined }) => Fault | undefined
+  fault: () => Fault | undefined
   /** The only valid token; written where the pods read it. */
   rotate(token: string): Promise<void>
   /** A folder like `folder`, with a token of its own: the calls of one pod can be distinguished. */
   podFolder(token: string): Promise<string>
 }
 
-const microTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
 const place = '/apis/coordination.k8s.io/v1/namespaces/test/leases'
 
 async function bodyOf(request: IncomingMessage): Promise<LeaseObject | undefined> {
   let text = ''
   for await (const chunk of request.setEncoding('utf8')) text += String(chunk)
   return text === '' ? undefined : (JSON.parse(text) as LeaseObject)
-}
-
-/** What validation refuses with 422 or 400. */
-function isValid({ spec }: LeaseObject): boolean {
-  const { acquireTime, leaseDurationSeconds = 1, leaseTransitions = 0, renewTime } = spec
-  const areTimes = [acquireTime, renewTime].every((time) => time === undefined || microTime.test(time))
-  return areTimes && Number.isInteger(leaseDurationSeconds) && leaseDurationSeconds > 0 && leaseTransitions >= 0
 }
 
 export async function startLeaseApi(): Promise<LeaseApi> {
@@ -72,35 +57,26 @@ export async function startLeaseApi(): Promise<LeaseApi> {
   const keep = (lease: LeaseObject): LeaseObject =>
     (stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: String((version += 1)) } })
 
-  function answerTo(method: string, path: string, body: LeaseObject | undefined): [number, unknown] {
-    const name = path.slice(place.length + 1)
-    if (method === 'POST') {
-      if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
-      return stored === undefined ? [201, keep(body)] : [409, { kind: 'Status', code: 409 }]
-    }
-    if (stored?.metadata.name !== name) return [404, { kind: 'Status', code: 404 }]
-    if (method === 'GET') return [200, stored]
-    if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
-    // Without a version a PUT replaces what is there.
-    const given = body.metadata.resourceVersion as string | undefined
-    const isCurrent = given === undefined || given === stored.metadata.resourceVersion
-    return isCurrent ? [200, keep(body)] : [409, { kind: 'Status', code: 409 }]
+  /** A status stands for the object that says so. */
+  function answerTo(method: string, path: string, body: LeaseObject | undefined): number | LeaseObject {
+    const isThere = stored?.metadata.name === path.slice(place.length + 1)
+    if (method === 'GET') return isThere && stored !== undefined ? stored : 404
+    if (body === undefined) return 422
+    if (method === 'POST') return stored === undefined ? keep(body) : 409
+    if (!isThere) return 404
+    return body.metadata.resourceVersion === stored?.metadata.resourceVersion ? keep(body) : 409
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, token] = /^Bearer (.*)$/.exec(request.headers.authorization ?? '') ?? []
     const method = request.method ?? ''
     const body = await bodyOf(request)
-    const fault = api.fault({ method, token })
+    const fault = api.fault()
     if (fault === 'silent') return
     const isKnown = token !== undefined && tokens.has(token)
-    const [status, answer] =
-      typeof fault === 'number'
-        ? [fault, { kind: 'Status', code: fault }]
-        : isKnown
-          ? answerTo(method, request.url ?? '', body)
-          : [401, { kind: 'Status', code: 401 }]
-    api.calls.push({ method, token, holder: body?.spec.holderIdentity, status })
+    const made = typeof fault === 'number' ? fault : isKnown ? answerTo(method, request.url ?? '', body) : 401
+    const [status, answer] = typeof made === 'number' ? [made, { kind: 'Status', code: made }] : [200, made]
+    api.tokens.push(token)
     if (fault === 'lost') request.socket.destroy()
     else response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
   }
@@ -128,7 +104,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
       RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: folder.path,
     },
     folder: folder.path,
-    calls: [],
+    tokens: [],
     lease: () => stored,
     edit(change) {
       if (stored === undefined) return

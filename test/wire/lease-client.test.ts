@@ -119,7 +119,7 @@ test('a token that was rotated is used at once, and the old one never again', as
   await scene.client.write(draft, never)
   await scene.api.rotate('token-2')
   await scene.client.read(never)
-  expect(scene.api.calls.map(({ token }) => token)).toEqual(['token-1', 'token-2'])
+  expect(scene.api.tokens).toEqual(['token-1', 'token-2'])
 })
 
 describe('a refusal', () => {
@@ -137,7 +137,7 @@ describe('a refusal', () => {
     [() => 'lost', 'reads', 'unreachable', 'check the network policy'],
     [() => 'silent', 'reads', 'unreachable', 'check the network policy'],
   ])('%s to who %s is %s, with advice and without the token', async (fault, act, reason, ...advice) => {
-    await using scene = await startScene(fault({ method: 'GET', token: undefined }) === 'silent' ? 600 : undefined)
+    await using scene = await startScene(fault() === 'silent' ? 600 : undefined)
     const { api, client } = scene
     const lease = act === 'replaces' ? await client.write(draft, never) : draft
     api.fault = fault
@@ -183,7 +183,7 @@ describe('a refusal', () => {
       const failure = await failureOf(scene.client.read(never))
       expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file}`)])
     }
-    expect(scene.api.calls).toEqual([])
+    expect(scene.api.tokens).toEqual([])
     await writeFile(path, right)
     expect(await scene.client.read(never)).toBeUndefined()
   })
