@@ -5,11 +5,10 @@ import { runInNewContext } from 'node:vm'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { addProcessMetrics, processMetricNames } from '../../src/observe/process-metrics.ts'
-import { parseExposition } from '../support/exposition.ts'
+import { parseSamples, type Samples } from '../support/samples.ts'
 
-async function samplesOf(registry: Registry): Promise<Map<string, number>> {
-  const families = [...parseExposition(await registry.metrics()).values()]
-  return new Map(families.flatMap(({ samples }) => [...samples]))
+async function samplesOf(registry: Registry): Promise<Samples> {
+  return parseSamples(await registry.metrics())
 }
 
 function made(): Registry {

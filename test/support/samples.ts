@@ -1,16 +1,44 @@
-// Samples of the daemon's metrics, read from the text that Prometheus would read.
+// Reads Prometheus' text exposition format. @see https://prometheus.io/docs/instrumenting/exposition_formats/
 
-/** Samples by name with labels, as they stand in the text: `name{label="value"}`. */
+/** Values by series: `name{label="value"}`, labels in the order in which they were written. */
 export type Samples = ReadonlyMap<string, number>
 
-export function parseSamples(text: string): Samples {
-  const samples = new Map<string, number>()
-  for (const line of text.split('\n')) {
-    if (line === '' || line.startsWith('#')) continue
-    const space = line.lastIndexOf(' ')
-    samples.set(line.slice(0, space), Number(line.slice(space + 1)))
+export interface Family {
+  type: string
+  help: string
+  samples: Map<string, number>
+}
+
+const sampleLine = /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})? (\S+)$/
+
+/** Histograms and summaries write several names for one family. */
+function familyOf(name: string, families: Map<string, Family>): string {
+  return families.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '')
+}
+
+/** @throws Error for a line that Prometheus would not take */
+export function parseExposition(text: string): Map<string, Family> {
+  if (!text.endsWith('\n')) throw new Error('the text must end with a line break')
+  const families = new Map<string, Family>()
+  for (const line of text.split('\n').filter((candidate) => candidate !== '')) {
+    const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
+    const family = families.get(name) ?? { type: '', help: '', samples: new Map<string, number>() }
+    if (kind === 'HELP') families.set(name, { ...family, help: rest })
+    else if (kind === 'TYPE') families.set(name, { ...family, type: rest })
+    else {
+      const [, sample = '', labels = '', value = ''] = sampleLine.exec(line) ?? []
+      const owner = families.get(familyOf(sample, families))
+      if (owner === undefined) throw new Error(`no sample of a known family: ${line}`)
+      if (owner.samples.has(sample + labels)) throw new Error(`twice: ${line}`)
+      owner.samples.set(sample + labels, Number(value.replace(/^[+]Inf$/, 'Infinity').replace(/^-Inf$/, '-Infinity')))
+    }
   }
-  return samples
+  return families
+}
+
+/** The series of all families. */
+export function parseSamples(text: string): Samples {
+  return new Map([...parseExposition(text).values()].flatMap(({ samples }) => [...samples]))
 }
 
 /** Sum of a metric's series whose labels contain all the given ones; NaN when there is none. */

@@ -43,7 +43,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
     value > 0 && /_timestamp_seconds(\{|$)/.test(name) ? value - beganAt : value
 
   async function scrape(): Promise<void> {
-    const samples = new Map(parseSamples((await daemon?.ops().metrics())?.text ?? ''))
+    const samples = new Map(daemon === undefined ? [] : parseSamples((await daemon.ops().metrics()).text))
     samples.set('up', daemon === undefined ? 0 : 1)
     if (daemon !== undefined) samples.set('process_start_time_seconds', startedAt)
     for (const name of samples.keys()) if (!values.has(name)) values.set(name, Array<string>(minutes).fill('_'))

@@ -8,12 +8,12 @@ import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http/http.ts'
 import { noCounts } from '../../../src/reconcile/decide.ts'
 import { aStatusState } from '../../support/status.ts'
-import { parseExposition } from '../../support/exposition.ts'
+import { parseSamples } from '../../support/samples.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
 
 /** Every series that is not 0, without the prefix and without buckets. */
 async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
-  const samples = [...parseExposition(await metrics.text()).values()].flatMap((family) => [...family.samples])
+  const samples = [...parseSamples(await metrics.text())]
   const shown = samples.filter(([series, value]) => value !== 0 && !series.includes('_bucket'))
   return Object.fromEntries(shown.map(([series, value]) => [series.replace(metricPrefix, ''), value]))
 }
@@ -67,8 +67,7 @@ test('each fact moves what it should, and no other series', async () => {
 
 test('every value of a closed list has its series, so that no fact makes a new one', async () => {
   const metrics = createMetrics({ processMetrics: false })
-  const count = async (): Promise<number> =>
-    [...parseExposition(await metrics.text()).values()].reduce((sum, { samples }) => sum + samples.size, 0)
+  const count = async (): Promise<number> => parseSamples(await metrics.text()).size
   const before = await count()
   for (const fact of Object.values(everyFact)) publishEvent(metrics, fact)
   for (const reason of reasons) publishEvent(metrics, { ...everyFact['platform-request'], reason })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import { createMetrics, type Metrics } from '../../../src/observe/registry.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../../src/observe/metrics.ts'
-import { parseExposition, type Family } from '../../support/exposition.ts'
+import { parseExposition, type Family } from '../../support/samples.ts'
 
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)
 
