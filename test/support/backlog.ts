@@ -9,7 +9,9 @@ import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
+import { toPolicy } from '../../src/reconciler.ts'
 import { finish } from '../../src/runtime/steps.ts'
+import { loadWith } from './configuration.ts'
 import { failedRecord } from './fake-platform.ts'
 
 export const secondMs = 1000
@@ -21,14 +23,7 @@ export const dayMs = 86_400_000
 export const testNow = Date.UTC(2026, 0, 15, 12)
 
 /** The defaults of the configuration. */
-export const defaultPolicy: Policy = {
-  window: { lookback: 7 * dayMs, settle: minuteMs, notBefore: undefined, expiryWarning: 6 * hourMs },
-  select: { eventTypes: [], modules: [], subscriptionIds: [] },
-  backoff: { initial: minuteMs, multiplier: 2, max: 6 * hourMs, jitter: 0.5 },
-  maxAttempts: 30,
-  outcome: { firstCheck: 500, giveUpAfter: hourMs, probeTimeout: 2 * minuteMs },
-  periodMs: 30_000,
-}
+export const defaultPolicy: Policy = toPolicy(loadWith({}).config, 30_000)
 
 /** The whole window, in UTC. */
 export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - minuteMs) / 1000 }

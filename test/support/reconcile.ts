@@ -1,6 +1,5 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
 import type { Config } from '../../src/config/schema.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
@@ -11,20 +10,12 @@ import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Random } from '../../src/runtime/clock.ts'
 import { runTogether } from '../../src/runtime/run-together.ts'
 import { defaultPolicy, learn, listingOf, testNow, type TestBacklog } from './backlog.ts'
+import { loadWith } from './configuration.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 /** The defaults of the configuration. */
-const { config: defaults } = loadConfig({
-  env: {
-    RECONCILER_PLATFORM_BASE_URL: 'https://api.test/v1',
-    RECONCILER_AUTH_ISSUER_URL: 'https://auth.test/realms/test',
-    RECONCILER_AUTH_CLIENT_ID: 'client',
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: '/key.pem',
-  },
-  hostName: 'test',
-  readFile: () => '',
-})
+const { config: defaults } = loadWith({})
 
 export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   policy?: Partial<Policy>
