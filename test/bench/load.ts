@@ -8,11 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
 import { startForked } from '../support/forked.ts'
-import { imageOptions } from '../support/image-options.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
 import type { LightPlatformCounts } from './light-platform.ts'
-import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
+import { cpuMs, freePort, imageOptions, memoryOf, statusOf } from './process-figures.ts'
 
 /** As fast as the platform answers. */
 const unthrottled = {
@@ -45,7 +44,7 @@ const { values } = parseArgs({
     /** Seconds between two `healthcheck` processes in the same cgroup, as Docker starts them; 0: none. */
     healthcheck: { type: 'string', default: '0' },
     /** In place of the image's NODE_OPTIONS. */
-    'node-options': { type: 'string', default: imageOptions() },
+    'node-options': { type: 'string', default: imageOptions },
     /** Options of Node for the daemon besides these: `--cpu-prof --cpu-prof-dir DIR`. */
     node: { type: 'string', default: '' },
   },

@@ -3,6 +3,10 @@ import { once } from 'node:events'
 import { readFileSync, readdirSync } from 'node:fs'
 import { request } from 'node:http'
 import { createServer } from 'node:net'
+import { heapPercent } from '../../src/runtime/memory.ts'
+
+/** NODE_OPTIONS of the image. */
+export const imageOptions = `--max-old-space-size-percentage=${heapPercent}`
 
 export interface MemoryFigures {
   rssMiB: number

@@ -2,9 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { freePort, memoryOf } from '../bench/process-figures.ts'
+import { freePort, imageOptions, memoryOf } from '../bench/process-figures.ts'
 import { setup } from '../support/build.ts'
-import { imageOptions } from '../support/image-options.ts'
 import { makeFolder, startDaemon } from '../support/process.ts'
 import { trendsOf, type SoakSample } from './flat.ts'
 import { startPlatformProcess } from './platform.ts'
@@ -66,7 +65,7 @@ async function main(): Promise<void> {
   })
   const env = {
     ...platform.env,
-    NODE_OPTIONS: imageOptions(),
+    NODE_OPTIONS: imageOptions,
     SOAK_TIMERS_FILE: timersFile,
     RECONCILER_LOG_LEVEL: 'info',
     RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '200',

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { token } from '../support/control.ts'
+import { token } from '../support/ops-server.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, startDaemon } from '../support/process.ts'
 

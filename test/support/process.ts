@@ -1,6 +1,5 @@
 // The program as a real child process: everything that it writes is kept, and it never outlives the test that started it.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { request as ask, Agent, type IncomingHttpHeaders } from 'node:http'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -224,29 +223,13 @@ export async function readMetrics(url: string): Promise<DaemonMetrics> {
 
 export interface OpsAnswer {
   status: number
-  headers: IncomingHttpHeaders
+  headers: Readonly<Record<string, string>>
   body: string
 }
 
-/** One request, over a connection that would be kept alive if the server were willing. */
-export async function get(url: string, method = 'GET'): Promise<OpsAnswer> {
-  const agent = new Agent({ keepAlive: true })
-  const answered = Promise.withResolvers<OpsAnswer>()
-  const outgoing = ask(url, { method, agent }, (response) => {
-    const chunks: Buffer[] = []
-    response.on('data', (chunk: Buffer) => chunks.push(chunk))
-    response.once('error', answered.reject)
-    response.once('end', () => {
-      const body = Buffer.concat(chunks).toString('utf8')
-      answered.resolve({ status: response.statusCode ?? 0, headers: response.headers, body })
-    })
-  })
-  outgoing.once('error', answered.reject).end()
-  try {
-    return await within(answered.promise, `${method} ${url}`)
-  } finally {
-    agent.destroy()
-  }
+export async function get(url: string): Promise<OpsAnswer> {
+  const response = await within(fetch(url), `GET ${url}`)
+  return { status: response.status, headers: Object.fromEntries(response.headers), body: await response.text() }
 }
 
 export interface Folder extends AsyncDisposable {

@@ -5,7 +5,7 @@ import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
-import { token } from '../support/control.ts'
+import { token } from '../support/ops-server.ts'
 import {
   collectSecrets,
   encryptedKey,

@@ -11,7 +11,7 @@ import type { Transport } from '../../src/platform/http/http.ts'
 import { logFields } from '../../tools/generate.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
-import { token } from '../support/control.ts'
+import { token } from '../support/ops-server.ts'
 import { startDaemon } from '../support/daemon.ts'
 import {
   collectSecrets,

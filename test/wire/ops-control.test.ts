@@ -5,8 +5,17 @@ import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { createControl } from '../../src/ops/control.ts'
 import { createPause } from '../../src/reconcile/retry/operator-pause.ts'
-import { command, startTestControl, token, type Command } from '../support/control.ts'
-import { ask, closed, dial, start, talk } from '../support/ops-server.ts'
+import {
+  ask,
+  closed,
+  command,
+  dial,
+  start,
+  startTestControl,
+  talk,
+  token,
+  type Command,
+} from '../support/ops-server.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
 const head = `Host: x\r\nAuthorization: Bearer ${token}\r\n`
