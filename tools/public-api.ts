@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '..')
 
 /** Documents of `--json`, and the types that describe them. */
 const documents = {
-  'check.steps[]': ['src/cli/check/steps.ts', 'Step'],
+  'check.steps[]': ['src/cli/check.ts', 'Step'],
   round: ['src/cli/round/report.ts', 'RoundReport'],
   status: ['src/ops/status-document.ts', 'StatusDocument'],
 } as const

@@ -130,7 +130,7 @@ function addCommands(add: Add): void {
     'check',
     'check configuration, key, certificate, token, list call, clock and time zone, and say what to do',
     session,
-    async () => (await import('./check/check.ts')).checkCommand,
+    async () => (await import('./check.ts')).checkCommand,
   )
   add(
     'print-config',

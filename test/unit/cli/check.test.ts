@@ -8,7 +8,7 @@ import {
   skewFinding,
   timeZoneFinding,
   type Step,
-} from '../../../src/cli/check/steps.ts'
+} from '../../../src/cli/check.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000

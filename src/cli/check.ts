@@ -1,0 +1,325 @@
+// `webhook-reconciler check`: the steps in their order, each with the steps that it needs; each is reported as it ends.
+import { loadConfig, type LoadedConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { withoutQuery } from '../config/url.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
+import { createLog } from '../observe/log/log.ts'
+import { createLogReporter } from '../observe/log/log-reporter.ts'
+import { span } from '../ops/words.ts'
+import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
+import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-key.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
+import { callAdvice } from '../platform/http/call-advice.ts'
+import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
+import { failureOf, isPlatformTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
+import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
+import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
+import { askDaemon, inWords } from './daemon-client.ts'
+import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
+import type { Io } from './io.ts'
+import { createMoments } from './moments.ts'
+import { keySetting, openTransport } from './service.ts'
+import { openPlatform, type Platform, type SessionOptions } from './session.ts'
+
+type StepName =
+  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
+
+export interface Step {
+  step: StepName
+  /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
+  verdict: 'ok' | 'warning' | 'failed' | 'skipped'
+  /** The finding. */
+  found: string
+  /** The advice; with `warning` and `failed`. */
+  advice?: string
+  /** With `failed`: what the program ends with. */
+  exitCode?: ExitCode
+}
+
+type Finding = Omit<Step, 'step'>
+
+function skipped(found: string): Finding {
+  return { verdict: 'skipped', found }
+}
+
+/** A warning if there is something to advise. */
+function okUnless(found: string, advice?: string): Finding {
+  return advice === undefined ? { verdict: 'ok', found } : { verdict: 'warning', found, advice }
+}
+
+function failed(code: ExitCode, found: string, advice: string): Finding {
+  return { verdict: 'failed', found, advice, exitCode: code }
+}
+
+function configurationFailed({ problems }: ConfigurationError): Finding {
+  const found = problems.map(({ key, message, origin }) => `${key} (${origin}): ${message}`).join('; ')
+  const advice = 'fix these; keys are documented in config/default.yaml and docs/configuration.md'
+  return failed(exitCode.configuration, found, advice)
+}
+
+/** Answers that come from something else than the platform. */
+const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'invalid-body', 'redirect'])
+
+/**
+ * Of a call that did not give what was asked.
+ * @param call `GET https://api.example.com/v1/webhooks`, without query: an operator needs it, but no log line may hold it
+ */
+export function callFailed({ advice, message, reason, rejected }: CallFailure, call: string): Finding {
+  const code = rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
+  return failed(elsewhere.has(reason) ? exitCode.configuration : code, `${message}; ${call}`, advice)
+}
+
+const dayMs = 86_400_000
+const expiryWarningMs = 30 * dayMs
+const renew = 'make a new pair with openssl or `npm run keygen` and have its certificate registered with the platform'
+
+/** `now` in epoch ms; `show` formats a moment. */
+export function certificateFinding(
+  certificate: Certificate | undefined,
+  { key, now, show }: { key: SigningKey; now: number; show: (ms: number) => string },
+): Finding {
+  if (certificate === undefined) return skipped('auth.certificateFile is not set, so its expiry is not watched')
+  const { keyFingerprint, notAfter, notBefore } = certificate
+  const problem = (found: string, advice: string): Finding => failed(exitCode.configuration, found, advice)
+  if (keyFingerprint !== key.fingerprint) {
+    const advice = 'name the certificate that was made with the key, or the key that was made with the certificate'
+    return problem(`it is of another key (${keyFingerprint})`, advice)
+  }
+  if (notAfter <= now) return problem(`it has expired, at ${show(notAfter)}`, renew)
+  if (notBefore > now) {
+    const advice = "check this host's clock; else wait, or make a new pair"
+    return problem(`it is valid only from ${show(notBefore)} on`, advice)
+  }
+  const ending = notAfter - now < expiryWarningMs ? `it ends in ${span(notAfter - now)}: ${renew}` : undefined
+  return okUnless(`of this key, valid until ${show(notAfter)}`, ending)
+}
+
+/** Clocks that are kept by NTP differ by less; what is learned of it is exact to about a second. */
+const worrySkewMs = 5000
+
+/** How far the servers' clocks are ahead of this host's, ms; undefined for one that was not learned. */
+export function skewFinding(auth: number | undefined, api: number | undefined): Finding {
+  if (auth === undefined && api === undefined) return skipped('no answer of the platform has a Date header')
+  const shown = (ms: number): string => `${(Math.abs(ms) / 1000).toFixed(1)} s ${ms < 0 ? 'behind' : 'ahead'}`
+  const of = (name: string, ms: number | undefined): string => `${name} ${ms === undefined ? 'unknown' : shown(ms)}`
+  const isFar = [auth, api].some((ms = 0) => Math.abs(ms) >= worrySkewMs)
+  const advice = "the daemon allows for it; set this host's clock all the same (NTP)"
+  return okUnless(`${of('identity host', auth)}, ${of('platform', api)}`, isFar ? advice : undefined)
+}
+
+/**
+ * Evidence for `platform.timeZone`: how long ago, in ms, the newest event was when its time is read in that zone. Negative for
+ * one of the future, undefined without one of the last hour.
+ */
+export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding {
+  if (newestAgoMs === undefined) {
+    const advice = 'if there should be some, check platform.timeZone'
+    return { ...skipped(`${zone}: not known, as the platform shows no event of the last hour`), advice }
+  }
+  if (newestAgoMs >= 0) return okUnless(`${zone}: there are events of the last ${span(Math.max(1000, newestAgoMs))}`)
+  const advice = 'set platform.timeZone to the zone in which the platform writes its times; ask its operator'
+  return failed(
+    exitCode.incomplete,
+    `the platform shows events of the future when its times are read in ${zone}`,
+    advice,
+  )
+}
+
+const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout' }
+
+/** Of the receiver's health address, by its answer. */
+export function receiverFinding(healthUrl: string | undefined, event: ReceiverEvent | undefined): Finding {
+  if (healthUrl === undefined || event === undefined) return skipped('receiver.healthUrl is not set')
+  const { detail, failure, up } = event
+  const found = `${withoutQuery(healthUrl)}: ${detail}`
+  if (up) return okUnless(found)
+  const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
+  return failed(exitCode.incomplete, found, `nothing is retried until it answers 2xx: ${mend}`)
+}
+
+/** The first step that failed is the cause of those after it. */
+export function exitCodeOf(steps: readonly Step[]): ExitCode {
+  return steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
+}
+
+/** A finding, and what later steps need of this one: they are skipped without it. */
+type Found<T> = Finding & { value?: T }
+
+/** The configuration that was found good, and the way out. */
+type Opened = LoadedConfig & { http: HttpTransport }
+
+/** The platform, what has happened there, and the last request that went out. */
+interface Watched extends Platform {
+  config: Config
+  events: readonly TelemetryEvent[]
+  lastCall: () => string
+}
+
+function openWatched({ config, http }: Opened, key: Reloadable<SigningKey>, io: Io, isVerbose: boolean): Watched {
+  const { clock, stderr } = io
+  const level = isVerbose ? 'debug' : 'silent'
+  const log = createLog({ level, instance: config.instance.name, clock, write: (line) => stderr.write(line) })
+  const reporter = createLogReporter(log, clock)
+  const events: TelemetryEvent[] = []
+  let call = ''
+  // Notes where each call goes: the platform's own errors hold no address, as they are logged.
+  const transport: Transport = (request) => {
+    call = `${request.method} ${request.url.origin}${request.url.pathname}`
+    return http.transport(request)
+  }
+  const emit = (event: TelemetryEvent): void => {
+    events.push(event)
+    reporter.observe(event)
+  }
+  return { ...openPlatform(config, io, { key, transport, emit }), config, events, lastCall: () => call }
+}
+
+function checkConfiguration(io: Io, options: SessionOptions): Found<Opened> {
+  const loaded = loadConfig({ file: options.config, ...io })
+  const { auth, instance, platform } = loaded.config
+  const value = { ...loaded, http: openTransport(loaded.config, io) }
+  return { ...okUnless(`${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`), value }
+}
+
+function checkKey({ config, origins }: LoadedConfig): Found<Reloadable<SigningKey>> {
+  const setting = keySetting(config, origins)
+  const value = loadKey(setting)
+  const { bits, fingerprint } = value.current()
+  const warnings = keyWarnings(value.current(), setting).map(({ message }) => message)
+  const found = `RSA, ${bits} bits, SHA-256 of the public key ${fingerprint}`
+  return { ...okUnless(found, warnings.join('; ') || undefined), value }
+}
+
+const certificateOf = ({ auth: { certificateFile: file } }: Config): Certificate | undefined =>
+  file === undefined ? undefined : loadCertificate(file).current()
+
+async function checkToken({ connection: { tokens }, events }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+  await tokens.get(signal)
+  const seconds = Math.round(((tokens.expiresAt() ?? 0) - clock.now()) / 1000)
+  const scope = events.find((event) => event.type === 'token-scope-missing')
+  const advice = scope && `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
+  return { ...okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice), value: true }
+}
+
+async function checkListing({ reconciler }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+  const startedAt = clock.monotonic()
+  const page = await reconciler.client.list({ status: 'failed', page: 0, size: 1 }, signal)
+  const ms = Math.round(clock.monotonic() - startedAt)
+  const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
+  const isOdd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
+  const advice = 'the row that it shows does not fit the request, or can not be read: check platform.baseUrl'
+  return { ...okUnless(`the platform answered in ${ms} ms; ${total}`, isOdd ? advice : undefined), value: true }
+}
+
+function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | undefined {
+  const server = connection.serverClocks[origin]
+  return server.isKnown() ? server.aheadOfHostMs() : undefined
+}
+
+const hour = 3600
+/** Clocks, and the time that an event needs to become visible. */
+const toleratedAheadSeconds = 120
+/** Zones differ by this much at most. */
+const maxZoneSeconds = 26 * hour
+
+/** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
+async function checkZone({ config, connection, reconciler }: Watched, signal: AbortSignal): Promise<Finding> {
+  const { timeZone } = config.platform
+  const now = Math.floor(connection.zone.toLocal(reconciler.client.now()) / 1000)
+  async function newestIn(from: number, to: number): Promise<number | undefined> {
+    const page = await reconciler.client.list({ from, to, page: 0, size: 100 }, signal)
+    const seconds = page.records.map(({ eventLocal }) => eventLocal / 1000)
+    const inside = seconds.filter((second) => second >= from && second <= to)
+    return inside.length === 0 ? undefined : Math.max(...inside)
+  }
+  try {
+    const future = await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
+    if (future !== undefined) return timeZoneFinding(timeZone, now - future)
+    const newest = await newestIn(now - hour, now + toleratedAheadSeconds)
+    return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
+  } catch (error) {
+    if (!isPlatformTrouble(error)) throw error
+    return skipped(`not known: ${error.message}`)
+  }
+}
+
+/** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */
+async function checkDaemon({ server }: Config, io: Io): Promise<Finding> {
+  const daemon = await askDaemon(server, io)
+  if ('problem' in daemon) return skipped(inWords(daemon))
+  const { advice, detail, headline, level } = daemon.summary
+  const isTrouble = level === 'trouble'
+  return okUnless(isTrouble ? `${headline} ${detail}`.trim() : headline, isTrouble ? advice : undefined)
+}
+
+const marks = { ok: 'ok', warning: 'warning', failed: 'FAILED', skipped: '-' } as const
+const colours = { ok: 'green', warning: 'yellow', failed: 'red', skipped: 'dim' } as const satisfies Record<
+  string,
+  Colour
+>
+const [markWidth, nameWidth] = [7, 13]
+/** Of further lines: a fingerprint fits behind it. */
+const indent = markWidth + 4
+
+function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {
+  const width = widthOf(stdout)
+  const mark = marks[verdict]
+  const lines = paragraph(found, width, `${mark.padEnd(markWidth)}  ${step.padEnd(nameWidth)}  `, indent)
+  const further = advice === undefined ? '' : paragraph(advice, width, `${' '.repeat(indent)}-> `)
+  return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
+}
+
+const hint = 'check only reads: retry ID, for one failed webhook, shows whether this account may retry.'
+
+/** Runs `check`. */
+export async function checkCommand(io: Io, options: SessionOptions): Promise<ExitCode> {
+  const { clock, signal, stdout } = io
+  const { show } = createMoments(options.zone)
+  const steps: Step[] = []
+  let platform: Watched | undefined
+
+  /** One step; skipped without a check. What the configuration or the platform has against it is its finding. */
+  async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | undefined): Promise<Found<T>> {
+    if (check === undefined) return skipped('not checked, because of what failed before')
+    try {
+      return await check()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof ConfigurationError) return configurationFailed(error)
+      const failure = failureOf(error)
+      if (failure === undefined) throw error
+      return callFailed(failure, platform?.lastCall() ?? '')
+    }
+  }
+
+  /** Reports a step as it ends; returns what later ones need of it. */
+  async function run<T>(step: StepName, check: Parameters<typeof find<T>>[0]): Promise<T | undefined> {
+    const { value, ...found } = await find(check)
+    steps.push({ step, ...found })
+    if (options.json !== true) stdout.write(redact(textOf({ step, ...found }, io)))
+    return value
+  }
+
+  const opened = await run('configuration', () => checkConfiguration(io, options))
+  try {
+    const key = await run('key', opened && (() => checkKey(opened)))
+    const at = key && { key: key.current(), now: clock.now(), show }
+    await run('certificate', opened && at && (() => certificateFinding(certificateOf(opened.config), at)))
+    const healthUrl = opened?.config.receiver.healthUrl
+    const watched = opened && key && openWatched(opened, key, io, options.verbose === true)
+    platform = watched
+    const hasToken = await run('token', watched && (() => checkToken(watched, io)))
+    const isListed = await run('list call', watched && hasToken && (() => checkListing(watched, io)))
+    await run('clock skew', watched && (() => skewFinding(aheadMs(watched, 'auth'), aheadMs(watched, 'api'))))
+    await run('time zone', watched && isListed && (() => checkZone(watched, signal)))
+    await run('receiver', watched && (async () => receiverFinding(healthUrl, await watched.askReceiver(signal))))
+    await run('daemon', opened && (() => checkDaemon(opened.config, io)))
+  } finally {
+    await opened?.http.close()
+  }
+  const code = exitCodeOf(steps)
+  const text = (): string => (code === exitCode.done ? paragraph(hint, widthOf(stdout)) : '')
+  answer(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
+  return code
+}
