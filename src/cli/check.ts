@@ -12,7 +12,7 @@ import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { failureOf, isPlatformTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
-import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
+import type { Health } from '../reconcile/retry/receiver-health.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { askDaemon, inWords } from './daemon-client.ts'
@@ -129,9 +129,9 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
 const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout' }
 
 /** Of the receiver's health address, by its answer. */
-export function receiverFinding(healthUrl: string | undefined, event: ReceiverEvent | undefined): Finding {
-  if (healthUrl === undefined || event === undefined) return skipped('receiver.healthUrl is not set')
-  const { detail, failure, up } = event
+export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
+  if (healthUrl === undefined || health === undefined) return skipped('receiver.healthUrl is not set')
+  const { detail, failure, up } = health
   const found = `${withoutQuery(healthUrl)}: ${detail}`
   if (up) return okUnless(found)
   const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
@@ -313,7 +313,10 @@ export async function checkCommand(io: Io, options: SessionOptions): Promise<Exi
     const isListed = await run('list call', watched && hasToken && (() => checkListing(watched, io)))
     await run('clock skew', watched && (() => skewFinding(aheadMs(watched, 'auth'), aheadMs(watched, 'api'))))
     await run('time zone', watched && isListed && (() => checkZone(watched, signal)))
-    await run('receiver', watched && (async () => receiverFinding(healthUrl, await watched.askReceiver(signal))))
+    await run(
+      'receiver',
+      watched && (async () => receiverFinding(healthUrl, await watched.reconciler.receiver.ask(signal))),
+    )
     await run('daemon', opened && (() => checkDaemon(opened.config, io)))
   } finally {
     await opened?.http.close()

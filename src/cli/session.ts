@@ -12,7 +12,6 @@ import { auditOnly } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
-import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact } from '../runtime/redact.ts'
 import { answer, createProgressLine, paragraph, widthOf, type JsonFlag, type ProgressLine } from './format.ts'
@@ -30,8 +29,6 @@ export interface Platform {
   connection: Connection
   policy: Policy
   reconciler: Reconciler
-  /** Asks the receiver's health address once. Rejects with the signal's reason, or with a bug. */
-  askReceiver(stop: AbortSignal): Promise<ReceiverEvent | undefined>
 }
 
 export interface Session extends Platform {
@@ -81,30 +78,11 @@ export function openPlatform(
   { clock, random }: Pick<Io, 'clock' | 'random'>,
   parts: { key: Reloadable<SigningKey>; transport: Transport; emit: Emit },
 ): Platform {
-  const { key, transport } = parts
   const policy = toPolicy(config, periodOf(config.schedule))
-  const answered = Promise.withResolvers<ReceiverEvent>()
-  const emit = (event: TelemetryEvent): void => {
-    parts.emit(event)
-    if (event.type === 'receiver') answered.resolve(event)
-  }
-  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const connection = createConnection(config, { clock, random, ...parts })
+  const { emit, transport } = parts
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
-  return {
-    connection,
-    policy,
-    reconciler,
-    async askReceiver(stop) {
-      const over = new AbortController()
-      const polling = reconciler.receiver.run(AbortSignal.any([stop, over.signal]))
-      try {
-        return (await Promise.race([answered.promise, polling])) ?? undefined
-      } finally {
-        over.abort(new Error('it has been asked'))
-        await Promise.allSettled([polling])
-      }
-    },
-  }
+  return { connection, policy, reconciler }
 }
 
 /**

@@ -93,7 +93,7 @@ async function look(
   const isKnown = gathered.listing.result !== 'failed'
   if (command === 'plan') stop.throwIfAborted()
   const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
-  const receiver = isAsked ? await session.askReceiver(stop) : undefined
+  const receiver = isAsked ? await reconciler.receiver.ask(stop) : undefined
   const daemon = await askUnlessStopped(io, session)
   const now = reconciler.client.now()
   // The daemon's own gates hold for its own records, not for selected ones. Where retries are off, a round plans as if they were on.

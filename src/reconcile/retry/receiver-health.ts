@@ -33,14 +33,16 @@ export interface ReceiverHealth {
   detail(): string | undefined
   /** When `up` last changed, epoch ms of this host's clock. */
   since(): number | undefined
-  /** Polls every interval, never two at once. Rejects with the signal's reason. */
+  /** Asks once; undefined without a health address. Rejects with the signal's reason. */
+  ask(signal: AbortSignal): Promise<Health | undefined>
+  /** Asks every interval, never two at once. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
 }
 
 /** A health answer is short, and is not read. */
 const maxBytes = 65_536
 
-type Health = Omit<ReceiverEvent, 'type'>
+export type Health = Omit<ReceiverEvent, 'type'>
 
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
   const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
@@ -84,18 +86,25 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
     wake()
   }
 
+  async function ask(signal: AbortSignal): Promise<Health | undefined> {
+    if (healthUrl === undefined) return undefined
+    const health = await poll(new URL(healthUrl), signal)
+    take(health)
+    return health
+  }
+
   return {
+    ask,
     isDown: () => healthUrl !== undefined && (last?.up !== true || isStale()),
     up: () => last?.up,
     detail: () => last?.detail,
     since: () => since,
     async run(signal) {
       if (healthUrl === undefined) return
-      const url = new URL(healthUrl)
       for (;;) {
         signal.throwIfAborted()
         const askedAt = clock.monotonic()
-        take(await poll(url, signal))
+        await ask(signal)
         await clock.sleep(askedAt + intervalMs - clock.monotonic(), signal)
       }
     },
