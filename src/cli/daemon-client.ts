@@ -49,12 +49,6 @@ export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' |
   return readStatus(originOf(server), io)
 }
 
-/** How many more deliveries the daemon missed before than after; 0 where that is not known. */
-export function recoveredBetween(before: AskedDaemon, after: AskedDaemon): number {
-  if ('problem' in before || 'problem' in after || before.instance !== after.instance) return 0
-  return Math.max(0, before.missing - after.missing)
-}
-
 /** Gates of the daemon that block everything; one of a newer version is ignored. */
 function globalGatesOf({ gates }: DaemonState): Pick<ShutGate, 'gate' | 'opensInMs'>[] {
   return gates

@@ -141,7 +141,7 @@ describe.concurrent('without a reader of its output', () => {
     gate.open()
     const { code, stdout } = await program.ended()
     expect(code, stdout).toBe(0)
-    expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, retries: { accepted: 20 } })
+    expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, sums: { retried: 20, recovered: 20 } })
   })
 
   test('once has done its work, and ends without success when the report cannot be written', async () => {

@@ -111,12 +111,6 @@ function results(report: RoundReport, width: number | undefined): string {
   return pairs(lines, { indent: '  ', width })
 }
 
-function movedText({ daemon }: RoundReport): string {
-  if (daemon !== null && 'recovered' in daemon && daemon.recovered > 0)
-    return `The daemon recovered ${daemon.recovered} meanwhile.`
-  return 'The list became shorter while it was read, so a record may be missing: run again to be sure.'
-}
-
 function stopText(stoppedBy: StoppedBy): string {
   if (stoppedBy === 'signal') return 'Stopped early by a signal. Run again for the rest; delivered ones are skipped.'
   const { advice, reason } = describeGate(stoppedBy)
@@ -136,10 +130,10 @@ function notes(report: RoundReport, { config, width }: ReportShown): string {
     leftOut > 0 &&
       `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
     listing.result === 'incomplete' && 'A part of the list could not be read: run again.',
-    listing.moved && movedText(report),
+    listing.moved &&
+      `The list became shorter while it was read, ${'problem' in daemon ? 'so a record may be missing: run again to be sure' : 'as the daemon retries too'}.`,
     command === 'once' && !config.retry.enabled && 'retry.enabled is false: nothing was retried.',
     command === 'retry' &&
-      daemon !== null &&
       'problem' in daemon &&
       `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
     stoppedBy !== null && stopText(stoppedBy),

@@ -1,6 +1,6 @@
 // The report of a round, as `--json` prints it: the tally of its retries, the estimate of their time, and the exit code. Pure functions.
 import type { CauseStatus } from '../../ops/causes.ts'
-import { type FoundStatus, type RetryResult, retryResults } from '../../platform/operations.ts'
+import type { FoundStatus, RetryResult } from '../../platform/operations.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
@@ -41,7 +41,7 @@ export interface RetrySums extends Record<Outcome, number> {
 /** Follows the events of one round. */
 export interface RetryTally {
   observe(event: TelemetryEvent): void
-  summary(): Pick<RoundReport, 'sums' | 'retries' | 'retried'>
+  summary(): Pick<RoundReport, 'sums' | 'retried'>
 }
 
 /** What a retry came to; undefined while its outcome is yet to come. */
@@ -70,13 +70,11 @@ export function createRetryTally(): RetryTally {
     },
     summary() {
       const sums = { retried: retried.size, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
-      const retries = Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>
       for (const record of retried.values()) {
         const result = resultOf(record)
         if (result !== undefined) sums[result] += 1
-        retries[record.result] += 1
       }
-      return { sums, retries, retried: [...retried.values()] }
+      return { sums, retried: [...retried.values()] }
     },
   }
 }
@@ -99,18 +97,10 @@ export interface RoundReport extends Gathered {
   leftOut: number
   /** Null without `receiver.healthUrl`, or where it was not asked. */
   receiver: { up: boolean } | null
-  /** The running daemon, as far as it could be asked; null where it was not. `recovered`: while the list was read. */
+  /** The running daemon, as far as it could be asked. */
   daemon:
     | { url: string; problem: string }
-    | {
-        url: string
-        instance: string
-        holding: readonly string[]
-        pausedSince: Date | null
-        openCircuits: string[]
-        recovered: number
-      }
-    | null
+    | { url: string; instance: string; holding: readonly string[]; pausedSince: Date | null; openCircuits: string[] }
   /** All of them, most records first. */
   causes: readonly CauseStatus[]
   estimate: { records: number; seconds: number; callsPerSecond: number }
@@ -119,8 +109,6 @@ export interface RoundReport extends Gathered {
   /** False where `retry.enabled` is: then this is the plan for when it is true. */
   retriesEnabled: boolean
   sums: RetrySums
-  /** Retried records by the platform's last answer. */
-  retries: Record<RetryResult, number>
   /** The records that were retried. */
   retried: readonly RetriedRecord[]
   /** Due and not retried in this round; `stoppedBy` says why. */

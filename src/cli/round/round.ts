@@ -6,14 +6,7 @@ import { decide, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
-import {
-  askDaemon,
-  openCircuitsOf,
-  pausedSince,
-  recoveredBetween,
-  situationOf,
-  type AskedDaemon,
-} from '../daemon-client.ts'
+import { askDaemon, openCircuitsOf, pausedSince, situationOf, type AskedDaemon } from '../daemon-client.ts'
 import type { Io } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../record.ts'
@@ -66,12 +59,12 @@ async function askUnlessStopped(io: Io, { config, stop }: Session): Promise<Aske
   }
 }
 
-function daemonOf(daemon: AskedDaemon, recovered: number): RoundReport['daemon'] {
+function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
   const { gates, instance, url } = daemon
   const holding = gates.map(({ gate }) => gate)
   const openCircuits = openCircuitsOf(daemon).map(({ subscriptionId }) => subscriptionId)
-  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits, recovered }
+  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits }
 }
 
 /** Lists and decides. */
@@ -88,7 +81,6 @@ async function look(
   session.listen(() => {
     progress.show(() => `${what} of ${target}: ${reconciler.backlog.size()} found so far ...`)
   })
-  const daemonBefore = await askUnlessStopped(io, session)
   const gathered = await gather(selection, session)
   const isKnown = gathered.listing.result !== 'failed'
   if (command === 'plan') stop.throwIfAborted()
@@ -114,7 +106,7 @@ async function look(
     ...gathered,
     decidedAt: isKnown ? toDate(now) : null,
     receiver: receiver === undefined ? null : { up: receiver.up },
-    daemon: daemonOf(daemon, recoveredBetween(daemonBefore, daemon)),
+    daemon: daemonOf(daemon),
     ...decisionsOf(session, situationIn, now),
     dryRun: command === 'plan' || !config.retry.enabled,
     retriesEnabled: config.retry.enabled,

@@ -59,7 +59,7 @@ const good: RoundReport = {
   notFound: [],
   leftOut: 0,
   receiver: null,
-  daemon: null,
+  daemon: { url: 'http://127.0.0.1:10964', problem: 'ECONNREFUSED' },
   causes: [],
   estimate: { records: 2, seconds: 1, callsPerSecond: 20 },
   dryRun: false,
