@@ -11,19 +11,14 @@ export interface RecordEnd {
   /** Deliveries that the receiver took. */
   taken: number
   isPoison: boolean
-}
-
-/** The retries of one record that went on to the platform. */
-export interface Sent {
-  /** The daemon processes that sent them. */
-  daemons: ReadonlySet<number>
+  /** Daemon processes whose retries of it arrived. */
+  daemons: number
   /** Retries that arrived after their daemon had given up or ended. */
   late: number
 }
 
 export interface RoundEnd {
   records: readonly RecordEnd[]
-  sent: ReadonlyMap<string, Sent>
   /** True when the platform shows a record as failed while its delivery is under way: another process then retries it again. */
   showsFailedMeanwhile: boolean
   /** Daemons that a SIGTERM ended. */
@@ -48,9 +43,9 @@ export function judge(end: RoundEnd): string[] {
  * A retry is repeated only if its process has died, or its answer was lost and it arrived late. The platform itself refuses a retry
  * of a record that it does not show as failed.
  */
-function judgeRecord({ id, status, attempts, taken, isPoison }: RecordEnd, end: RoundEnd): string[] {
-  const { daemons, late } = end.sent.get(id) ?? { daemons: new Set(), late: 0 }
-  const otherProcesses = end.showsFailedMeanwhile ? Math.max(0, daemons.size - 1) : 0
+function judgeRecord(record: RecordEnd, end: RoundEnd): string[] {
+  const { id, status, attempts, taken, isPoison, daemons, late } = record
+  const otherProcesses = end.showsFailedMeanwhile ? Math.max(0, daemons - 1) : 0
   if (isPoison) {
     const most = maxAttempts + otherProcesses + late
     if (status !== 'failed' || taken > 0) return [`${id} is poisoned, and ${status} after ${taken} deliveries`]

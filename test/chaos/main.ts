@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import pLimit from 'p-limit'
 import { setup } from '../support/build.ts'
-import { faultNames } from './fault-proxy.ts'
-import { describeRound, drawRound } from './plan.ts'
+import { describeRound, drawRound, faultKinds } from './plan.ts'
 import { playRound, type RoundResult } from './round.ts'
 
 const usage = `npm run chaos -- [--rounds N] [--from S] [--records R]   plays the rounds of seeds S to S+N-1 (default: 300 from 1)
@@ -69,7 +68,7 @@ async function main(): Promise<number> {
     return { ...result, outputs: [], seed }
   })
   const sum = (of: (result: RoundResult) => number): number => results.reduce((total, one) => total + of(one), 0)
-  const hits = faultNames.map((name) => [name, sum(({ tally }) => tally.get(name) ?? 0)] as const)
+  const hits = faultKinds.map((name) => [name, sum(({ harmed }) => harmed[name] ?? 0)] as const)
   const broken = results.filter(({ problems }) => problems.length > 0)
   const missing = count < enoughRounds ? [] : hits.filter(([, times]) => times === 0).map(([name]) => name)
   print(

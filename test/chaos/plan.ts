@@ -1,7 +1,7 @@
 // One round of chaos, drawn by its seed: the records, how the platform delivers, how the network harms, and when the daemon is hit.
 import { createSequence, hash, type Sequence } from '../../sandbox/records/hash.ts'
 import type { Readings } from '../../sandbox/options.ts'
-import { nameOf, type NetworkFault } from './fault-proxy.ts'
+import type { NetworkFault } from './platform-process.ts'
 
 /** What happens once so many retries have gone to the platform. */
 export type Blow = { atRetry: number } & (
@@ -21,8 +21,9 @@ export interface RoundPlan {
   poison: number
   subscriptions: number
   delivery: Readings['delivery']
-  /** Share of the requests that the network harms, until the last blow is over. */
+  /** Share of the requests that the network harms, until the last blow is over, and how: each as often as the others. */
   harmedShare: number
+  faults: NetworkFault[]
   /** In the order in which they come. */
   blows: Blow[]
 }
@@ -33,9 +34,11 @@ export const maxAttempts = 8
 export const requestTimeoutMs = 500
 const longestLatencyMs = 800
 
-export function drawFault(random: Sequence): NetworkFault {
-  const kind = random.pick(['latency', 'latency', 'black-hole', 'reset', 'reset', 'drip', 'cut'])
-  const when = random.pick(['before', 'after'])
+export const faultKinds = ['latency', 'hang', 'reset', 'drip', 'cut'] as const
+const faultsOfRound = 50
+
+function drawFault(random: Sequence): NetworkFault {
+  const kind = random.pick(['latency', ...faultKinds, 'reset'])
   switch (kind) {
     case 'latency':
       return { kind, ms: random.below(random.chance(0.7) ? longestLatencyMs / 10 : longestLatencyMs) }
@@ -43,9 +46,9 @@ export function drawFault(random: Sequence): NetworkFault {
       return { kind, bytes: 64 + random.below(4000), everyMs: 1 + random.below(20) }
     case 'cut':
       return { kind }
-    case 'black-hole':
+    case 'hang':
     case 'reset':
-      return { kind, when }
+      return { kind, when: random.pick(['before', 'after']) }
   }
 }
 
@@ -54,8 +57,8 @@ function drawBlow(random: Sequence, records: number): Blow {
   const kind = random.pick(['kill', 'kill', 'terminate', 'freeze', 'partition'])
   if (kind === 'freeze') return { kind, atRetry, ms: 100 + random.below(3000) }
   if (kind === 'partition') {
-    const fault = random.pick(['black-hole', 'reset'])
-    return { kind, atRetry, ms: 100 + random.below(1500), fault: { kind: fault, when: 'before' } }
+    const fault = { kind: random.pick(['hang', 'reset']), when: 'before' } as const
+    return { kind, atRetry, ms: 100 + random.below(1500), fault }
   }
   return { kind, atRetry }
 }
@@ -85,6 +88,7 @@ export function drawRound(seed: number, records: number): RoundPlan {
       { mode: 'async', delayMs: 300, meanwhile: 'failed' },
     ]),
     harmedShare: random.pick([0.005, 0.02, 0.05, 0.1]),
+    faults: Array.from({ length: faultsOfRound }, () => drawFault(random)),
     blows: [blow, ...more].toSorted((one, other) => one.atRetry - other.atRetry),
   }
 }
@@ -92,7 +96,7 @@ export function drawRound(seed: number, records: number): RoundPlan {
 function tellBlow(blow: Blow): string {
   const where = `${blow.kind} at retry ${blow.atRetry}`
   if (blow.kind === 'freeze') return `${where} for ${blow.ms} ms`
-  return blow.kind === 'partition' ? `${where} for ${blow.ms} ms (${nameOf(blow.fault)})` : where
+  return blow.kind === 'partition' ? `${where} for ${blow.ms} ms (${blow.fault.kind})` : where
 }
 
 /** The round in one line. */

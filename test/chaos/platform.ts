@@ -2,13 +2,16 @@
 import { join } from 'node:path'
 import { startForked } from '../support/forked.ts'
 import { encryptedKey, keyEnv } from '../support/planted.ts'
-import type { PlatformAnswers, PlatformOrder, PlatformStarted } from './platform-process.ts'
+import type { Harm, PlatformCounts, PlatformEnd, PlatformOrder, PlatformStarted } from './platform-process.ts'
 
 export interface PlatformProcess extends AsyncDisposable {
   /** What the daemon needs to work with it. */
   env: Record<string, string>
   /** One question at a time. */
-  ask<Q extends keyof PlatformAnswers>(question: Q): Promise<PlatformAnswers[Q]>
+  counts(): Promise<PlatformCounts>
+  end(): Promise<PlatformEnd>
+  nextDaemon(): Promise<void>
+  harm(harm: Harm): Promise<void>
 }
 
 /** Rejects when the process ends before it is ready. */
@@ -25,7 +28,10 @@ export async function startPlatformProcess(order: PlatformOrder): Promise<Platfo
       RECONCILER_INSTANCE_NAME: 'chaos',
       ...keyEnv(encrypted),
     },
-    ask: async <Q extends keyof PlatformAnswers>(question: Q) => (await child.ask(question)) as PlatformAnswers[Q],
+    counts: async () => (await child.ask('counts')) as PlatformCounts,
+    end: async () => (await child.ask('end')) as PlatformEnd,
+    nextDaemon: async () => void (await child.ask('next daemon')),
+    harm: async (harm) => void (await child.ask(harm)),
     [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   }
 }

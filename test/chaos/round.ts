@@ -1,14 +1,10 @@
-// Plays one round of chaos: a daemon recovers records through the fault proxy, is hit, started again, and must have done all in the end.
+// Plays one round of chaos: a daemon recovers records over a network that harms its requests, is hit, started again, and must have done all in the end.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { systemClock } from '../../src/runtime/clock.ts'
-import { createSequence, hash } from '../../sandbox/records/hash.ts'
-import { freePort } from '../bench/process-figures.ts'
 import { get, startDaemon, type Daemon } from '../support/process.ts'
-import { startFaultProxy, type FaultProxy, type ProxiedRequest } from './fault-proxy.ts'
-import { judge, type RoundEnd, type Sent } from './judge.ts'
-import { drawFault, maxAttempts, requestTimeoutMs, type Blow, type RoundPlan } from './plan.ts'
+import { judge, type RoundEnd } from './judge.ts'
+import { maxAttempts, requestTimeoutMs, type Blow, type RoundPlan } from './plan.ts'
 import { startPlatformProcess, type PlatformProcess } from './platform.ts'
-import type { PlatformCounts } from './platform-process.ts'
+import type { Harm } from './platform-process.ts'
 
 export interface RoundResult {
   problems: string[]
@@ -20,7 +16,7 @@ export interface RoundResult {
   late: number
   daemons: number
   /** Requests by what the network did to them. */
-  tally: ReadonlyMap<string, number>
+  harmed: Readonly<Record<string, number>>
   /** What the daemons wrote, for a round that failed. */
   outputs: string[]
 }
@@ -45,22 +41,12 @@ const pace = {
   RECONCILER_SHUTDOWN_GRACE: '3s',
 }
 
-interface Watch {
-  retries: number
-  sent: Map<string, { daemons: Set<number>; late: number }>
-}
-
 interface Stage {
   plan: RoundPlan
-  proxy: FaultProxy
   platform: PlatformProcess
-  watch: Watch
   daemons: Daemon[]
   terminated: RoundEnd['terminated'][number][]
 }
-
-const idOf = ({ method, path }: ProxiedRequest): string | undefined =>
-  method === 'PATCH' ? path.split('/').at(-1) : undefined
 
 /** Resolves to false when the deadline passes before. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
@@ -72,13 +58,12 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
   return false
 }
 
-function harmAsPlanned({ plan, proxy }: Stage): void {
-  const random = createSequence(hash(plan.seed, 0x6e6574))
-  proxy.harm(() => (random.chance(plan.harmedShare) ? drawFault(random) : undefined))
+function harmOf({ seed, harmedShare, faults }: RoundPlan): Harm {
+  return { seed, share: harmedShare, faults }
 }
 
-async function startNext(stage: Stage): Promise<void> {
-  const { daemons, platform } = stage
+async function startNext({ daemons, platform }: Stage): Promise<void> {
+  await platform.nextDaemon()
   daemons.push(await startDaemon({ ...platform.env, ...pace }))
 }
 
@@ -107,15 +92,15 @@ async function strike(stage: Stage, blow: Blow): Promise<void> {
       daemon?.kill('SIGCONT')
       return
     case 'partition':
-      stage.proxy.harm(() => blow.fault)
+      await stage.platform.harm({ seed: 0, share: 1, faults: [blow.fault] })
       await sleep(blow.ms)
-      harmAsPlanned(stage)
+      await stage.platform.harm(harmOf(stage.plan))
   }
 }
 
 /** All failed records are exhausted, as the daemon itself says, and nothing is under way. */
 async function isSettled({ daemons, platform }: Stage): Promise<boolean> {
-  const { failed, processing } = await platform.ask('counts')
+  const { failed, processing } = await platform.counts()
   if (processing > 0) return false
   const metrics = await daemons.at(-1)?.metrics()
   if (metrics === undefined) return false
@@ -131,19 +116,19 @@ async function pagesOf({ url }: Daemon): Promise<string[]> {
 }
 
 async function act(stage: Stage): Promise<string[]> {
+  const { plan, platform } = stage
   const problems: string[] = []
   await startNext(stage)
-  for (const blow of stage.plan.blows) {
-    if (!(await until(() => stage.watch.retries >= blow.atRetry))) {
-      problems.push(`${blow.kind} at retry ${blow.atRetry}: only ${stage.watch.retries} came in ${patienceMs} ms`)
+  for (const blow of plan.blows) {
+    if (!(await until(async () => (await platform.counts()).retries >= blow.atRetry))) {
+      problems.push(`${blow.kind} at retry ${blow.atRetry}: fewer came in ${patienceMs} ms`)
       break
     }
     await strike(stage, blow)
   }
-  stage.proxy.harm(() => undefined)
+  await platform.harm({ seed: 0, share: 0, faults: [] })
   if (!(await until(() => isSettled(stage)))) {
-    const counts: PlatformCounts = await stage.platform.ask('counts')
-    problems.push(`not done ${patienceMs} ms after the last blow: ${JSON.stringify(counts)}`)
+    problems.push(`not done ${patienceMs} ms after the last blow: ${JSON.stringify(await platform.counts())}`)
   }
   return problems
 }
@@ -151,7 +136,6 @@ async function act(stage: Stage): Promise<string[]> {
 /** Never rejects for a promise that was broken: that is among its problems. */
 export async function playRound(plan: RoundPlan): Promise<RoundResult> {
   const startedAt = performance.now()
-  const watch: Watch = { retries: 0, sent: new Map<string, Sent & { daemons: Set<number> }>() }
   const daemons: Daemon[] = []
   await using left = new AsyncDisposableStack()
   const killAll = (): void => {
@@ -162,46 +146,30 @@ export async function playRound(plan: RoundPlan): Promise<RoundResult> {
     process.off('exit', killAll)
     for (const daemon of daemons) await daemon[Symbol.asyncDispose]()
   })
-  await using proxy = await startFaultProxy({
-    clock: systemClock,
-    onForward(request, isLate) {
-      const id = idOf(request)
-      if (id === undefined) return
-      watch.retries += 1
-      const sent = watch.sent.get(id) ?? { daemons: new Set(), late: 0 }
-      watch.sent.set(id, sent)
-      sent.daemons.add(daemons.length)
-      if (isLate) sent.late += 1
-    },
-  })
-  const port = await freePort()
-  proxy.forwardTo(`http://127.0.0.1:${port}`)
   const { records, poison, subscriptions, delivery } = plan
-  const population = { records, poison, poisonAttempts: maxAttempts - 2, subscriptions, delivery }
-  await using platform = await startPlatformProcess({ port, publicOrigin: proxy.origin, ...population })
-  const stage: Stage = { plan, proxy, platform, watch, daemons, terminated: [] }
-  harmAsPlanned(stage)
+  const order = { records, poison, poisonAttempts: maxAttempts - 2, subscriptions, delivery }
+  await using platform = await startPlatformProcess(order)
+  await platform.harm(harmOf(plan))
+  const stage: Stage = { plan, platform, daemons, terminated: [] }
 
   const problems = await act(stage)
   const pages = await Promise.all(daemons.slice(-1).map(pagesOf))
   await terminate(stage)
   const outputs = [...daemons.flatMap((daemon) => [daemon.stdout(), daemon.stderr()]), ...pages.flat()]
-  const { canaries, records: ends } = await platform.ask('end')
+  const { canaries, harmed, records: ends } = await platform.end()
+  const { retries } = await platform.counts()
   const showsFailedMeanwhile = delivery.mode === 'async' && delivery.meanwhile === 'failed'
-  const { sent } = watch
   const { terminated } = stage
-  problems.push(
-    ...judge({ records: ends, sent, showsFailedMeanwhile, terminated, outputs, canaries: new Map(canaries) }),
-  )
+  problems.push(...judge({ records: ends, showsFailedMeanwhile, terminated, outputs, canaries: new Map(canaries) }))
   return {
     problems,
     seconds: (performance.now() - startedAt) / 1000,
     recovered: ends.filter(({ status }) => status === 'successful').length,
     exhausted: ends.filter(({ status }) => status === 'failed').length,
-    retries: watch.retries,
-    late: [...sent.values()].reduce((sum, { late }) => sum + late, 0),
+    retries,
+    late: ends.reduce((sum, { late }) => sum + late, 0),
     daemons: daemons.length,
-    tally: proxy.tally,
+    harmed,
     outputs,
   }
 }

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { freePort, imageOptions, memoryOf } from '../bench/process-figures.ts'
+import { imageOptions, memoryOf } from '../bench/process-figures.ts'
 import { setup } from '../support/build.ts'
 import { makeFolder, startDaemon } from '../support/process.ts'
 import { trendsOf, type SoakSample } from './flat.ts'
@@ -50,12 +50,9 @@ async function main(): Promise<void> {
   }
   await setup()
   const seconds = 60 * Number(values.minutes)
-  const port = await freePort()
   await using folder = await makeFolder()
   const timersFile = await folder.write('timers', '0')
   await using platform = await startPlatformProcess({
-    port,
-    publicOrigin: `http://127.0.0.1:${port}`,
     records: 0,
     poison: 0,
     poisonAttempts: 0,
@@ -88,7 +85,7 @@ async function main(): Promise<void> {
     })
   }
   const metrics = await daemon.metrics()
-  const counts = await platform.ask('counts')
+  const counts = await platform.counts()
   const recovered = metrics.sum('outcomes_total', { outcome: 'recovered' })
   const again = metrics.sum('outcomes_total', { outcome: 'failed-again' })
   daemon.kill('SIGTERM')
