@@ -63,10 +63,8 @@ export async function token(sandbox: Sandbox, now?: number): Promise<string> {
 }
 
 export interface Client {
-  get(query?: string | Record<string, string>): Promise<Response>
-  list(query?: string | Record<string, string>): Promise<WireList>
-  /** Ids of one page. */
-  ids(query?: string | Record<string, string>): Promise<string[]>
+  get(query?: Record<string, string>): Promise<Response>
+  list(query?: Record<string, string>): Promise<WireList>
   patch(id: string, body?: unknown): Promise<Response>
   retry(id: string): Promise<WireWebhook>
 }
@@ -74,10 +72,8 @@ export interface Client {
 /** A client with a token of its own. */
 export async function client(sandbox: Sandbox, now?: number): Promise<Client> {
   const headers = { authorization: `Bearer ${await token(sandbox, now)}` }
-  const get: Client['get'] = (query = '') => {
-    const text = typeof query === 'string' ? query : new URLSearchParams(query).toString()
-    return fetch(`${sandbox.baseUrl}/webhooks?${text}`, { headers, redirect: 'manual' })
-  }
+  const get: Client['get'] = (query) =>
+    fetch(`${sandbox.baseUrl}/webhooks?${new URLSearchParams(query).toString()}`, { headers, redirect: 'manual' })
   const list: Client['list'] = async (query) => (await (await get(query)).json()) as WireList
   const patch: Client['patch'] = (id, body = retryRequestBody) =>
     fetch(`${sandbox.baseUrl}/webhooks/${id}`, {
@@ -88,7 +84,6 @@ export async function client(sandbox: Sandbox, now?: number): Promise<Client> {
   return {
     get,
     list,
-    ids: async (query) => (await list(query)).data.webhooks.map(({ id }) => id),
     patch,
     retry: async (id) => ((await (await patch(id)).json()) as WireRetryAnswer).data.webhook,
   }

@@ -1,13 +1,11 @@
 // The list: envelopes and records as specified, the readings that change what they say, and its parameters and pages.
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { pageOf, parseListQuery, type ListRequest } from '../../sandbox/api/list.ts'
-import { readingsSchema, type Readings } from '../../sandbox/options.ts'
-import { createSequence, hash } from '../../sandbox/records/hash.ts'
+import { readingsSchema, type Readings, type ReadingsInput } from '../../sandbox/options.ts'
+import { createSequence } from '../../sandbox/records/hash.ts'
 import { newRecord, seedRecords, type SeedContext } from '../../sandbox/records/seed.ts'
 import { createStore, type StoredRecord } from '../../sandbox/records/store.ts'
 import { createZone } from '../../sandbox/records/zone.ts'
-import { webhookStatuses } from '../../src/platform/wire.ts'
 import { client, errorOf } from './client.ts'
 import { startPlatform } from '../support/platform.ts'
 
@@ -18,27 +16,15 @@ test('answers in the envelope of the specification, with every field of a record
   await using sandbox = await startPlatform()
   sandbox.seed({ count: 45, from, to })
   const { list } = await client(sandbox)
-  const body = await list({ 'metadata.page.number': '1' })
-  expect(Object.keys(body)).toEqual(['workflow', 'data', 'connect', 'metadata'])
-  expect(body.workflow).toEqual({})
-  expect(body.connect).toEqual({})
-  expect(body.metadata.page).toEqual({ size: 20, number: 1, totalElements: 45, totalPages: 3 })
-  expect(body.data.webhooks).toHaveLength(20)
-  for (const webhook of body.data.webhooks) {
-    expect(Object.keys(webhook).sort()).toEqual([
-      'eventDateTime',
-      'eventId',
-      'id',
-      'lastAttemptDateTime',
-      'lastAttemptErrorMessage',
-      'numberOfAttempts',
-      'requestPayload',
-      'responseHeaders',
-      'responsePayload',
-      'responseStatusCode',
-      'status',
-      'subscriptionId',
-    ])
+  const { data, metadata, ...others } = await list({ 'metadata.page.number': '1' })
+  expect(others).toEqual({ workflow: {}, connect: {} })
+  expect(metadata).toEqual({ page: { size: 20, number: 1, totalElements: 45, totalPages: 3 } })
+  expect(data.webhooks).toHaveLength(20)
+  const fields =
+    'eventDateTime eventId id lastAttemptDateTime lastAttemptErrorMessage numberOfAttempts requestPayload ' +
+    'responseHeaders responsePayload responseStatusCode status subscriptionId'
+  for (const webhook of data.webhooks) {
+    expect(Object.keys(webhook).sort().join(' ')).toBe(fields)
     expect(webhook.eventDateTime).toMatch(/^2025-03-04T\d\d:\d\d:\d\d\.\d{6}$/)
     expect(webhook.lastAttemptErrorMessage === null).not.toBe(webhook.responseStatusCode === null)
   }
@@ -49,7 +35,7 @@ test('a parameter that can not be read is an error with a code, in the status th
   const { get } = await client(sandbox)
   for (const errorStatus of [400, 422, 200]) {
     sandbox.read({ errorStatus })
-    const answer = await get('metadata.page.size=none')
+    const answer = await get({ 'metadata.page.size': 'none' })
     expect(answer.status).toBe(errorStatus)
     const error = await errorOf(answer)
     expect(Object.keys(error)).toEqual(['timestamp', 'code', 'message', 'messageParameters'])
@@ -58,51 +44,37 @@ test('a parameter that can not be read is an error with a code, in the status th
   }
 })
 
-test.each([
-  ['exact', { page: { size: 10, number: 0, totalElements: 45, totalPages: 5 } }],
-  ['low', { page: { size: 10, number: 0, totalElements: 22, totalPages: 3 } }],
-  ['high', { page: { size: 10, number: 0, totalElements: 91, totalPages: 10 } }],
-  ['zero', { page: { size: 10, number: 0, totalElements: 0, totalPages: 0 } }],
-  ['page', { page: { size: 10, number: 0, totalElements: 10, totalPages: 1 } }],
-  ['absent', {}],
-] as const)('totals %s: the metadata is %o', async (totals, expected) => {
-  await using sandbox = await startPlatform({ totals })
+const page = (size: number, totalElements: number, totalPages: number): object => ({
+  page: { size, number: 0, totalElements, totalPages },
+})
+
+test.each<[ReadingsInput, rows: number, metadata: object]>([
+  [{ totals: 'exact' }, 10, page(10, 45, 5)],
+  [{ totals: 'low' }, 10, page(10, 22, 3)],
+  [{ totals: 'high' }, 10, page(10, 91, 10)],
+  [{ totals: 'zero' }, 10, page(10, 0, 0)],
+  [{ totals: 'page' }, 10, page(10, 10, 1)],
+  [{ totals: 'absent' }, 10, {}],
+  [{ maxPageSize: 7, pageSizeTold: 'actual' }, 7, page(7, 45, 7)],
+  [{ maxPageSize: 7, pageSizeTold: 'asked' }, 7, page(10, 45, 5)],
+])('under %o a page of ten has %d rows and %o', async (readings, rows, metadata) => {
+  await using sandbox = await startPlatform(readings)
   sandbox.seed({ count: 45, from, to })
-  const { list } = await client(sandbox)
-  const body = await list({ 'metadata.page.size': '10' })
-  expect(body.metadata).toEqual(expected)
-  expect(body.data.webhooks).toHaveLength(10)
+  const body = await (await client(sandbox)).list({ 'metadata.page.size': '10' })
+  expect(body.metadata).toEqual(metadata)
+  expect(body.data.webhooks).toHaveLength(rows)
 })
 
-test.each([
-  ['actual', 7],
-  ['asked', 100],
-] as const)('pages may be shorter than asked; the %s size is shown', async (pageSizeTold, size) => {
-  await using sandbox = await startPlatform({ maxPageSize: 7, pageSizeTold })
-  sandbox.seed({ count: 10, from, to })
-  const { list } = await client(sandbox)
-  const body = await list({ 'metadata.page.size': '100' })
-  expect(body.data.webhooks).toHaveLength(7)
-  expect(body.metadata.page.size).toBe(size)
-})
-
-test('unknown event types, statuses and fields can be in it', async () => {
+test('unknown statuses and fields can be in it, and fields can be missing', async () => {
   await using sandbox = await startPlatform({ unknownFields: true })
-  sandbox.seed({ count: 2, from, to, eventTypes: ['card-issued'] })
   const odd = sandbox.addWebhook({ status: 'on-hold', eventInstant: from })
-  const broken = sandbox.addWebhook({ wire: { numberOfAttempts: '3', eventDateTime: undefined }, eventInstant: to })
+  sandbox.addWebhook({ wire: { numberOfAttempts: '3', eventDateTime: undefined }, eventInstant: to })
   const { list } = await client(sandbox)
-  const { webhooks } = (await list()).data
-  expect(webhooks.filter(({ requestPayload }) => JSON.stringify(requestPayload).includes('card-issued'))).toHaveLength(
-    2,
-  )
-  expect(webhooks.find(({ id }) => id === odd)).toMatchObject({ status: 'on-hold', deliveryChannel: { kind: 'http' } })
-  const wire = webhooks.find(({ id }) => id === broken)
-  expect(wire).toMatchObject({ numberOfAttempts: '3' })
-  expect(wire).not.toHaveProperty('eventDateTime')
-  for (const status of webhookStatuses) {
-    expect((await list({ 'data.webhook.status': status })).data.webhooks.map(({ id }) => id)).not.toContain(odd)
-  }
+  const [first, second] = (await list()).data.webhooks
+  expect(first).toMatchObject({ id: odd, status: 'on-hold', deliveryChannel: { kind: 'http' } })
+  expect(second).toMatchObject({ numberOfAttempts: '3' })
+  expect(second).not.toHaveProperty('eventDateTime')
+  expect((await list({ 'data.webhook.status': 'failed' })).data.webhooks).toEqual([second])
 })
 
 test('times are written in the zone that is played and compared in it', async () => {
@@ -135,12 +107,10 @@ function parsed(query: string, readings: Partial<Readings> = {}): ListRequest {
 
 test.each<[string, Partial<ListRequest>, Partial<Readings>?]>([
   ['', { number: 0, size: 20, statuses: undefined }],
-  ['metadata.page.number=3&metadata.page.size=100', { number: 3, size: 100 }],
   ['metadata.page.size=250', { size: 100, askedSize: 250 }],
   ['metadata.page.size=100', { size: 7, askedSize: 100 }, { maxPageSize: 7 }],
   ['data.webhook.status=failed&data.webhook.status=processing', { statuses: ['failed', 'processing'] }],
   ['data.webhook.status=failed,successful', { statuses: ['failed', 'successful'] }],
-  ['data.webhook.status=failed', { statuses: ['failed'] }, { statusEncoding: 'single' }],
   ['data.webhook.status=failed,successful', { statuses: ['failed', 'successful'] }, { statusEncoding: 'comma' }],
   ['unknown.parameter=1', { number: 0 }],
   ['data.webhook.status=nonsense&metadata.page.size=x', { size: 20 }, { ignores: ['status', 'page.size'] }],
@@ -153,17 +123,12 @@ const comma = 'data.webhook.status=failed,processing'
 
 test.each<[string, Readings['statusEncoding']?]>([
   ['metadata.page.number=-1'],
-  ['metadata.page.number='],
   ['metadata.page.number=9999999999999'],
   ['metadata.page.size=0'],
-  ['metadata.page.size=ten'],
   ['data.webhook.status=FAILED'],
-  ['data.webhook.status=failed,'],
   ['data.webhook.eventId=1'],
-  ['data.webhook.eventDateTimeFrom=2025-03-04'],
   ['data.webhook.eventDateTimeFrom=2025-02-29T00:00:00'],
   ['data.webhook.eventDateTimeTo=2025-03-04T12:00:00Z'],
-  ['data.webhook.eventDateTimeTo=2025-03-04T12:00:00.5'],
   [comma, 'repeated'],
   [twice, 'comma'],
   [twice, 'single'],
@@ -205,49 +170,22 @@ const keys: Record<Readings['order'], (record: StoredRecord) => number | string>
 test.each(['event-asc', 'event-desc', 'id', 'shuffled'] as const)(
   'pages in order %s hold every match once, through status changes and additions',
   (order) => {
-    const scenario = fc.record({
-      seed: fc.integer(),
-      statuses: fc.subarray([...webhookStatuses], { minLength: 1 }),
-      size: fc.integer({ min: 1, max: 100 }),
-      from: fc.integer({ min: 0, max: 1000 }),
-      length: fc.integer({ min: 0, max: 1000 }),
+    const store = createStore()
+    const seeded = seedRecords({ count: 200, from: now - 1000, to: now }, contextOf())
+    store.add(seeded)
+    const query = parsed('data.webhook.status=failed&metadata.page.size=7')
+    // Before the changes, so that an order that is kept must follow.
+    pageOf(store, query, order)
+    seeded.forEach((record, index) => {
+      if (index % 5 === 0) record.status = 'successful'
     })
-    fc.assert(
-      fc.property(scenario, ({ seed, statuses, size, from, length }) => {
-        const start = now - 1_000_000
-        const store = createStore()
-        store.add(seedRecords({ count: 500, from: start, to: now, failed: 0.5, processing: 0.2 }, contextOf(seed)))
-        const range = { from: (start + from * 1000) * 1000, to: (start + (from + length) * 1000) * 1000 }
-        const query = { number: 0, size, askedSize: size, statuses, eventId: undefined, range }
-        pageOf(store, query, order)
-        // After the first page, so that an order that is kept must follow.
-        const all = [...store.inOrder('event')]
-        for (const [index, record] of all.entries()) {
-          if (index % 5 === 0) record.status = webhookStatuses[hash(index, seed) % 3] ?? 'failed'
-        }
-        const several = seedRecords({ count: 3, from: start, to: now }, contextOf(hash(seed, 1)))
-        const one = newRecord({ eventInstant: start + (hash(seed, 2) % 1_000_000) }, contextOf(hash(seed, 3)))
-        store.add(several)
-        store.add([one])
-
-        const listed: StoredRecord[] = []
-        for (let number = 0, rows = size; rows === size; number++) {
-          const { records, page } = pageOf(store, { ...query, number }, order)
-          listed.push(...records)
-          rows = records.length
-          expect(page.totalPages).toBe(Math.ceil(page.totalElements / size))
-        }
-        const expected = [...all, ...several, one].filter(
-          ({ eventMicros, status }) =>
-            eventMicros >= range.from && eventMicros < range.to && (statuses as string[]).includes(status),
-        )
-        const idsOf = (records: readonly StoredRecord[]): string[] => records.map(({ id }) => id).toSorted()
-        expect(idsOf(listed)).toEqual(idsOf(expected))
-        const sorted = listed.map(keys[order])
-        expect(sorted).toEqual(sorted.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0)))
-      }),
-      { numRuns: 30 },
-    )
+    const one = newRecord({ eventInstant: now - 500 }, contextOf(2))
+    store.add([one])
+    const listed = Array.from({ length: 30 }, (_, number) => pageOf(store, { ...query, number }, order).records).flat()
+    const idsOf = (records: readonly StoredRecord[]): string[] => records.map(({ id }) => id).toSorted()
+    expect(idsOf(listed)).toEqual(idsOf([...seeded, one].filter(({ status }) => status === 'failed')))
+    const sorted = listed.map(keys[order])
+    expect(sorted).toEqual(sorted.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0)))
   },
 )
 
