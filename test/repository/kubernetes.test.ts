@@ -42,6 +42,9 @@ function describeOverlays(): void {
 
     test('the API takes each object, and knows each of its fields', () => {
       expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+      expect(new Set(manifests.map(({ metadata }) => metadata.namespace))).toEqual(new Set([secret.metadata.namespace]))
+      // It would replace the real one.
+      expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
     })
 
     test('it runs the daemon of this version with the file of the config map', () => {
@@ -49,6 +52,9 @@ function describeOverlays(): void {
       expect(daemon.image).toMatch(new RegExp(`/webhook-reconciler:${version}$`))
       expect(daemon.args).toEqual(['run'])
       expect(Object.keys(settings.data)).toEqual([basename(input.env[fileVariable] ?? '')])
+      // Its pause and resume find token and address by the same variables.
+      const control = { allowRemote: false, token: controlToken }
+      expect(loadSections(input, ['control', 'server']).config).toEqual({ control, server: config.server })
     })
 
     test('what its config map has as a comment can be used', () => {
@@ -56,13 +62,6 @@ function describeOverlays(): void {
       const readFile = (path: string): string => (path === input.env[fileVariable] ? used : input.readFile(path))
       expect(config.receiver.healthUrl).toBeUndefined()
       expect(loadConfig({ ...input, readFile }).config.receiver.healthUrl).toMatch(/^http:.*\.svc:/)
-    })
-
-    test('its pause and resume find token and address by the same variables', () => {
-      expect(loadSections(input, ['control', 'server']).config).toEqual({
-        control: { allowRemote: false, token: controlToken },
-        server: config.server,
-      })
     })
 
     test('it is asked at the port that it listens on, whose name is its alone; it has time to stop', () => {
@@ -90,11 +89,6 @@ function describeOverlays(): void {
       for (const other of pod.containers) if (other !== daemon) expect(other).not.toHaveProperty('volumeMounts')
     })
 
-    test('the secret is no part of it, so that it never replaces the real one', () => {
-      expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
-      expect(new Set(manifests.map(({ metadata }) => metadata.namespace))).toEqual(new Set([secret.metadata.namespace]))
-    })
-
     test('it runs without root, writes nothing and may nothing', () => {
       expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false })
       expect(daemon.securityContext).toEqual({
@@ -108,19 +102,16 @@ function describeOverlays(): void {
       })
     })
 
-    test('each selector finds the pod', () => {
-      for (const { matchLabels } of [spec.selector, readMonitor().selector, policy.podSelector]) {
-        expect(spec.template.metadata.labels).toMatchObject(matchLabels)
-      }
-    })
-
     test('the daemon is reached by the namespace of the monitoring alone', () => {
       const rules = policy.ingress.filter((rule) => rule.ports.some(({ port }) => port === config.server.port))
       const monitoring = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
       expect(rules).toEqual([{ from: [monitoring], ports: [{ protocol: 'TCP', port: config.server.port }] }])
     })
 
-    test('it is scraped under a job that the alert for a target that was never up knows', () => {
+    test('each selector finds the pod; it is scraped under a job that the alert for a target that was never up knows', () => {
+      for (const { matchLabels } of [spec.selector, readMonitor().selector, policy.podSelector]) {
+        expect(spec.template.metadata.labels).toMatchObject(matchLabels)
+      }
       // The rules look back by minutes.
       expect(readMonitor()).toMatchObject({
         namespaceSelector: { any: true },
@@ -203,40 +194,31 @@ function describeOverlays(): void {
     })
   })
 
-  describe('three issuers in one namespace', () => {
+  test('three issuers in one namespace: each has a name, pods, a configuration, a Secret, a scrape job and a Lease of its own', () => {
     const names = ['eu', 'uk', 'us'] as const
     const issuers = names.map((name) => readOverlay(`issuers/${name}`))
-
-    test('the API takes each object, and no two have the same name', () => {
-      const manifests = renderOverlay(join(folder, 'issuers'))
-      expect(manifests).toHaveLength(issuers.reduce((sum, issuer) => sum + issuer.manifests.length, 0))
-      expect(manifests.flatMap(problemsOfManifest)).toEqual([])
-      expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
-      expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
-    })
-
-    test('each selector finds the pods of its issuer alone', () => {
-      for (const { deployment: spec, policy } of issuers) {
-        for (const { matchLabels } of [spec.selector, policy.podSelector]) {
-          const found = issuers.filter(({ deployment: { template } }) =>
-            Object.entries(matchLabels).every(([label, value]) => template.metadata.labels[label] === value),
-          )
-          expect(found.map(({ deployment: other }) => other)).toEqual([spec])
-        }
+    const manifests = renderOverlay(join(folder, 'issuers'))
+    expect(manifests).toHaveLength(issuers.reduce((sum, issuer) => sum + issuer.manifests.length, 0))
+    expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+    expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
+    expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
+    for (const issuer of issuers) {
+      for (const { matchLabels } of [issuer.deployment.selector, issuer.policy.podSelector]) {
+        const found = issuers.filter(({ deployment: { template } }) =>
+          Object.entries(matchLabels).every(([label, value]) => template.metadata.labels[label] === value),
+        )
+        expect(found).toEqual([issuer])
       }
-    })
-
-    test('each has a configuration, a Secret, a scrape job and a Lease of its own', () => {
-      const own = names.map((name) => `webhook-reconciler-${name}`)
-      const secrets = issuers.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
-      expect(secrets).toEqual(own.map((name) => [name]))
-      expect(issuers.map(targetOf).map(({ job }) => job)).toEqual(own.map((name) => `webhooks/${name}`))
-      const configs = issuers.map((issuer) => loadConfig(inputOf(issuer)).config)
-      expect(new Set(configs.map(({ platform }) => platform.baseUrl)).size).toBe(3)
-      expect(configs[2]?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
-      const { rules } = only(issuers[2]?.manifests ?? [], 'Role')
-      expect(rules).toContainEqual(expect.objectContaining({ resourceNames: ['webhook-reconciler-us'] }))
-    })
+    }
+    const own = names.map((name) => `webhook-reconciler-${name}`)
+    const secrets = issuers.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
+    expect(secrets).toEqual(own.map((name) => [name]))
+    expect(issuers.map(targetOf).map(({ job }) => job)).toEqual(own.map((name) => `webhooks/${name}`))
+    const configs = issuers.map((issuer) => loadConfig(inputOf(issuer)).config)
+    expect(new Set(configs.map(({ platform }) => platform.baseUrl)).size).toBe(3)
+    expect(configs[2]?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
+    const { rules } = only(issuers[2]?.manifests ?? [], 'Role')
+    expect(rules).toContainEqual(expect.objectContaining({ resourceNames: ['webhook-reconciler-us'] }))
   })
 }
 
@@ -245,13 +227,8 @@ const container = read('config/kubernetes/base/container.yaml')
 test('the nightly comparison is a CronJob that mounts what the overlays make', () => {
   expect(problemsOfManifest(only(readManifests(join(folder, 'compare/cronjob.yaml')), 'CronJob'))).toEqual([])
   const text = read('config/kubernetes/compare/cronjob.yaml')
-  for (const name of [
-    'webhook-reconciler-config',
-    'secretName: webhook-reconciler\n',
-    '/etc/webhook-reconciler/secret',
-  ]) {
-    expect([text.includes(name), container.includes(name)]).toEqual([true, true])
-  }
+  const names = ['webhook-reconciler-config', 'secretName: webhook-reconciler\n', '/etc/webhook-reconciler/secret']
+  for (const name of names) expect([text.includes(name), container.includes(name)]).toEqual([true, true])
 })
 
 test('the API takes secret.example.yaml, and its comment makes the same keys', () => {
@@ -276,15 +253,11 @@ test('the memory that the manifests and the documents name is the one that the d
   expect(Number(limit)).toBeGreaterThanOrEqual(least + hundred)
 })
 
-test.each<[string, string, (deployment: object) => void]>([
-  [
-    'a field that the API does not know',
-    '/spec/replica: the API has no such field',
-    (spec) => Object.assign(spec, { replica: 1 }),
-  ],
-  ['a value of another type', 'replicas', (spec) => Object.assign(spec, { replicas: 'one' })],
-  ['a missing field', 'selector', (spec) => Reflect.deleteProperty(spec, 'selector')],
-])('the check of manifests finds %s', (_, problem, change) => {
+test.each<[problem: string, change: (spec: object) => void]>([
+  ['/spec/replica: the API has no such field', (spec) => Object.assign(spec, { replica: 1 })],
+  ['replicas', (spec) => Object.assign(spec, { replicas: 'one' })],
+  ['selector', (spec) => Reflect.deleteProperty(spec, 'selector')],
+])('the check of manifests finds %s', (problem, change) => {
   const manifest = structuredClone(only(readManifests(join(folder, 'sidecar/receiver.yaml')), 'Deployment'))
   change(manifest['spec'] as object)
   expect(problemsOfManifest(manifest)).toEqual([expect.stringContaining(problem)])
