@@ -36,7 +36,7 @@ function toldOf(stderr: string): Told {
   return JSON.parse(stderr) as Told
 }
 
-describe.concurrent('run ends with 70', () => {
+describe.concurrent('the program ends with 70', () => {
   test.each([
     ['an exception without a handler', thrown, 'TypeError'],
     ['a rejection with something that is no error', noError, 'thrown string'],
@@ -59,38 +59,25 @@ describe.concurrent('run ends with 70', () => {
     expect(stdout + stderr).not.toContain('DE89')
   })
 
-  test.each([
-    ['in the sweep', 'platform/record.ts', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
-    ['when an answer to a retry is noted', 'reconcile/failed-record.ts', 'nextAttempt', {}],
-  ])('a function of our own that throws %s', async (_name, file, name, env) => {
+  test.each<[string, string, string, string, string, Record<string, string>]>([
+    ['run', 'in the sweep', 'platform/record.ts', 'readRecord', 'run', { RECONCILER_RETRY_ENABLED: 'false' }],
+    ['run', 'when an answer to a retry is noted', 'reconcile/failed-record.ts', 'nextAttempt', 'run', {}],
+    ['once', 'in the sweep', 'reconcile/backoff.ts', 'backoffDelayMs', 'once --json', {}],
+  ])('%s: a function of our own that throws %s', async (_command, _name, file, name, line, env) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 5)
     await using folder = await makeFolder()
     const bug = await folder.write('bug.mjs', broken(file, name))
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...env }, { nodeArgs: ['--import', bug] })
+    const server = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0' }
+    const all = { ...(await sandboxEnv(sandbox)), ...server, ...env }
+    await using program = startProgram(line.split(' '), { env: all, nodeArgs: ['--import', bug] })
 
-    const { code, stdout, stderr } = await daemon.ended()
+    const { code, stdout, stderr } = await program.ended()
 
     expect(code, stderr).toBe(70)
+    if (line !== 'run') expect(stdout).toBe('')
     expect(toldOf(stderr)).toMatchObject({ level: 'fatal', errorName: 'TypeError' })
     expect(toldOf(stderr).errorStack?.join()).toMatch(new RegExp(`^${name}(\\$\\d+)? \\(`))
     expect(stdout + stderr).not.toContain(canary)
   })
-})
-
-test.concurrent('once ends with 70 as well', async () => {
-  await using sandbox = await startPlatform()
-  seedDue(sandbox, 5)
-  await using folder = await makeFolder()
-  const bug = await folder.write('bug.mjs', broken('reconcile/backoff.ts', 'backoffDelayMs'))
-  await using program = startProgram(['once', '--json'], {
-    env: await sandboxEnv(sandbox),
-    nodeArgs: ['--import', bug],
-  })
-
-  const { code, stdout, stderr } = await program.ended()
-
-  expect({ code, stdout }, stderr).toEqual({ code: 70, stdout: '' })
-  expect(stderr).toContain('"level":"fatal"')
-  expect(stderr).not.toContain(canary)
 })

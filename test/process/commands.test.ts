@@ -7,24 +7,15 @@ import { token } from '../support/ops-server.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, startDaemon } from '../support/process.ts'
 
-test.each([
-  ['run', 'SIGTERM'],
-  ['once', '--verbose'],
-  ['plan', 'changes nothing'],
-  ['explain', '--response'],
-  ['retry', '[webhookIds...]'],
-  ['check', 'time zone'],
-  ['print-config', 'secrets are hidden'],
-  ['pause', 'server.port'],
-  ['resume', '--port <number>'],
-  ['probe', 'cooldowns'],
-  ['status', '--watch'],
-  ['healthcheck', '10964'],
-])('the help of %s', async (command, words) => {
-  const { code, out } = await runCommand([command, '--help'])
-  expect(code).toBe(0)
-  for (const word of ['--config <file>', words]) expect(out.replaceAll(/\s+/g, ' ')).toContain(word)
-  expect((await runCommand(['--help'])).out).toContain(`\n  ${command} `)
+test('every command has a help, and a line in that of the program', async () => {
+  const { out } = await runCommand(['--help'])
+  const names = [...out.matchAll(/\n {2}([a-z-]+) /g)].map(([, name = '']) => name).filter((name) => name !== 'help')
+  expect(names.length).toBeGreaterThan(11)
+  for (const name of names) {
+    const help = await runCommand([name, '--help'])
+    expect(help.code).toBe(0)
+    expect(help.out).toContain(`Usage: webhook-reconciler ${name}`)
+  }
 })
 
 describe('plan', () => {
@@ -65,7 +56,6 @@ describe('plan', () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)
     const health = { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl }
-    expect((await runCommand(['plan'], { env: await envOf(sandbox, health) })).out).toContain('retried now: 7')
     sandbox.receiver.down()
     const down = await runCommand(['plan'], { env: await envOf(sandbox, health) })
     expect(down.out).toContain('Blocked: 7, because the receiver is down: receiver.healthUrl does not answer 2xx.')
@@ -148,37 +138,36 @@ describe('explain', () => {
   })
 })
 
-describe('print-config', () => {
-  const required = {
-    RECONCILER_PLATFORM_BASE_URL: 'https://api.example.com/v1',
-    RECONCILER_AUTH_AUTH_URL: 'https://id.example.com',
-    RECONCILER_AUTH_REALM: 'main',
-    RECONCILER_AUTH_CLIENT_ID: 'client',
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: '/run/key.pem',
-  }
+/** Of a platform that is never asked. */
+const required = {
+  RECONCILER_PLATFORM_BASE_URL: 'https://api.example.com/v1',
+  RECONCILER_AUTH_AUTH_URL: 'https://id.example.com',
+  RECONCILER_AUTH_REALM: 'main',
+  RECONCILER_AUTH_CLIENT_ID: 'client',
+  RECONCILER_AUTH_PRIVATE_KEY_FILE: '/run/key.pem',
+}
 
-  test('every key with its value and origin, and no secret', async () => {
-    const env = {
-      ...required,
-      RECONCILER_CONTROL_TOKEN: 'CANARY-b7f1c2d3e4a5b7f1c2d3e4a5b7f1c2d3e4a5',
-      RECONCILER_WINDOW_LOOKBACK: '48h',
-    }
-    const { code, out } = await runCommand(['print-config'], { env })
-    expect(code).toBe(0)
-    expect(out).toMatch(/\nwindow\.lookback +2d +RECONCILER_WINDOW_LOOKBACK\n/)
-    expect(out).toMatch(/\nretry\.backoff\.initial +1m +default\n/)
-    expect(out).toMatch(
-      /\nauth\.issuerUrl +https:\/\/id\.example\.com\/auth\/realms\/main +auth\.authUrl and auth\.realm\n/,
-    )
-    expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
-    expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
-    const asJson = await runCommand(['print-config', '--json'], { env })
-    const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
-    const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
-    expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
-    expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
-    expect(out + asJson.out).not.toContain('CANARY')
-  })
+test('print-config shows every key with its value and origin, and no secret', async () => {
+  const env = {
+    ...required,
+    RECONCILER_CONTROL_TOKEN: 'CANARY-b7f1c2d3e4a5b7f1c2d3e4a5b7f1c2d3e4a5',
+    RECONCILER_WINDOW_LOOKBACK: '48h',
+  }
+  const { code, out } = await runCommand(['print-config'], { env })
+  expect(code).toBe(0)
+  expect(out).toMatch(/\nwindow\.lookback +2d +RECONCILER_WINDOW_LOOKBACK\n/)
+  expect(out).toMatch(/\nretry\.backoff\.initial +1m +default\n/)
+  expect(out).toMatch(
+    /\nauth\.issuerUrl +https:\/\/id\.example\.com\/auth\/realms\/main +auth\.authUrl and auth\.realm\n/,
+  )
+  expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
+  expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
+  const asJson = await runCommand(['print-config', '--json'], { env })
+  const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
+  const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
+  expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
+  expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
+  expect(out + asJson.out).not.toContain('CANARY')
 })
 
 describe('pause and resume', () => {
@@ -241,16 +230,10 @@ describe('pause and resume', () => {
   })
 
   test('no token: 78; no daemon there: 1; no port: 2', async () => {
-    const env = {
-      RECONCILER_PLATFORM_BASE_URL: 'https://api.example.com',
-      RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com/auth/realms/main',
-      RECONCILER_AUTH_CLIENT_ID: 'client',
-      RECONCILER_AUTH_PRIVATE_KEY_FILE: '/run/key.pem',
-    }
-    const without = await runCommand(['pause'], { env })
+    const without = await runCommand(['pause'], { env: required })
     expect(without.code).toBe(78)
     expect(without.err).toContain('control.token (missing)')
-    const with_ = { ...env, RECONCILER_CONTROL_TOKEN: token }
+    const with_ = { ...required, RECONCILER_CONTROL_TOKEN: token }
     const nobody = await runCommand(['resume', '--port', '1'], { env: with_ })
     expect(nobody.code).toBe(1)
     expect(nobody.err).toContain('http://127.0.0.1:1/-/resume does not answer')

@@ -6,56 +6,52 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
-import { get, mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
+import { get, mainScript, makeFolder, startDaemon, startProgram, type Ended, type Program } from '../support/process.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
 const records = 2000
+type Stream = 'stdout' | 'stderr'
 
-/** Writes a line to stderr when a report was written and no connection is left, or when the program ends before that. */
-const tellsWhenIdle = `import { writeSync } from 'node:fs'
-  let hasReport = false
-  const write = process.stdout.write.bind(process.stdout)
-  process.stdout.write = (text, ...rest) => {
-    hasReport ||= text.length > 65536
+/** Writes a line to the other stream when much was written to this one and no connection is left, or when the program ends before that. */
+const tellsWhenIdle = (stream: Stream): string => `import { writeSync } from 'node:fs'
+  let written = 0
+  const write = process.${stream}.write.bind(process.${stream})
+  process.${stream}.write = (text, ...rest) => {
+    written += text.length
     return write(text, ...rest)
   }
+  const tell = (text) => writeSync(${stream === 'stdout' ? 2 : 1}, text)
   function look() {
     const isBusy = process.getActiveResourcesInfo().some((name) => name.startsWith('TCP'))
-    if (!hasReport || isBusy) setImmediate(look)
-    else writeSync(2, 'only output is left\\n')
+    if (written < 65536 || isBusy) setImmediate(look)
+    else tell('only output is left\\n')
   }
   setImmediate(look)
-  process.on('exit', () => writeSync(2, 'ends\\n'))`
+  process.on('exit', () => tell('ends\\n'))`
 
-/** Writes a line to stdout when the last line of stderr was written, or when the program ends before that. */
-const tellsAfterErrors = `import { writeSync } from 'node:fs'
-  let isOver
-  const write = process.stderr.write.bind(process.stderr)
-  process.stderr.write = (...args) => {
-    clearImmediate(isOver)
-    isOver = setImmediate(() => writeSync(1, 'only output is left\\n'))
-    return write(...args)
-  }
-  process.on('exit', () => writeSync(1, 'ends\\n'))`
-
-const leavesTimerAndSocket = `import { createServer } from 'node:net'
-  setInterval(() => undefined, 1000)
-  createServer().listen(0, '127.0.0.1')`
-
-const args = ['plan', '--records', '--json']
-
-test('a report of over 64 KiB arrives whole, though its reader begins late', async () => {
+/** Runs a command whose output is not read until `act` does so, once only that is left. */
+async function unread(
+  args: readonly string[],
+  act: (program: Program, read: () => void) => void | Promise<void>,
+  stream: Stream = 'stdout',
+): Promise<Ended> {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   seedDue(sandbox, records)
-  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
+  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle(stream))]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  const read = program.stall('stdout')
-  await expect.poll(() => program.stderr()).toMatch(/only output is left|ends/)
-  read()
+  const read = program.stall(stream)
+  await expect.poll(() => program.stdout() + program.stderr()).toMatch(/only output is left|ends/)
+  await act(program, read)
+  return await program.ended()
+}
 
-  const { code, stdout } = await program.ended()
+const report = ['plan', '--records', '--json']
 
+test('a report of over 64 KiB arrives whole, though its reader begins late', async () => {
+  const { code, stdout } = await unread(report, (_, read) => {
+    read()
+  })
   expect(code).toBe(0)
   expect(stdout.length).toBeGreaterThan(10 * 65_536)
   expect((JSON.parse(stdout) as { records: unknown[] }).records).toHaveLength(records)
@@ -64,50 +60,35 @@ test('a report of over 64 KiB arrives whole, though its reader begins late', asy
 test('so do problems of over 64 KiB on stderr', async () => {
   await using folder = await makeFolder()
   const config = await folder.write('config.yaml', Array.from({ length: records }, (_, n) => `key${n}: 1\n`).join(''))
-  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsAfterErrors)]
-  await using program = startProgram(['run', '--config', config], { nodeArgs })
-  const read = program.stall('stderr')
-  await expect.poll(() => program.stdout()).toMatch(/only output is left|ends/)
-  read()
-
-  const { code, stderr } = await program.ended()
-
+  const { code, stderr } = await unread(
+    ['run', '--config', config],
+    (_, read) => {
+      read()
+    },
+    'stderr',
+  )
   expect(code).toBe(78)
   expect(stderr.length).toBeGreaterThan(2 * 65_536)
   expect(stderr).toMatch(new RegExp(`key${records - 1} [^]*docs/configuration\\.md\\.\\n$`))
 })
 
 test('a reader that leaves in the middle of a report ends the program, without a word', async () => {
-  await using sandbox = await startPlatform()
-  await using folder = await makeFolder()
-  seedDue(sandbox, records)
-  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
-  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  program.stall('stdout')
-  await expect.poll(() => program.stderr()).toContain('only output is left')
-  program.deafen('stdout')
-
-  expect(await program.ended()).toMatchObject({ code: 1, stderr: 'only output is left\nends\n' })
+  const ended = await unread(report, (program) => {
+    program.deafen('stdout')
+  })
+  expect(ended).toMatchObject({ code: 1, stderr: 'only output is left\nends\n' })
 })
 
 test.each([
   ['one signal', ['SIGTERM']],
   ['two signals', ['SIGTERM', 'SIGINT']],
 ] as const)('%s end a program whose reader has stopped reading', async (_name, signals) => {
-  await using sandbox = await startPlatform()
-  await using folder = await makeFolder()
-  seedDue(sandbox, records)
-  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
-  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  const read = program.stall('stdout')
-  await expect.poll(() => program.stderr()).toContain('only output is left')
-  for (const signal of signals) program.kill(signal)
-  await expect.poll(() => program.stderr()).toContain('ends')
-  // The program has ended: this takes only what the pipe still holds.
-  read()
-
-  const { code, stdout } = await program.ended()
-
+  const { code, stdout } = await unread(report, async (program, read) => {
+    for (const signal of signals) program.kill(signal)
+    await expect.poll(() => program.stderr()).toContain('ends')
+    // The program has ended: this takes only what the pipe still holds.
+    read()
+  })
   expect(code).toBe(1)
   expect(stdout.length).toBeLessThan(3 * 65_536)
 })
@@ -124,9 +105,8 @@ test('a report that a full disk does not take ends the program with 1, and says 
 
 test('a socket and a timer that are left over do not keep a command alive', async () => {
   await using folder = await makeFolder()
-  const nodeArgs = ['--import', await folder.write('left.mjs', leavesTimerAndSocket)]
-  await using program = startProgram(['--version'], { nodeArgs })
-
+  const left = "import { createServer } from 'node:net'; setInterval(() => undefined, 1000); createServer().listen(0)"
+  await using program = startProgram(['--version'], { nodeArgs: ['--import', await folder.write('left.mjs', left)] })
   expect(await program.ended()).toMatchObject({ code: 0, stderr: '' })
 })
 

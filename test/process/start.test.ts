@@ -1,12 +1,10 @@
 // What keeps the daemon from starting is said by name, all at once, without secrets; the exit code says whose turn it is.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { runCommand, type Ran } from '../support/command.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
-import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
 
@@ -69,11 +67,6 @@ describe('a configuration that cannot be used', () => {
       'retry.maxAttempts',
       'docs/configuration.md',
     ])
-  })
-
-  test('a secret from a device, which would fill the memory', async () => {
-    const env = { ...nowhere, RECONCILER_CONTROL_TOKEN_FILE: '/dev/zero' }
-    expectRefused(await run([], env), ['control.token', 'must be a regular file'])
   })
 
   test('the process ends with 78, and writes to stderr alone; a pipe does not block it', async () => {
@@ -144,21 +137,4 @@ test('a private key of 2048 bits works, with a warning', async () => {
   // A person reads words, and gets this one from check.
   expect((await runCommand(['plan'], { env })).err).not.toContain('"event"')
   expect((await runCommand(['check'], { env })).out).toMatch(/^warning +key .*\n +-> the RSA key has 2048 bits/m)
-})
-
-test('a port that is taken is said before anything is asked of the platform', async () => {
-  await using sandbox = await startPlatform()
-  const blocker = createServer()
-  await new Promise<void>((resolve) => {
-    blocker.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = blocker.address() as AddressInfo
-  try {
-    const own = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: String(port) }
-    const ran = await run([], { ...(await sandboxEnv(sandbox)), ...own })
-    expectRefused(ran, ['server.port', `127.0.0.1:${port}`, 'taken'])
-    expect(sandbox.stats.requests.token).toEqual({})
-  } finally {
-    blocker.close()
-  }
 })
