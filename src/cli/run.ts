@@ -2,6 +2,7 @@
 import { runDaemon } from '../daemon.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log/log-output.ts'
+import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createSchedule } from '../runtime/schedule.ts'
 import { clusterAccess, createLeaseClient, type LeaseClient } from '../leader-election/lease-client.ts'
 import type { Config } from '../config/schema.ts'
@@ -19,8 +20,9 @@ function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): Le
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
 export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
-  const { config, log, key, certificate, http, proxy } = openService(io, options, logOutput, { daemon: true })
+  const { config, log, key, certificate, http } = openService(io, options, logOutput, { daemon: true })
   const lease = openLease(config, io)
+  const proxy = proxyFromEnvironment(io.env)
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)
   try {
@@ -32,7 +34,7 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
       key,
       certificate,
       transport: http.transport,
-      proxy,
+      proxy: proxy && shownProxies(proxy),
       schedule: createSchedule(config.schedule, io.clock),
       version: io.version,
       nodeVersion: io.nodeVersion,

@@ -7,7 +7,7 @@ import { memoryShortfall } from '../runtime/memory.ts'
 import { keyWarnings, loadKey, type PrivateKeySetting, type SigningKey } from '../platform/auth/private-key.ts'
 import { loadCertificate, mismatchOf, type Certificate } from '../platform/auth/certificate.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
-import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
+import { proxyFromEnvironment } from '../platform/http/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
 import type { Io, Output } from './io.ts'
 
@@ -17,8 +17,6 @@ export interface Service {
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
-  /** The proxies that calls go through, for people; undefined without one. */
-  proxy: string | undefined
 }
 
 export interface ConfigOption {
@@ -107,7 +105,5 @@ export function openService(
   for (const { key: name, message } of quiet ? [] : keyWarnings(key.current(), setting))
     log.event('key_weak', { key: name, problem: message })
   const certificate = openCertificate(config, key, log, io.clock.now())
-  const proxy = proxyFromEnvironment(io.env)
-  const shown = proxy && shownProxies(proxy)
-  return { config, log, key, certificate, http: openTransport(config, io), proxy: shown }
+  return { config, log, key, certificate, http: openTransport(config, io) }
 }

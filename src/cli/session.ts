@@ -1,5 +1,4 @@
 // The session of a command: a reconciler of its own, its target, and how trouble is reported.
-import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
 import type { SigningKey } from '../platform/auth/private-key.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
@@ -14,10 +13,10 @@ import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact } from '../runtime/redact.ts'
-import { answer, createProgressLine, paragraph, widthOf, type JsonFlag, type ProgressLine } from './format.ts'
+import { answer, createProgressLine, paragraph, widthOf, type JsonFlag } from './format.ts'
 import type { Io } from './io.ts'
-import { createMoments, type Moments } from './moments.ts'
-import { openService, type ConfigOption, type Service } from './service.ts'
+import { createMoments } from './moments.ts'
+import { openService, type ConfigOption } from './service.ts'
 
 export interface SessionOptions extends ConfigOption, JsonFlag {
   verbose?: true
@@ -29,28 +28,6 @@ export interface Platform {
   connection: Connection
   policy: Policy
   reconciler: Reconciler
-}
-
-export interface Session extends Platform {
-  /** As it is in use here. */
-  config: Config
-  service: Service
-  clock: Clock
-  moments: Moments
-  progress: ProgressLine
-  /** `payments at api.example.com`: stands in everything that is asked or shown. */
-  target: string
-  instance: string
-  /** Host of the platform's base URL. */
-  platform: string
-  /** Aborted by the wish to stop. */
-  stop: AbortSignal
-  /** Calls the listener with every event of the reconciler from now on, in place of the one before. */
-  listen(listener: Emit): void
-  /** Of the terminal behind stdout, in characters; undefined without one. */
-  width: number | undefined
-  /** Prints the answer of the command. */
-  answer(document: object, text: () => string): void
 }
 
 export interface SessionPlan {
@@ -85,24 +62,14 @@ export function openPlatform(
   return { connection, policy, reconciler }
 }
 
-/**
- * Opens a session, runs the body in it, and closes it. Starts nothing by itself.
- * @returns the body's exit code, or the one of what kept it from its end
- * @throws ConfigurationError, UsageError, the reason of a signal, and bugs
- */
-export async function inSession(
-  io: Io,
-  options: SessionOptions,
-  plan: SessionPlan,
-  body: (session: Session) => Promise<ExitCode>,
-): Promise<ExitCode> {
+/** Opens the session; starts nothing. @throws ConfigurationError, UsageError */
+function openSession(io: Io, options: SessionOptions, plan: SessionPlan) {
   const moments = createMoments(options.zone)
   const progress = createProgressLine(io.stderr, io.clock)
   const service = openService(io, options, progress.output, { quiet: options.verbose !== true })
   const config = plan.change?.(service.config) ?? service.config
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host
-  const target = `${instance} at ${platform}`
   const reporter = createLogReporter(options.verbose === true ? service.log : auditOnly(service.log), io.clock)
   let listener: Emit = () => undefined
   function emit(given: TelemetryEvent): void {
@@ -112,27 +79,52 @@ export async function inSession(
   }
   const { key } = service
   const { transport } = service.http
+  return {
+    ...openPlatform(config, io, { key, transport, emit }),
+    /** As it is in use here; that of the service is as it was given. */
+    config,
+    service,
+    clock: io.clock,
+    moments,
+    progress,
+    instance,
+    /** Host of the platform's base URL. */
+    platform,
+    /** `payments at api.example.com`: stands in everything that is asked or shown. */
+    target: `${instance} at ${platform}`,
+    /** Aborted by the wish to stop. */
+    stop: io.signal,
+    /** Of the terminal behind stdout, in characters; undefined without one. */
+    width: widthOf(io.stdout),
+    /** Calls the listener with every event of the reconciler from now on, in place of the one before. */
+    listen(next: Emit) {
+      listener = next
+    },
+    /** Prints the answer of the command. */
+    answer(document: object, text: () => string) {
+      progress.clear()
+      answer(io.stdout, options, document, text)
+    },
+  }
+}
+
+export type Session = ReturnType<typeof openSession>
+
+/**
+ * Runs the body in a session of its own.
+ * @returns the body's exit code, or the one of what kept it from its end
+ * @throws ConfigurationError, UsageError, the reason of a signal, and bugs
+ */
+export async function inSession(
+  io: Io,
+  options: SessionOptions,
+  plan: SessionPlan,
+  body: (session: Session) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const session = openSession(io, options, plan)
+  const { progress, service, target } = session
   try {
-    return await body({
-      ...openPlatform(config, io, { key, transport, emit }),
-      config,
-      service,
-      clock: io.clock,
-      moments,
-      progress,
-      target,
-      instance,
-      platform,
-      stop: io.signal,
-      width: widthOf(io.stdout),
-      listen(next) {
-        listener = next
-      },
-      answer(document, text) {
-        progress.clear()
-        answer(io.stdout, options, document, text)
-      },
-    })
+    return await body(session)
   } catch (error) {
     const failure = failureOf(error)
     if (failure === undefined) throw error
