@@ -1,4 +1,6 @@
 // `webhook-reconciler compare`: what the platform says it delivered against what the receiver has processed. It only reads. @see docs/compare.md
+import { decisionLines } from '../../ops/cause-columns.ts'
+import { count, counted, response } from '../../ops/words.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
@@ -6,14 +8,13 @@ import { createFailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
-import { answer } from '../format.ts'
+import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
 import type { Io, Output } from '../io.ts'
 import { createMoments } from '../moments.ts'
-import { explainRecord } from '../record.ts'
+import { explainRecord, recordColumns, type ExplainedRecord } from '../record.ts'
 import { learnTime, listSpans } from '../round/gather.ts'
 import { createSpanFilter, spanOf, type SpanFlags, type SpanSelection } from '../round/select.ts'
 import { inSession, type Session, type SessionOptions } from '../session.ts'
-import { compareText, type CompareReport, type Difference, type DifferingRecord } from './compare-report.ts'
 import { readLedger, type Ledger } from './ledger.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
@@ -31,6 +32,17 @@ const drainMs = 20
 
 /** The part of the daemon's calls that this command takes. */
 const shareOfCalls = 0.5
+
+/** A record on which the two sides do not agree, as `explain` shows it. */
+interface DifferingRecord extends ExplainedRecord {
+  group: 'not-processed' | 'failed' | 'processing'
+  key: string
+  /** Whether the file has it. */
+  processed: boolean
+}
+
+/** With --records each is a line. */
+type Difference = DifferingRecord | { group: 'unknown'; key: string }
 
 interface Comparison {
   session: Session
@@ -73,15 +85,7 @@ function keyFor(
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords({
-  daemon,
-  differ,
-  kind,
-  ledger,
-  session,
-  span,
-  writtenAt,
-}: Comparison): Promise<CompareReport> {
+async function compareRecords({ daemon, differ, kind, ledger, session, span, writtenAt }: Comparison) {
   const { clock, connection, policy, progress, reconciler, target } = session
   const { zone } = connection
   const started = clock.monotonic()
@@ -89,10 +93,10 @@ async function compareRecords({
   const entityIds = new Map<string, string>()
   const client = notingEntities(reconciler.client, entityIds)
   let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
-  const notProcessed: CompareReport['notProcessed'] = { total: 0, list: [] }
+  const notProcessed = { total: 0, list: [] as DifferingRecord[] }
   const failed = { total: 0, processed: 0, byDecision: noCounts() }
 
-  function count(difference: DifferingRecord): void {
+  function add(difference: DifferingRecord): void {
     if (difference.group === 'processing') processing += 1
     else if (difference.group === 'failed') {
       failed.total += 1
@@ -123,7 +127,7 @@ async function compareRecords({
     const situation = { now, ...situationOf(daemon, subscriptionId) }
     const explained = explainRecord(entry, { policy, situation, status, isSelected: true })
     const difference = { group, key, ...explained, processed } as const
-    count(difference)
+    add(difference)
     await differ(difference)
   }
 
@@ -141,16 +145,97 @@ async function compareRecords({
   const differences = notProcessed.total + failed.total + processing + unknown + severalEvents + withoutKey
   const equal = complete && differences === 0
   return {
+    // Follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC.
     schemaVersion: 1,
     instance: session.instance,
+    /** Host of the platform's base URL. */
     platform: session.platform,
     since: new Date(span.from),
     until: new Date(span.until),
     key: kind,
     seconds: Math.round(clock.monotonic() - started) / 1000,
-    ...{ complete, equal, delivered, notProcessed, failed, processing, unknown, severalEvents, withoutKey },
+    /** False when a part of the span could not be listed, or not with certainty: the books may differ in more. */
+    complete,
+    /** True when it is complete and all below but `delivered` is 0. */
+    equal,
+    /** Delivered by the platform, and processed by the receiver. */
+    delivered,
+    /** Delivered by the platform, and not processed: no retry can bring them back. The first 1,000 are listed. */
+    notProcessed,
+    /** Failed records, by decision; `processed`: so many of them the receiver has processed without answering 2xx. */
+    failed,
+    /** Under way on the platform, or delivered after the file was written: compare again later. */
+    processing,
+    /** Keys of the file that the platform does not have in this span. */
+    unknown,
+    /** Keys that stand for more than one event: compare by eventId or webhookId to separate them. */
+    severalEvents,
+    /** Records whose key could not be read. */
+    withoutKey,
     exitCode: equal ? exitCode.done : exitCode.incomplete,
   }
+}
+
+export type CompareReport = Awaited<ReturnType<typeof compareRecords>>
+
+const maxShown = 20
+
+type CompareShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { file: string }
+
+/** The ones that no retry brings back. */
+function lostTable({ notProcessed: { list, total } }: CompareReport, { config, moments, width }: CompareShown): string {
+  if (total === 0) return ''
+  const columns: TableColumn<ExplainedRecord>[] = [
+    ...recordColumns,
+    {
+      name: 'subscription',
+      minWidth: 8,
+      isOptional: true,
+      of: ({ subscriptionId: id }) => cell(config.subscriptions[id] ?? id),
+    },
+    { name: 'event', of: ({ event }) => moments.show(event) },
+    { name: 'answer', of: ({ responseStatusCode }) => response(responseStatusCode) },
+  ]
+  return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
+}
+
+function notes(report: CompareReport, { file, moments, width }: CompareShown): string {
+  const { complete, failed, key, notProcessed, severalEvents, since, unknown, until, withoutKey } = report
+  const span = `--since ${moments.show(since)} --until ${moments.show(until)}`
+  const exhausted = failed.byDecision.exhausted > 0 ? ' --exhausted' : ''
+  const all = [
+    !complete && 'A part of the span could not be listed with certainty: run it again.',
+    notProcessed.total > 0 &&
+      'No retry can bring back what was delivered and not processed: the platform shows it as successful. Look for these events in the logs of the receiver, and process them from there or from the API.',
+    failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
+    unknown > 0 &&
+      `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${file === '-' ? '' : ' --records lists them.'}`,
+    severalEvents > 0 &&
+      `${counted(severalEvents, 'key stands', 'keys stand')} for more than one event: compare by --key ${key === 'entity' ? 'eventId' : 'webhookId'} to separate them.`,
+    withoutKey > 0 &&
+      `${counted(withoutKey, 'record has', 'records have')} no ${key} on the platform, and could not be compared.`,
+  ]
+  return paragraphs(all, width)
+}
+
+function compareText(report: CompareReport, shown: CompareShown): string {
+  const { delivered, equal, failed, notProcessed, processing, seconds, since, unknown, until } = report
+  const { file, moments, target, width } = shown
+  const decided = [
+    ...(failed.total > 0 ? [decisionLines(failed.byDecision).join(', ')] : []),
+    ...(failed.processed > 0 ? [`${count(failed.processed)} processed all the same`] : []),
+  ].join('; ')
+  const lines: [string, string][] = [
+    ['delivered and processed', count(delivered)],
+    ['delivered, not processed', count(notProcessed.total)],
+    ['failed', decided === '' ? '0' : `${count(failed.total)} (${decided})`],
+    ['processing', count(processing)],
+    ['processed, unknown to the platform', count(unknown)],
+  ]
+  const head = `${target}, events from ${moments.show(since)} to ${moments.show(until)}, compared with ${cell(file)} in ${seconds.toFixed(1)} s: ${equal ? 'EQUAL' : 'NOT EQUAL'}`
+  return (
+    paragraph(head, width) + pairs(lines, { indent: '  ', width }) + lostTable(report, shown) + notes(report, shown)
+  )
 }
 
 /** A file that can't be used is the operator's to mend. */
