@@ -1,7 +1,7 @@
 // The running daemon's /status, as other commands read it.
 import type { Config } from '../config/schema.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
-import { span } from '../ops/words.ts'
+import { waitText } from '../ops/words.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
@@ -92,7 +92,7 @@ function openText(daemon: DaemonState): string[] {
   if (open.length === 0) return []
   const next = Math.min(...open.map(({ pausesForSeconds }) => pausesForSeconds))
   const circuits = open.length === 1 ? 'a circuit is open' : `${open.length} circuits are open`
-  return [`${circuits}, with the next probe in ${span(next * 1000 + 999)}`]
+  return [`${circuits}, with the next probe in ${waitText(next * 1000)}`]
 }
 
 /** One line for people. */

@@ -45,13 +45,12 @@ function wholeWidth(columns: readonly FilledColumn[]): number {
   return columns.reduce((sum, { width }) => sum + width + gap.length, -gap.length)
 }
 
-/** Where the whole is too wide, the widest column that may be cut gives way first. */
+/** Where the whole is too wide, the last column that may be cut gives way first. */
 function fit(columns: readonly FilledColumn[], width: number): void {
   for (let excess = wholeWidth(columns) - width; excess > 0; excess -= 1) {
-    const spare = columns.filter((column) => column.width > (column.minWidth ?? Infinity))
-    const [widest] = spare.toSorted((a, b) => b.width - a.width)
-    if (widest === undefined) return
-    widest.width -= 1
+    const last = columns.findLast((column) => column.width > (column.minWidth ?? Infinity))
+    if (last === undefined) return
+    last.width -= 1
   }
 }
 

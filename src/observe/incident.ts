@@ -106,9 +106,9 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     shut = running === undefined ? [] : gates().flatMap(({ gate }) => (isBlocking(gate) ? [gate] : []))
   }
 
-  function begin(counts: Counts): Running {
+  function begin(counts: Counts, seconds: number): Running {
     const { sums } = next
-    Object.assign(sums, { since: clock.now(), begunBefore: isFirstSweep })
+    Object.assign(sums, { since: clock.now() - seconds * 1000, begunBefore: isFirstSweep })
     return Object.assign(next, { exhaustedBefore: isFirstSweep ? counts.exhausted : exhausted })
   }
 
@@ -122,17 +122,17 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
   }
 
-  function noteSweep(counts: Counts): void {
+  function noteSweep(counts: Counts, seconds: number): void {
     const isUrgent = urgentOf(counts) > 0
     if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
     const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
-    if (isNew) running = begin(counts)
+    if (isNew) running = begin(counts, seconds)
     next = empty()
     isFirstSweep = false
     exhausted = counts.exhausted
     calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
     if (running === undefined) return
-    noteCounts(running, counts, openOf(counts) + (isNew ? running.sums.recovered : 0))
+    noteCounts(running, counts, openOf(counts) + (isNew ? running.sums.recovered + running.sums.resolvedByOthers : 0))
     noteGates()
     if (isNew) report(toIncident(running))
     if (calmSince === undefined || clock.now() - calmSince < calmMs) return
@@ -155,7 +155,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       const { sums } = running ?? next
       sums.resolvedByOthers += resolvedByOthersOf(event)
       if (event.type === 'expired') sums.expired += event.records
-      if (event.type === 'sweep' && event.report.failed !== undefined) noteSweep(event.report.failed)
+      if (event.type === 'sweep' && event.report.failed !== undefined)
+        noteSweep(event.report.failed, event.report.seconds)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
       if (gateEvents.has(event.type)) noteGates()
       if (event.type !== 'leading') return

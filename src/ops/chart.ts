@@ -1,5 +1,6 @@
 // The chart of the status page: missing deliveries since the incident began, or in the last hour, as inline SVG.
 import type { HistoryStep } from '../observe/history.ts'
+import { isWholeKnown } from './figures.ts'
 import { html, section, type Html, type Part } from './html.ts'
 import type { StatusFacts } from './status-document.ts'
 import { count } from './words.ts'
@@ -8,13 +9,13 @@ const hourMs = 3_600_000
 const hourMinute = (at: Date): string => at.toISOString().slice(11, 16)
 
 /** In words: now, and at most, as far as these differ. */
-function describe(minutes: readonly HistoryStep[]): string {
+function describe(minutes: readonly HistoryStep[], isWhole: boolean): string {
   const known = minutes.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
   const [last] = known.slice(-1)
   if (last === undefined) return 'Not known yet: no full sweep has ended.'
   const highest = known.reduce((most, one) => (one.missing > most.missing ? one : most), last)
   const most = `, at most ${count(highest.missing)} at ${hourMinute(highest.at)} UTC`
-  return `${count(last.missing)} now${highest === last ? '' : most}.`
+  return `${count(last.missing)} ${isWhole ? '' : 'known '}now${highest === last ? '' : most}.`
 }
 
 /** A bar for each minute that has one, from its top to its bottom. */
@@ -24,7 +25,8 @@ function bars(kind: string, tops: readonly (number | null)[], bottom: number): H
 }
 
 /** Nothing where there is nothing to see, or no course yet. The drawing stretches with the page; text stands beside it. */
-export function missingChart({ history: minutes, incident, now, startedAt }: StatusFacts): Part {
+export function missingChart(status: StatusFacts): Part {
+  const { history: minutes, incident, now, startedAt } = status
   const first = minutes[0]
   const max = Math.max(...minutes.map(({ missing }) => missing ?? 0))
   const marked = minutes.some(({ circuits, paused }) => circuits > 0 || paused)
@@ -47,7 +49,7 @@ export function missingChart({ history: minutes, incident, now, startedAt }: Sta
   return section(
     'chart',
     `Missing, ${isLong ? 'since the incident began' : hourOrStart}`,
-    html`<p class="sub"><span id="chart-words">${describe(minutes)}</span> ${legends}</p>
+    html`<p class="sub"><span id="chart-words">${describe(minutes, isWholeKnown(status))}</span> ${legends}</p>
       <div class="plot">
         <div class="scale" aria-hidden="true"><span>${count(max)}</span><span>0</span></div>
         <svg

@@ -6,7 +6,8 @@ import { clockTime, count, fromNow, response, span, subscriptionName, type Subsc
 
 /** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
 export function incidentTitle(incident: IncidentStatus, status: StatusFacts): string {
-  if (incident.endedAt !== null) return 'Last incident'
+  if (incident.endedAt !== null)
+    return incident.backingOff > 0 ? 'Last incident, over but for those still missing' : 'Last incident'
   return status.missing === 0 && isWholeKnown(status) ? 'Incident, nothing missing now' : 'Incident'
 }
 
@@ -21,16 +22,18 @@ export function incidentPairs(
   incident: IncidentStatus,
   { now, subscriptions: names }: { now: Date; subscriptions: SubscriptionNames },
 ): (readonly [name: string, value: string])[] {
-  const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } =
-    incident
+  const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
+  const { recovered, resolvedByOthers } = incident
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
-    ['retried by others', incident.resolvedByOthers],
   ]
+  const byOthers = resolvedByOthers === 0 ? '' : `, and ${count(resolvedByOthers)} retried by others`
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const left =
-    backingOff === 0 ? [] : [['still missing', `${count(backingOff)} at its end, retried with backoff`] as const]
+    backingOff === 0
+      ? []
+      : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]
   const rest = endedAt === null ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const] : left
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   const others = causes.reduce((rest, { records }) => rest - records, peak)
@@ -45,8 +48,10 @@ export function incidentPairs(
           `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
         ] as const,
     ),
-    ...(others > 0 && causes.length > 0 ? [['at the peak', `others: ${count(others)}`] as const] : []),
-    ['recovered', `${count(recovered)}${slowest}`],
+    ...(others > 0 && causes.length > 0
+      ? [['at the peak', `others, or arrived before they were counted: ${count(others)}`] as const]
+      : []),
+    ['recovered', `${count(recovered)}${byOthers}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: ${reasonOf(gate)}`] as const),

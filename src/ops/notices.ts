@@ -2,7 +2,18 @@
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, count, counted, fromNow, reasonText, response, sentence, span, subscriptionName } from './words.ts'
+import {
+  clockTime,
+  count,
+  counted,
+  fromNow,
+  reasonText,
+  response,
+  sentence,
+  span,
+  subscriptionName,
+  waitText,
+} from './words.ts'
 
 /** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Omit<Notice, 'runbook'> {
@@ -75,7 +86,7 @@ function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): No
         'retry',
         'retries',
       )} failed again, since ${clockTime(since, now)} UTC.`,
-      probe === 0 ? 'A probe is under way.' : `A probe goes out in ${span(probe * 1000 + 999)}.`,
+      probe === 0 ? 'A probe is under way.' : `A probe goes out in ${waitText(probe * 1000)}.`,
     ].join(' '),
     advice,
     runbook,
@@ -95,14 +106,14 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
   const { now, rate, receiver } = status
   const last = receiver?.detail ?? null
   return [
-    ...(gate === 'throttled' ? [`It lasts another ${span(rate.throttledForSeconds * 1000 + 999)}.`] : []),
+    ...(gate === 'throttled' ? [`It lasts another ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
     ...(call === null
       ? []
       : [`The last ${call.operation === 'list' ? 'list call' : 'retry'}: ${reasonText(call.reason)}.`]),
     ...(call?.operation === 'retry' && gate === 'unauthorized' && !isLastSweepFailed(status) ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
-    ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${span(opensInSeconds * 1000 + 999)}.`]),
+    ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
   ].join(' ')
 }
 
@@ -157,7 +168,10 @@ function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'd
   const seconds = offsetSeconds ?? 0
   const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
-  const unseen = seconds > 0 ? `Failures are found ${off} late.` : `The oldest ${off} of the window are not seen.`
+  const unseen =
+    seconds > 0
+      ? `Failures of the last ${off} are not seen yet: they are found so late.`
+      : `The oldest ${off} of the window are not seen.`
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
     detail: `${unseen} Event times are ${off} off.`,
@@ -241,7 +255,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
-      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long, and not counted as missing.`,
+      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than outcome.stuckAfter, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
       advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',

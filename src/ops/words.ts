@@ -18,9 +18,9 @@ export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`; a span below zero counts as none. */
+/** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`, of the nearest second; a span below zero counts as none. */
 export function span(ms: number): string {
-  const whole = Math.max(0, ms)
+  const whole = Math.max(0, Math.round(ms / secondMs) * secondMs)
   const with_ = (big: number, bigName: string, small: number, smallName: string): string => {
     const rest = Math.floor((whole % big) / small)
     return `${Math.floor(whole / big)} ${bigName}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
@@ -42,11 +42,16 @@ export function clockTime(at: Date, now: Date): string {
   return now.toISOString().startsWith(`${day}T`) ? seconds : `${day} ${seconds}`
 }
 
+/** How long something still takes: a span that is not over yet is no `0 s`. */
+export function waitText(ms: number): string {
+  return span(Math.ceil(ms / secondMs) * secondMs)
+}
+
 /** `5 min ago`, `just now`, `now`, `in 12 s`. */
 export function fromNow(at: Date, now: Date): string {
   const ahead = at.getTime() - now.getTime()
   if (Math.abs(ahead) < secondMs) return ahead > 0 ? 'now' : 'just now'
-  return ahead > 0 ? `in ${span(ahead + secondMs - 1)}` : `${span(-ahead)} ago`
+  return ahead > 0 ? `in ${waitText(ahead)}` : `${span(-ahead)} ago`
 }
 
 /** When the next retry goes out. `when` shows a time: `now`, `in 12 s`. */
@@ -57,7 +62,7 @@ export function nextText({ at, by }: NextRetry, when: (at: number) => string): s
     case 'probe':
       return `a probe ${when(at)}`
     case 'gate':
-      return at === Infinity ? 'when retries resume' : `${when(at)} at the earliest`
+      return at === Infinity ? 'when retries resume' : `${when(at)} or later`
     case 'outcome':
       return 'after an outcome'
     case 'never':

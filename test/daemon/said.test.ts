@@ -103,7 +103,7 @@ const incidents: Readonly<Record<string, Incident>> = {
         20,
         'trouble',
         "platform.timeZone (UTC) is wrong: the platform's times are 2 h ahead of it. No missing delivery is known.",
-        /^Failures are found 2 h late\. Event times are 2 h off\.$/,
+        /^Failures of the last 2 h are not seen yet: they are found so late\. Event times are 2 h off\.$/,
         /^Unknown: platform\.timeZone is wrong\.$/,
       ],
     ],

@@ -87,7 +87,7 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'subscription',
     reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
-    advice: 'Check the receiver. A probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
+    advice: 'Fix the receiver: a probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
     runbook: 'CircuitOpen',
   },
   limit: {

@@ -31,14 +31,14 @@ describe('a table', () => {
     expect(table(columns, rows, { width: 11 })).toBe('count  7\ntype   a\n\ncount  123456\ntype   bb\n')
   })
 
-  test('cuts the columns that may be cut, the widest first, and no further than they may', () => {
+  test('cuts the columns that may be cut, the last first, and no further than they may', () => {
     const cut = [
       column(0, { name: 'id' }),
       column(1, { name: 'type', minWidth: 4 }),
       column(2, { name: 'decision', minWidth: 8 }),
     ]
     const row = [['1234', 'a-long-type', 'a-longer-decision']]
-    expect(table(cut, row, { width: 26 })).toBe('ID    TYPE       DECISION\n1234  a-long-t…  a-longer…\n')
+    expect(table(cut, row, { width: 26 })).toBe('ID    TYPE        DECISION\n1234  a-long-ty…  a-longe…\n')
     expect(table(cut, row, { width: 20 })).toBe('ID    TYPE  DECISION\n1234  a-l…  a-longe…\n')
     expect(table(cut, row, { width: 19 })).toMatch(/^id +1234\n/)
   })

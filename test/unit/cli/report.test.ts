@@ -182,7 +182,7 @@ describe('the text of a round', () => {
       /cut off +2 /,
       /not failed +8 /,
       /Left out: 7 records, as there is no room in memory \(backlog\.maxRecords\)/,
-      /Stopped early: Nearly all retries .*Check the receiver/,
+      /Stopped early: Nearly all retries .*Fix the receiver/,
     ])
       expect(text).toMatch(line)
   })

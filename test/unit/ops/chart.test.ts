@@ -7,14 +7,16 @@ import type { Html } from '../../../src/ops/html.ts'
 
 const start = Date.UTC(2026, 0, 15, 11, 1)
 
-function chart(change: (index: number) => Partial<HistoryStep>, length = 60): string {
+function chart(change: (index: number) => Partial<HistoryStep>, length = 60, limitedBy = 'pace'): string {
   const quiet = { missing: 0, recovered: 0, circuits: 0, paused: false }
   const minutes = Array.from({ length }, (_, index): HistoryStep => ({
     ...quiet,
     at: new Date(start + index * 60_000),
     ...change(index),
   }))
-  const state = { now: new Date(start + length * 60_000), startedAt: new Date(start), incident: null, history: minutes }
+  const now = new Date(start + length * 60_000)
+  const seen = { lastFullSweep: now, lastCompleteSweep: now, sweeps: [], drain: { limitedBy } }
+  const state = { ...seen, now, startedAt: new Date(start), incident: null, history: minutes }
   return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
 }
 
@@ -33,6 +35,7 @@ test('begins with the process, and draws no number that is not known', () => {
   expect(markup).toContain('viewBox="0 0 5 ')
   expect(markup).toContain('class="missing" d="M2 100V100h1V100M3 100V50h1V100M4 100V0h1V100"')
   expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing, last hour</h2>')
+  expect(chart(() => ({ missing: 7 }), 5, 'zone')).toContain('7 known now.')
 })
 
 test('marks minutes with a circuit that was not closed, and of a pause', () => {

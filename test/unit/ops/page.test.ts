@@ -128,9 +128,9 @@ describe('in one look', () => {
     const body = /aria-labelledby="causes">[^]*?<tbody[^>]*>([^]*?)<\/tbody>/.exec(page)?.[1] ?? ''
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
-      `${uuid(1)} HTTP 503 4 min ago 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100 retry webhook-reconciler retry --since 2026-01-15T09:00:00Z --subscription ${uuid(1)} --response 503`,
-      `${uuid(2)} no response 4 min ago 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
-      `${uuid(3)} HTTP 422 4 min ago 9 exhausted none automatically 3 d 18 h account-activated retry webhook-reconciler retry --since 2026-01-11T18:00:00Z --subscription ${uuid(3)} --response 422 --exhausted`,
+      `${uuid(1)} HTTP 503 5 min ago 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100 retry webhook-reconciler retry --since 2026-01-15T09:00:00Z --subscription ${uuid(1)} --response 503`,
+      `${uuid(2)} no response 5 min ago 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
+      `${uuid(3)} HTTP 422 5 min ago 9 exhausted none automatically 3 d 18 h account-activated retry webhook-reconciler retry --since 2026-01-11T18:00:00Z --subscription ${uuid(3)} --response 422 --exhausted`,
     ])
   })
 
@@ -172,7 +172,7 @@ test.each<[NextRetry, string]>([
   [{ by: 'time', at: incidentNow - 1 }, 'now'],
   [{ by: 'time', at: incidentNow + 50_000 }, 'in 50 s'],
   [{ by: 'probe', at: incidentNow + 30_000 }, 'a probe in 30 s'],
-  [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s at the earliest'],
+  [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s or later'],
   [{ by: 'gate', at: Infinity }, 'when retries resume'],
   [{ by: 'outcome', at: Infinity }, 'after an outcome'],
   [noRetry, 'none automatically'],

@@ -12,13 +12,14 @@ test('numbers', () => {
 
 test.each([
   [-5, '0 s'],
-  [999, '0 s'],
-  [59_999, '59 s'],
+  [499, '0 s'],
+  [500, '1 s'],
+  [59_499, '59 s'],
   [minuteMs, '1 min'],
-  [hourMs - 1, '59 min'],
+  [hourMs - 1000, '59 min'],
   [hourMs, '1 h'],
   [3 * hourMs + 20 * minuteMs, '3 h 20 min'],
-  [2 * dayMs - 1, '47 h 59 min'],
+  [2 * dayMs - 1000, '47 h 59 min'],
   [2 * dayMs, '2 d'],
   [9 * dayMs + 5 * hourMs, '9 d 5 h'],
 ])('a span of %d ms is %s', (ms, text) => {
