@@ -58,6 +58,11 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
   expect(open).not.toContain('--response')
 })
 
+const sweepFailed: Partial<StatusState> = {
+  ...swept,
+  sweeps: [{ kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 }],
+}
+
 describe('in one look', () => {
   test('nothing is missing', () => {
     const text = read(aStatusState(swept))
@@ -73,20 +78,25 @@ describe('in one look', () => {
     )
   })
 
-  test('before the first sweep nothing is said to be well', () => {
-    const text = read(aStatusState())
-    expect(text).toContain('Nothing is known yet.')
-    expect(text).toContain('last full sweep: none yet')
-    expect(text).toContain('Missing not known yet')
-    expect(text).toContain('Oldest none known')
-    expect(text).not.toContain('Nothing is missing')
-  })
-
-  test('during the first sweep what has been seen so far is a lower bound', () => {
-    const text = read(aStatusState({ failed: { ...noDecisions, due: 100 }, oldestOpenAt: incidentNow - minuteMs }))
-    expect(text).toContain('At least 100 deliveries are missing.')
-    expect(text).toContain('Missing at least 100')
-    expect(text).toContain('Done Not known yet')
+  test.each<[string, Partial<StatusState>, texts: string[]]>([
+    [
+      'before the first sweep nothing is well',
+      {},
+      ['Nothing is known yet.', 'last full sweep: none yet', 'Missing not known yet', 'Oldest none known'],
+    ],
+    [
+      'during the first sweep what has been seen so far is a lower bound',
+      { failed: { ...noDecisions, due: 100 }, oldestOpenAt: incidentNow - minuteMs },
+      ['At least 100 deliveries are missing.', 'Missing at least 100', 'Done Not known yet'],
+    ],
+    [
+      'after a sweep that did not see the whole window nothing has arrived',
+      { ...swept, lastCompleteSweepAt: incidentNow - minuteMs },
+      ['Missing none known', 'Done Unknown The window was not seen whole.'],
+    ],
+    ['after a sweep that failed nothing has arrived', sweepFailed, ['Missing none known', 'Done Unknown Sweeps fail.']],
+  ])('%s', (_, changes, texts) => {
+    for (const text of texts) expect(read(aStatusState(changes))).toContain(text)
   })
 
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
@@ -145,26 +155,13 @@ describe('in one look', () => {
     expect(text).toContain(uuid(1008))
   })
 
-  test.each<[string, string, Partial<StatusState>]>([
-    ['did not see the whole window', 'The window was not seen whole.', { lastCompleteSweepAt: incidentNow - minuteMs }],
-    [
-      'failed',
-      'Sweeps fail.',
-      { sweeps: [{ kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 }] },
-    ],
-  ])('after a sweep that %s nothing is said to have arrived', (_, why, changes) => {
-    const nothing = read(aStatusState({ ...swept, ...changes }))
-    expect(nothing).toContain('Missing none known')
-    expect(nothing).toContain(`Done Unknown ${why}`)
-    expect(read(anIncident(changes))).toContain('Missing at least 7,000')
-  })
-
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
     const endless = { circuit: 0, refused: 0 }
     expect(read(anIncident({ endless, recoveredPerMs: 0 }))).toContain(
       'Done Unknown Nothing recovered in the last 5 min.',
     )
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries are blocked.')
+    expect(read(anIncident(sweepFailed))).toContain('Missing at least 7,000')
   })
 })
 
@@ -183,65 +180,31 @@ test.each<[NextRetry, string]>([
 })
 
 describe('bounds', () => {
-  test('ten causes of 10,000 subscriptions, and how many more', () => {
+  test('ten causes of 10,000 subscriptions, twenty exhausted records, and how many more', () => {
     const list = Array.from({ length: 50 }, (_, n) => aCause({ subscriptionId: uuid(n), records: 100 - n }))
-    const causes = { ...noCauses, total: 10_000, records: 99_000, list }
-    const page = pageOf(aStatusState({ ...swept, onlyCounted: 1000, failed: { ...noDecisions, due: 100_000 }, causes }))
-    expect(page.match(/<tr /g)).toHaveLength(11)
+    const exhausted = { total: 250, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
+    const causes = { total: 10_000, records: 99_000, list, exhausted }
+    const failed = { ...noDecisions, due: 100_000, exhausted: 260 }
+    const page = pageOf(aStatusState({ ...swept, onlyCounted: 1000, failed, causes }))
+    expect(page.length).toBeLessThan(60_000)
+    expect(page.match(/<tr /g)).toHaveLength(11 + 21)
     // 99,000 without 100, 99 ... 91.
     expect(textOf(page)).toContain('And 9,990 causes with 98,045 deliveries.')
+    expect(textOf(page)).toContain(uuid(1019))
+    expect(textOf(page)).not.toContain(uuid(1020))
+    expect(textOf(page)).toContain('And 240 more records; see /status')
     expect(textOf(page)).toContain('And 1,000 deliveries of which only the number is known')
-  })
-
-  test('twenty exhausted records, and how many more', () => {
-    const exhausted = { total: 250, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
-    const causes = { ...noCauses, exhausted }
-    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 260 }, causes }))
-    expect(text).toContain(uuid(1019))
-    expect(text).not.toContain(uuid(1020))
-    expect(text).toContain('And 240 more records; see /status')
-  })
-
-  test('a circuit, and a gate, of each of 10,000 subscriptions', () => {
-    const circuits = Array.from({ length: 10_000 }, (_, n) => aCircuit({ subscriptionId: uuid(n) }))
-    const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
-    const page = pageOf(
-      aStatusState({
-        ...swept,
-        failed: { ...noDecisions, blocked: 50_000 },
-        endless: { circuit: 50_000, refused: 0 },
-        circuits,
-        gates,
-      }),
-    )
-    expect(textOf(page)).toContain(
-      'The receiver is failing (HTTP 503) for 10,000 subscriptions: 50,000 deliveries wait.',
-    )
-    expect(page.length).toBeLessThan(30_000)
   })
 })
 
 describe('foreign texts', () => {
-  const attacks = [
-    '<script>alert(1)</script>',
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    '</style><script>alert(1)</script>',
-    '<!--',
-    ']]>',
-    '&lt;script&gt;',
-    '\u202e<b>\u0000',
-    'javascript:alert(1)',
-    '${alert(1)}',
-    '</title><svg onload=alert(1)>',
-    '<meta http-equiv=refresh content=0;url=//evil.example>',
-  ]
+  const attack = `</title></style><script>alert(1)</script><!-- "><img src=x onerror=alert(1)>' onclick='x \u202e\u0000`
 
   /** Every tag of a page, without the texts of its attributes. */
   const skeleton = (page: string): string[] =>
     (page.match(/<\/?[a-z][^>]*>/gi) ?? []).map((tag) => tag.replaceAll(/"[^"]*"/g, '""'))
 
-  test.each(attacks)('%j changes no tag of the page, wherever it stands', (text) => {
+  test('change no tag of the page, wherever they stand', () => {
     const stateOf = (foreign: string): StatusState =>
       anIncident({
         instance: foreign,
@@ -263,10 +226,10 @@ describe('foreign texts', () => {
           },
         },
       })
-    const page = pageOf(stateOf(text))
+    const page = pageOf(stateOf(attack))
     expect(skeleton(page)).toEqual(skeleton(pageOf(stateOf('harmless'))))
     // Quotes too: an attribute may hold such a text one day.
-    if (/[<>&"']/.test(text)) expect(page).not.toContain(text)
+    expect(page).not.toContain(`'x`)
     expect(page).not.toContain('<script')
     expect(page).not.toMatch(/<[^>]*\son\w+\s*=/i)
     expect(page).not.toMatch(/[\u202e\u0000]/)
@@ -302,12 +265,5 @@ describe('the document', () => {
     for (const landmark of ['<header>', '<main>', '<footer class="sub">']) expect(page).toContain(landmark)
     expect(page.match(/<table/g)?.length).toBe(page.match(/<caption/g)?.length)
     expect(page.match(/<th(?= )/g)?.length).toBe(page.match(/<th [^>]*scope="(?:col|row)"/g)?.length)
-  })
-
-  test('is small', () => {
-    const list = Array.from({ length: 50 }, (_, n) => aCause({ subscriptionId: uuid(n) }))
-    const exhausted = { total: 100, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
-    const full = pageOf(anIncident({ causes: { ...incidentCauses(), list, exhausted } }))
-    expect(full.length).toBeLessThan(60_000)
   })
 })
