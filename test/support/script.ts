@@ -189,6 +189,8 @@ function loopCommands(world: Reconcile): Commands {
         (error: unknown) => `with ${String(error)}`,
       ),
     flying: () => world.dispatcher.inFlight(),
+    /** Why they were sent. */
+    why: () => tally(world.events.flatMap((event) => (event.type === 'retry' ? [event.why] : []))),
     awaiting: () => world.outcomes.pending().size,
     silent: () => `${world.dispatcher.silentForMs() / 1000}s`,
     gates: () => {

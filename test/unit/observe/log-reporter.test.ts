@@ -1,9 +1,8 @@
-// What is logged of events: changes of state once, repetitions and single records at debug, and few lines however bad it is.
-import { describe, expect, test } from 'vitest'
+// What is logged of events: changes of state once, repetitions and single records at debug, few lines however bad it is; and the audit.
+import { expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import { countedLevels, type CountedLevel } from '../../../src/observe/log/log.ts'
+import { createLog } from '../../../src/observe/log/log.ts'
 import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
-import type { UnreadableRow } from '../../../src/platform/record.ts'
 import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
 import {
   everyFact,
@@ -15,41 +14,36 @@ import {
   tokenRefused,
   type FactOf,
 } from '../../support/facts.ts'
-import { keepingLog, type Line } from '../../support/log.ts'
+import { keepingLog } from '../../support/log.ts'
 
-const standing = { monotonic: () => 0 }
-
-/** The lines that the events give, from the level on; `clock` may move while they come. */
-function told(facts: Iterable<TelemetryEvent>, from: CountedLevel = 'debug', clock = standing): Line[] {
-  const levels: readonly string[] = countedLevels
-  const lines: Line[] = []
-  const reporter = createLogReporter(
-    keepingLog((line) => lines.push(line)),
-    clock,
-  )
-  for (const fact of facts) reporter.observe(fact)
-  return lines.filter(({ level }) => levels.indexOf(level) >= levels.indexOf(from))
+interface Told {
+  /** `level: event`. */
+  line: string
+  fields: Readonly<Record<string, unknown>>
 }
 
-/** Each line at info and above as `level: event`; of events that come one after the other, each so long after the one before. */
-function messages(facts: readonly TelemetryEvent[], everyMs = 0): string[] {
+/** The lines at info and above; of events that come one after the other, each so long after the one before. */
+function told(facts: readonly TelemetryEvent[], everyMs = 0): Told[] {
+  const lines: Told[] = []
   let now = 0
-  function* coming(): Generator<TelemetryEvent> {
-    for (const fact of facts) {
-      yield fact
-      now += everyMs
-    }
+  const log = keepingLog(({ event, fields, level }) => {
+    if (level !== 'debug') lines.push({ line: `${level}: ${event}`, fields })
+  })
+  const reporter = createLogReporter(log, { monotonic: () => now })
+  for (const fact of facts) {
+    reporter.observe(fact)
+    now += everyMs
   }
-  return told(coming(), 'info', { monotonic: () => now }).map(({ level, event }) => `${level}: ${event}`)
+  return lines
 }
 
 function times<T>(count: number, make: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => make(index))
 }
 
-const accepted = retryFact({ result: 'accepted', reason: 'ok', sent: true })
+const line = (text: string, fields: object = {}): object => ({ line: text, fields })
 
-test('changes of state are logged each time, what changed nothing at debug, and calls not at all', () => {
+test('changes of state are logged each time, what changed nothing and calls not at all', () => {
   const changes: [TelemetryEvent, string][] = [
     [everyFact['credential-reload-failed'], 'error: credential_reload_failed'],
     [everyFact['credential-reloaded'], 'info: credential_reloaded'],
@@ -63,240 +57,245 @@ test('changes of state are logged each time, what changed nothing at debug, and 
     [{ type: 'trouble', trouble: undefined }, 'info: platform_available'],
     [everyFact.leading, 'info: leading'],
     [everyFact['standing-by'], 'warn: standing_by'],
+    [everyFact.notification, 'warn: notification_failed'],
   ]
   const twice = changes.flatMap((change) => [change, change])
-  expect(messages(twice.map(([fact]) => fact))).toEqual(twice.map(([, line]) => line))
-  expect(messages([{ type: 'operator', command: 'resume', changed: false }])).toEqual([])
-  expect(told([everyFact['token-request'], everyFact['platform-request']])).toEqual([])
+  expect(told(twice.map(([fact]) => fact)).map((one) => one.line)).toEqual(twice.map(([, text]) => text))
+  const silent: TelemetryEvent[] = [everyFact['token-request'], everyFact['platform-request']]
+  expect(told([...silent, { type: 'operator', command: 'resume', changed: false }])).toEqual([])
 })
 
-test('retries and outcomes are counted in the line of the next full sweep, not of another, and anew after it', () => {
-  const failed = { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 }
-  const facts = [
-    accepted,
-    ...times(4, () => outcomeFact()),
-    ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
-    ...times(2, () => outcomeFact({ outcome: 'unknown' })),
-    sweepFact({ kind: 'recent' }),
-    sweepFact({ listed: 6, failed }),
-    sweepFact({ listed: 6 }),
-  ]
-  expect(told(facts, 'info')).toMatchObject([
-    {
-      level: 'info',
-      event: 'full_sweep_completed',
-      fields: {
-        ...{ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 },
-        ...{ retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
-      },
-    },
-  ])
-  expect(told(facts).at(-1)).toMatchObject({
-    level: 'debug',
-    fields: { retries: 0, recovered: 0, failedAgain: 0, unknown: 0 },
-  })
+const passing = tokenRefused({ result: 'transient', reason: 'timeout' })
+const tlsCodes = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']
+const offset = (hours: number): TelemetryEvent => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
+const judged = { failedAgain: 10, judged: 11, responseStatusCode: 503 }
+const changed = { open: { pauseMs: 30_000, ...judged }, 'half-open': {}, closed: {} }
+const circuit = (to: CircuitState, subscriptionId = 'one'): FactOf<'circuit'> => ({
+  type: 'circuit',
+  subscriptionId,
+  to,
+  ...changed[to],
 })
-
-test('attempt times that do not fit are a warning when two in a row do not', () => {
-  const seen = (hours: number): TelemetryEvent => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
-  expect(messages([0, 0.1, 2, 0, -2, 0.1].map(seen))).toEqual([])
-  expect(told([-2, -1].map(seen), 'warn')).toMatchObject([
-    { event: 'platform_time_offset', fields: { offsetSeconds: 3_600 } },
-  ])
+const many = (to: CircuitState, count: number): TelemetryEvent[] =>
+  times(count, (i) => circuit(to, `subscription-${i}`))
+const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
+const skipped = (from: number): TelemetryEvent => ({ ...everyFact['slice-skipped'], span: { from, to: from + 1 } })
+const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
+  ...everyFact.unreadable,
+  rows: ids.map((id) => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),
 })
+const swept = 'info: full_sweep_completed'
+const opened = 'warn: circuit_opened'
+const work = {
+  ...{ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 },
+  ...{ retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
+}
 
-describe('sweeps', () => {
-  test.each([
-    ['another number of records', sweepFact({ listed: 1 })],
-    ['a part not seen whole', sweepFact({ result: 'incomplete' })],
-  ])('that saw %s are logged', (_, fact) => {
-    expect(messages([sweepFact(), fact])).toHaveLength(2)
-  })
-
-  test('that fail in the same way are logged once, with advice, and their number when it is over', () => {
-    expect(told([...times(50, () => failedSweep()), sweepFact()], 'info')).toMatchObject([
-      {
-        level: 'error',
-        event: 'sweep_failed',
-        fields: {
-          reason: 'timeout',
-          stage: 'list',
-          problem: 'list: timeout',
-          advice: 'wait',
-        },
-      },
-      { level: 'info', event: 'full_sweep_completed', fields: { failures: 50 } },
-    ])
-  })
-
-  const tls = (code: string): FactOf<'sweep'> =>
-    failedSweep({}, { reason: 'tls', code, message: `list: tls (${code})`, advice: `mend ${code}` })
-
-  test.each([
-    ['two ways by turns', [failedSweep({}, { reason: 'connection', message: 'list: connection' }), failedSweep()], 2],
-    // Each needs another remedy.
-    ['two codes of TLS', [tls('CERT_HAS_EXPIRED'), tls('HOSTNAME_MISMATCH')], 2],
+test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
+  [
+    'retries and outcomes are counted in the line of the next full sweep, not of another, and anew after it',
     [
-      'one way without a token, whatever the other side says of it',
-      [1, 2].map((trace) => failedSweep({}, { stage: 'token', message: `no access token: trace ${trace}` })),
-      1,
+      everyFact.retry,
+      ...times(4, () => outcomeFact()),
+      ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
+      ...times(2, () => outcomeFact({ outcome: 'unknown' })),
+      sweepFact({ kind: 'recent' }),
+      sweepFact({
+        listed: 6,
+        failed: { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 },
+      }),
+      sweepFact({ listed: 6 }),
+      sweepFact({ listed: 7 }),
     ],
-  ])('that fail in %s', (_, facts, lines) => {
-    expect(messages(times(10, () => facts).flat())).toEqual(times(lines, () => 'error: sweep_failed'))
-  })
-
-  test('have failed until a full one succeeds', () => {
-    const [recent, full] = [sweepFact({ kind: 'recent' }), sweepFact()]
-    const lines = told([full, failedSweep(), recent, failedSweep({ kind: 'recent' }), recent, full, full], 'info')
-    expect(lines.map(({ event, fields }) => [event, fields['failures']])).toEqual([
-      ['full_sweep_completed', undefined],
-      ['sweep_failed', undefined],
-      ['full_sweep_completed', 2],
-    ])
-  })
+    [line(swept, work), line(swept, { listed: 7, retries: 0, recovered: 0, failedAgain: 0, unknown: 0 })],
+  ],
+  ['attempt times that do not fit are silent when single ones do not', [0, 0.1, 2, 0, -2, 0.1].map(offset), []],
+  [
+    'and a warning when two in a row do not',
+    [-2, -1].map(offset),
+    [line('warn: platform_time_offset', { offsetSeconds: 3_600 })],
+  ],
+  [
+    'sweeps that saw as much are silent, those that saw more or not the whole are not',
+    [sweepFact(), sweepFact(), sweepFact({ listed: 1 }), sweepFact({ listed: 1, result: 'incomplete' })],
+    [line(swept), line(swept), line(swept)],
+  ],
+  [
+    'sweeps that fail in the same way are logged once, with advice, and their number once a full one succeeds',
+    [
+      ...times(50, () => failedSweep()),
+      sweepFact({ kind: 'recent' }),
+      failedSweep({ kind: 'recent' }),
+      sweepFact(),
+      sweepFact(),
+    ],
+    [
+      line('error: sweep_failed', { reason: 'timeout', stage: 'list', problem: 'list: timeout', advice: 'wait' }),
+      line(swept, { failures: 51 }),
+    ],
+  ],
+  [
+    'sweeps that fail in two ways by turns: each needs another remedy, two codes of TLS too',
+    times(10, () => [
+      failedSweep(),
+      failedSweep({}, { reason: 'connection' }),
+      ...tlsCodes.map((code) => failedSweep({}, { reason: 'tls', code })),
+    ]).flat(),
+    times(4, () => line('error: sweep_failed')),
+  ],
+  [
+    'sweeps without a token, whatever the other side says of it',
+    times(10, (trace) => failedSweep({}, { stage: 'token', message: `no access token: trace ${trace}` })),
+    [line('error: sweep_failed')],
+  ],
+  [
+    'expired ones are a warning at once, then counted by each full sweep, and a warning again after one without',
+    [
+      ...[everyFact.expired, everyFact.expired, sweepFact(), everyFact.expired, sweepFact()],
+      ...[sweepFact(), everyFact.expired],
+    ],
+    [
+      line('warn: records_expired', { records: 5 }),
+      line(swept, { expired: 10 }),
+      line(swept, { expired: 5 }),
+      line('warn: records_expired', { records: 5 }),
+    ],
+  ],
+  ['the first access token is logged, its renewals are not', times(50, () => tokenHad), [line('info: token_obtained')]],
+  [
+    'a refused token is logged once, with its reason, and the number when it is over',
+    [...times(20, (i) => tokenRefused({ description: `trace ${i}` })), tokenHad, tokenHad],
+    [
+      line('error: token_rejected', {
+        ...{ oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1234.5, tokenHeld: false },
+      }),
+      line('info: token_obtained', { failures: 20 }),
+    ],
+  ],
+  [
+    'trouble with tokens that passes is a warning; each cause has its line, and so has each code of TLS',
+    [
+      ...[passing, passing, tokenRefused(), passing],
+      ...[...tlsCodes, ...tlsCodes].map((code) => tokenRefused({ result: 'transient', reason: 'tls', code })),
+    ],
+    [
+      line('warn: token_unavailable'),
+      line('error: token_rejected'),
+      ...tlsCodes.map((code) => line('warn: token_unavailable', { code })),
+    ],
+  ],
+  [
+    'a lease that cannot be had is a warning for each reason, and its end has the number',
+    [...times(3, () => everyFact['lease-unavailable']), everyFact['lease-available']],
+    [line('warn: lease_unavailable'), line('info: lease_available', { failures: 3 })],
+  ],
+  [
+    'circuits are logged as they open and close; those that open again and again only once they have been closed',
+    [...dead, circuit('closed'), circuit('open')],
+    [
+      line(opened, { subscriptionId: 'one', ...changed.open }),
+      line('info: circuit_closed', { subscriptionId: 'one' }),
+      line(opened),
+    ],
+  ],
+  [
+    'circuits are counted by the next full sweep, once for a stretch of trouble',
+    [sweepFact(), circuit('open'), circuit('half-open'), circuit('open'), sweepFact(), circuit('closed'), sweepFact()],
+    [
+      line(swept, { circuitsOpened: 0, circuitsClosed: 0 }),
+      line(opened),
+      line(swept, { circuitsOpened: 1, circuitsClosed: 0 }),
+      line('info: circuit_closed'),
+      line(swept, { circuitsOpened: 0, circuitsClosed: 1 }),
+    ],
+  ],
+  [
+    'circuits by the thousand are 20 lines each way, of the same subscriptions, and their number',
+    [...many('open', 5000), ...many('half-open', 5000), ...many('open', 5000), ...many('closed', 5000), sweepFact()],
+    [
+      ...times(20, (i) => line(opened, { subscriptionId: `subscription-${i}` })),
+      ...times(20, (i) => line('info: circuit_closed', { subscriptionId: `subscription-${i}` })),
+      line(swept, { circuitsOpened: 5000, circuitsClosed: 5000 }),
+    ],
+  ],
+  [
+    'ten minutes later they are lines again, and the first says how many were not',
+    many('open', 26),
+    [...times(20, () => line(opened)), line(opened, { subscriptionId: 'subscription-25', suppressed: 5 })],
+    24_000,
+  ],
+  [
+    'parts of the window that cannot be listed are logged once each, by their local time, until they are listed',
+    [...[skipped(60), skipped(61), skipped(60), skipped(61)], sweepFact(), skipped(60)],
+    [
+      line('warn: slice_skipped', { from: '1970-01-01T00:01:00' }),
+      line('warn: slice_skipped', { from: '1970-01-01T00:01:01' }),
+      line(swept),
+      line('warn: slice_skipped', { from: '1970-01-01T00:01:00' }),
+    ],
+  ],
+  [
+    'and are 20 lines in ten minutes, however many there are',
+    times(3, () => times(5000, skipped)).flat(),
+    times(20, () => line('warn: slice_skipped')),
+  ],
+  [
+    'unreadable records are logged once each by id, those without one once',
+    times(30, () => unreadable('a', 'b', undefined, undefined)),
+    ['a', 'b', undefined].map((webhookId) => line('warn: record_unreadable', { webhookId })),
+  ],
+  [
+    'and are 20 lines in ten minutes too',
+    times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`))),
+    times(20, () => line('warn: record_unreadable')),
+  ],
+])('%s', (_, facts, lines, everyMs) => {
+  const found = told(facts, everyMs)
+  expect(found).toMatchObject(lines)
 })
 
-describe('a condition', () => {
-  test.each(['unexpected', 'early-at-limit', 'unreadable'] as const)(
-    '%s is a warning once, and again after a quiet hour',
-    (type) => {
-      const facts = times(12, () => everyFact[type])
-      expect(messages(facts, 3_599_000)).toHaveLength(1)
-      expect(messages(facts, 3_600_000)).toHaveLength(12)
-    },
-  )
-
-  test('expired is a warning at once, then counted by each full sweep, and a warning again after one without', () => {
-    const { expired } = everyFact
-    const lines = told([expired, expired, sweepFact(), expired, sweepFact(), sweepFact(), expired], 'info')
-    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['expired']])).toEqual([
-      ['warn', 5],
-      ['info', 10],
-      ['info', 5],
-      ['warn', 5],
-    ])
-  })
-})
-
-describe('access tokens', () => {
-  test('the first one is logged, their renewal is not', () => {
-    expect(messages(times(50, () => tokenHad))).toEqual(['info: token_obtained'])
-  })
-
-  test('a refusal is logged once, with its reason, and the number when it is over', () => {
-    const lines = told([...times(20, (i) => tokenRefused({ description: `trace ${i}` })), tokenHad, tokenHad], 'info')
-    expect(lines).toMatchObject([
-      {
-        level: 'error',
-        event: 'token_rejected',
-        fields: { oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1234.5, tokenHeld: false },
-      },
-      { level: 'info', event: 'token_obtained', fields: { failures: 20 } },
-    ])
-  })
-
-  test('trouble that passes is a warning; each cause has its line, and so has each code of TLS', () => {
-    const passing = tokenRefused({ result: 'transient', reason: 'timeout' })
-    const tls = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'].map((code) =>
-      tokenRefused({ result: 'transient', reason: 'tls', code }),
-    )
-    expect(told([passing, passing, tokenRefused(), passing, ...tls, ...tls], 'info')).toMatchObject([
-      { level: 'warn', event: 'token_unavailable' },
-      { level: 'error', event: 'token_rejected' },
-      { level: 'warn', event: 'token_unavailable', fields: { code: 'CERT_HAS_EXPIRED' } },
-      { level: 'warn', event: 'token_unavailable', fields: { code: 'ERR_TLS_CERT_ALTNAME_INVALID' } },
-    ])
-  })
-})
-
-describe('circuits', () => {
-  const judged = { failedAgain: 10, judged: 11, responseStatusCode: 503 }
-  const changes = { open: { pauseMs: 30_000, ...judged }, 'half-open': {}, closed: {} }
-  const circuit = (to: CircuitState, subscriptionId = 'one'): FactOf<'circuit'> => ({
-    type: 'circuit',
-    subscriptionId,
-    to,
-    ...changes[to],
-  })
-  const many = (to: CircuitState, count = 5_000): TelemetryEvent[] =>
-    times(count, (i) => circuit(to, `subscription-${i}`))
-
-  test('are logged as they open and close; those that open again and again at debug, until they have been closed', () => {
-    const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
-    expect(told([...dead, circuit('closed'), circuit('open')], 'info')).toMatchObject([
-      { level: 'warn', event: 'circuit_opened', fields: { subscriptionId: 'one', ...changes.open } },
-      { level: 'info', event: 'circuit_closed', fields: { subscriptionId: 'one' } },
-      { level: 'warn', event: 'circuit_opened' },
-    ])
-    expect(told(dead)).toHaveLength(200)
-  })
-
-  test('are counted by the next full sweep, once for a stretch of trouble', () => {
-    const facts = [sweepFact(), circuit('open'), circuit('half-open'), circuit('open'), sweepFact(), circuit('closed')]
-    const lines = told([...facts, sweepFact(), sweepFact()]).filter(({ event }) => event === 'full_sweep_completed')
-    expect(lines.map(({ level, fields }) => [level, fields['circuitsOpened'], fields['circuitsClosed']])).toEqual([
-      ['info', 0, 0],
-      ['info', 1, 0],
-      ['info', 0, 1],
-      ['debug', 0, 0],
-    ])
-  })
-
-  test('by the thousand are 20 lines each way, of the same subscriptions, and their number', () => {
-    const facts = [...many('open'), ...many('half-open'), ...many('open'), ...many('closed')]
-    const lines = told([...facts, sweepFact()], 'info')
-    const idsOf = (id: string): unknown[] =>
-      lines.flatMap(({ event, fields }) => (event === id ? [fields['subscriptionId']] : []))
-    expect(idsOf('circuit_opened')).toHaveLength(20)
-    expect(idsOf('circuit_closed')).toEqual(idsOf('circuit_opened'))
-    expect(lines.at(-1)?.fields).toMatchObject({ circuitsOpened: 5_000, circuitsClosed: 5_000 })
-  })
-
-  test('ten minutes later are lines again, and the first says how many were not', () => {
-    let now = 0
-    function* facts(): Generator<TelemetryEvent> {
-      yield* many('open', 25)
-      now = 600_000
-      yield circuit('open', 'late')
-    }
-    const lines = told(facts(), 'info', { monotonic: () => now })
-    expect(lines).toHaveLength(21)
-    expect(lines.at(-1)?.fields).toMatchObject({ subscriptionId: 'late', suppressed: 5 })
-  })
-})
-
-describe('parts of the window that can not be listed', () => {
-  const skipped = (from: number): TelemetryEvent => ({
-    type: 'slice-skipped',
-    sweepId: 'abcd1234',
-    span: { from, to: from + 1 },
-    reason: 'timeout',
-  })
-
-  test('are logged once each, by their local time', () => {
-    const lines = told([skipped(60), skipped(61), skipped(60), skipped(61)], 'warn')
-    expect(lines.map(({ fields }) => fields['from'])).toEqual(['1970-01-01T00:01:00', '1970-01-01T00:01:01'])
-  })
-
-  test('are 20 lines in ten minutes, however many there are', () => {
-    expect(messages(times(3, () => times(5_000, skipped)).flat())).toHaveLength(20)
-  })
-
-  test('are logged again when they had been listed in between', () => {
-    expect(told([skipped(60), sweepFact(), skipped(60)], 'warn')).toHaveLength(2)
-  })
-})
-
-test('unreadable records are logged once each by id, those without one once, and not by the thousand', () => {
-  const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
-    type: 'unreadable',
-    sweepId: 'abcd1234',
-    rows: ids.map((id): UnreadableRow => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),
-  })
-  const few = times(30, () => unreadable('a', 'b', undefined, undefined))
-  expect(told(few, 'warn').map(({ fields }) => fields['webhookId'])).toEqual(['a', 'b', undefined])
+test('an id is remembered for an hour after the last of them; a thousand are, more are taken as known', () => {
   const thousands = times(3, () => times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`)))).flat()
-  expect(messages(thousands)).toHaveLength(20)
-  // An id is remembered for an hour after the last of them; thousands more are taken as known.
-  expect(messages(thousands, 600_000).length).toBeLessThanOrEqual(1_000)
+  expect(told(thousands, 600_000).length).toBeLessThanOrEqual(1000)
+  for (const type of ['unexpected', 'early-at-limit', 'unreadable'] as const) {
+    const facts = times(12, () => everyFact[type])
+    expect(told(facts, 3_599_000)).toHaveLength(1)
+    expect(told(facts, 3_600_000)).toHaveLength(12)
+  }
+})
+
+test('the audit is a line at any level of each retry, outcome and command, also of one that changed nothing', () => {
+  function written(facts: readonly TelemetryEvent[], audit: boolean): unknown[] {
+    const lines: unknown[] = []
+    const clock = { now: () => Date.UTC(2026, 0, 15, 12), monotonic: () => 0 }
+    const write = (text: string): unknown => lines.push(JSON.parse(text))
+    const log = createLog({ level: 'silent', audit, instance: 'payments', clock, write })
+    const reporter = createLogReporter(log, clock)
+    for (const fact of facts) reporter.observe(fact)
+    return lines
+  }
+  const facts: TelemetryEvent[] = [
+    everyFact.retry,
+    retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }),
+    retryFact({ result: 'unreachable', reason: 'timeout', sent: true, lost: true }),
+    retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false }),
+    outcomeFact({ responseStatusCode: null }),
+    { type: 'operator', command: 'pause', changed: true },
+    { type: 'operator', command: 'resume', changed: false },
+    { type: 'operator', command: 'probe', circuits: 2 },
+    ...[sweepFact(), tokenHad],
+  ]
+  const { webhookId, eventId, subscriptionId, eventType, attempt } = everyFact.retry
+  const subject = { audit: true, level: 'debug', webhookId, eventId, subscriptionId, eventType, attempt }
+  const why = { why: 'due', explanation: 'Its backoff has ended.' }
+  expect(written(facts, true)).toMatchObject([
+    { time: '2026-01-15T12:00:00.000Z', event: 'retry_answered', ...subject, ...why, result: 'accepted', reason: 'ok' },
+    { event: 'retry_answered', result: 'already-resolved', found: 'successful' },
+    { event: 'retry_answered', result: 'unreachable', reason: 'timeout', lost: true },
+    { event: 'retry_outcome', ...subject, outcome: 'recovered', responseStatusCode: null },
+    { audit: true, event: 'operator_paused', changed: true },
+    { audit: true, event: 'operator_resumed', changed: false },
+    { audit: true, event: 'operator_probed', circuits: 2 },
+  ])
+  expect(written(facts, false)).toEqual([])
 })

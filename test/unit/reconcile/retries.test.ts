@@ -7,6 +7,10 @@ import { holding, type ReconcileOptions } from '../../support/reconcile.ts'
 type Row = [name: string, script: string, options?: ReconcileOptions]
 const off = { circuit: { enabled: false } }
 
+test('each retry says why it was sent', async () => {
+  await play('failed 30 a; failed 1 b age=165h; deliver a 503; start; wait 1min; why -> due 9, expiring 1, probe 1')
+})
+
 describe('slots and fences', () => {
   test.each([1, 2, 8, 64])(
     'no more than %i at once, one of each record, all of them in the end',
