@@ -44,24 +44,12 @@ function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
   return loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
 }
 
-function answer(status: number, body: Readonly<Record<string, unknown>>, headers?: Record<string, string>): Answer {
-  return {
-    status,
-    contentType: json,
-    body: `${redactedJson(body)}\n`,
-    headers: { ...headers },
-  }
+function answer(status: number, body: object, headers?: Record<string, string>): Answer {
+  return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
 }
 
-type Command = () => Promise<Answer>
-
-/** 503 with the problem for a command that could not be done. */
-function answerOf<T extends boolean | Probes>(
-  done: T | CommandRefusal,
-  body: (value: T) => Readonly<Record<string, unknown>>,
-): Answer {
-  return typeof done === 'object' && 'problem' in done ? answer(503, { error: done.problem }) : answer(200, body(done))
-}
+/** What is so now, or why the command could not be done. */
+type Command = () => Promise<object | CommandRefusal>
 
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
 
@@ -99,7 +87,8 @@ async function dropBody(request: IncomingMessage): Promise<boolean> {
 export function createControl({ allowRemote, pause, probe, token }: ControlOptions): Control {
   const expected = digest(Buffer.from(token, 'utf8'))
 
-  function pauseAnswer(changed: boolean): Readonly<Record<string, unknown>> {
+  function pauseAnswer(changed: boolean | CommandRefusal): object {
+    if (typeof changed === 'object') return changed
     const since = pause.since()
     const paused = since !== undefined
     const kept = pause.outlivesRestart === true
@@ -107,9 +96,9 @@ export function createControl({ allowRemote, pause, probe, token }: ControlOptio
   }
 
   const commands: ReadonlyMap<string, Command> = new Map([
-    ['/-/pause', async () => answerOf(await pause.pause(), pauseAnswer)],
-    ['/-/resume', async () => answerOf(await pause.resume(), pauseAnswer)],
-    ['/-/probe', async () => answerOf(await probe(), (probes) => ({ ...probes }))],
+    ['/-/pause', async () => pauseAnswer(await pause.pause())],
+    ['/-/resume', async () => pauseAnswer(await pause.resume())],
+    ['/-/probe', async () => probe()],
   ])
 
   async function run(command: Command, request: IncomingMessage): Promise<Answer> {
@@ -124,7 +113,8 @@ export function createControl({ allowRemote, pause, probe, token }: ControlOptio
     }
     if (request.method !== 'POST') return answer(405, { error: 'Send a POST.' }, { allow: 'POST' })
     if (!(await dropBody(request))) return answer(400, { error: 'Send the command without a body.' })
-    return command()
+    const done = await command()
+    return 'problem' in done ? answer(503, { error: done.problem }) : answer(200, done)
   }
 
   return (path, request) => {

@@ -39,57 +39,36 @@ function health(problems: readonly string[]): Answer {
 /** How long an answer is shared by all who ask, in ms. */
 const sharedForMs = 1000
 
-/** Answers whose making costs something. `?refresh=off` is for who reads on: a page that comes anew takes the place where one was from a screen reader. */
-type Rendered = 'page' | 'page?refresh=off' | 'metrics' | 'status'
-
-function pageAnswer(options: OpsServerOptions, refreshes: boolean): Answer {
-  const body = renderPage(options.status(), { refreshes })
-  return { status: 200, contentType: pageType, body, headers: { ...pageHeaders } }
-}
-
-async function metricsAnswer({ metrics }: OpsServerOptions): Promise<Answer> {
-  const { text: body, contentType } = await metrics()
-  return { status: 200, contentType, body }
-}
-
-function statusAnswer({ status }: OpsServerOptions): Answer {
-  return { status: 200, contentType: json, body: `${redactedJson(status(), 2)}\n` }
-}
+type Make = () => Answer | Promise<Answer>
 
 interface Shared {
-  of(what: Rendered): Promise<Answer>
+  of(make: Make): Promise<Answer>
   /** The next one is made anew: a command has changed the state. */
   forget(): void
 }
 
 /** Gives each answer to all who ask within a second of its making: many askers cost one rendering, and one copy in memory. */
-function createShared(options: OpsServerOptions): Shared {
-  const last = new Map<Rendered, { at: number; isMade: boolean; answer: Promise<Answer> }>()
-  const make: Readonly<Record<Rendered, () => Answer | Promise<Answer>>> = {
-    page: () => pageAnswer(options, true),
-    'page?refresh=off': () => pageAnswer(options, false),
-    metrics: () => metricsAnswer(options),
-    status: () => statusAnswer(options),
-  }
+function createShared({ clock, onError }: OpsServerOptions): Shared {
+  const last = new Map<Make, { at: number; isMade: boolean; answer: Promise<Answer> }>()
 
-  async function render(what: Rendered): Promise<Answer> {
+  async function render(make: Make): Promise<Answer> {
     try {
-      const answer = await make[what]()
+      const answer = await make()
       return { ...answer, body: Buffer.from(answer.body) }
     } catch (error) {
       // Reported once, not by each client.
-      options.onError(error)
+      onError(error)
       return bugAnswer
     }
   }
 
   return {
-    of(what) {
-      const at = options.clock.monotonic()
-      const known = last.get(what)
+    of(make) {
+      const at = clock.monotonic()
+      const known = last.get(make)
       if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.answer
-      const made = { at, isMade: false, answer: render(what) }
-      last.set(what, made)
+      const made = { at, isMade: false, answer: render(make) }
+      last.set(make, made)
       void made.answer.then(() => {
         made.isMade = true
       })
@@ -104,15 +83,25 @@ function createShared(options: OpsServerOptions): Shared {
 type Read = (query: string) => Answer | Promise<Answer>
 
 /** The readable resources by path. */
-function readsOf(options: OpsServerOptions, shared: Shared): ReadonlyMap<string, Read> {
-  const page: Read = (query) =>
-    shared.of(new URLSearchParams(query).get('refresh') === 'off' ? 'page?refresh=off' : 'page')
+function readsOf({ live, metrics, ready, status, statusPage }: OpsServerOptions, shared: Shared): Map<string, Read> {
+  const page = (refreshes: boolean): Make => {
+    const headers = { ...pageHeaders }
+    return () => ({ status: 200, contentType: pageType, body: renderPage(status(), { refreshes }), headers })
+  }
+  // For who reads on: a page that comes anew takes the place where one was from a screen reader.
+  const [refreshing, still] = [page(true), page(false)]
+  const asJson: Make = () => ({ status: 200, contentType: json, body: `${redactedJson(status(), 2)}\n` })
+  const exposition: Make = async () => {
+    const { text: body, contentType } = await metrics()
+    return { status: 200, contentType, body }
+  }
+  const readPage: Read = (query) => shared.of(new URLSearchParams(query).get('refresh') === 'off' ? still : refreshing)
   return new Map<string, Read>([
-    ...(options.statusPage ? [['/', page] as const] : []),
-    ['/metrics', () => shared.of('metrics')],
-    ['/livez', () => health(options.live())],
-    ['/readyz', () => health(options.ready())],
-    ['/status', () => shared.of('status')],
+    ...(statusPage ? [['/', readPage] as const] : []),
+    ['/metrics', () => shared.of(exposition)],
+    ['/livez', () => health(live())],
+    ['/readyz', () => health(ready())],
+    ['/status', () => shared.of(asJson)],
   ])
 }
 
