@@ -16,11 +16,12 @@ import type { Health } from '../reconcile/retry/receiver-health.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { askDaemon, inWords } from './daemon-client.ts'
+import type { CommandFlags } from './flags.ts'
 import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
 import { keySetting, openTransport } from './service.ts'
-import { openPlatform, type Platform, type SessionOptions } from './session.ts'
+import { openPlatform, type Platform } from './session.ts'
 
 type StepName =
   'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
@@ -175,7 +176,7 @@ function openWatched({ config, http }: Opened, key: Reloadable<SigningKey>, io: 
   return { ...openPlatform(config, io, { key, transport, emit }), config, events, lastCall: () => call }
 }
 
-function checkConfiguration(io: Io, options: SessionOptions): Found<Opened> {
+function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const loaded = loadConfig({ file: options.config, ...io })
   const { auth, instance, platform } = loaded.config
   const value = { ...loaded, http: openTransport(loaded.config, io) }
@@ -273,7 +274,7 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
 const hint = 'check only reads: retry ID, for one failed webhook, shows whether this account may retry.'
 
 /** Runs `check`. */
-export async function checkCommand(io: Io, options: SessionOptions): Promise<ExitCode> {
+export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { clock, signal, stdout } = io
   const { show } = createMoments(options.zone)
   const steps: Step[] = []

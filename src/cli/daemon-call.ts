@@ -6,8 +6,8 @@ import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
-import type { ConfigOption } from './service.ts'
 
 /** A listener on all addresses is on this host's own too. */
 const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
@@ -60,18 +60,10 @@ export async function callDaemon(
   }
 }
 
-export interface DaemonFlags extends ConfigOption {
-  port?: number
-}
-
-export interface HealthcheckOptions extends DaemonFlags {
-  ready?: true
-}
-
 const healthTimeoutMs = 3000
 
 /** Runs `healthcheck`. */
-export async function healthcheckCommand(io: Io, options: HealthcheckOptions): Promise<ExitCode> {
+export async function healthcheckCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
   const url = `${originOf(server, options.port)}/${path}`

@@ -4,28 +4,20 @@ import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
-import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
+import { callDaemon, originOf } from './daemon-call.ts'
 import { askDaemon, fieldsOf, readStatus, stopsOf } from './daemon-client.ts'
 import { counted } from '../ops/words.ts'
-import { answer, createPaint, widthOf, type JsonFlag } from './format.ts'
+import type { CommandFlags } from './flags.ts'
+import { answer, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { incidentText, statusText } from './status-text.ts'
-
-export interface ControlFlags extends DaemonFlags, JsonFlag {
-  zone: string
-}
-
-export interface StatusOptions extends ControlFlags {
-  watch?: true
-  incident?: true
-}
 
 const watchMs = 2000
 const clearScreen = '\u001b[H\u001b[J'
 
 /** Shows the status once. */
-async function showStatus(url: string, options: StatusOptions, io: Io): Promise<ExitCode> {
+async function showStatus(url: string, options: CommandFlags, io: Io): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const read = await readStatus(url, io)
   const isScreen = options.watch === true && options.json !== true && io.stdout.isTTY === true
@@ -46,7 +38,7 @@ async function showStatus(url: string, options: StatusOptions, io: Io): Promise<
 }
 
 /** Runs `status`. With --watch it ends with a signal. */
-export async function statusCommand(io: Io, options: StatusOptions): Promise<ExitCode> {
+export async function statusCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   const url = originOf(server, options.port)
   for (;;) {
@@ -125,7 +117,7 @@ function pauseText(name: ControlName, { changed, outlivesRestart, since }: Pause
 }
 
 /** Runs `pause`, `resume` and `probe`. */
-export async function controlCommand(io: Io, options: ControlFlags, _: unknown, name: ControlName): Promise<ExitCode> {
+export async function controlCommand(io: Io, options: CommandFlags, _: unknown, name: ControlName): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
   const sent = await send(`${originOf(config.server, options.port)}/-/${name}`, tokenOf(config.control), io)

@@ -6,17 +6,16 @@ import type { Situation } from '../reconcile/decide.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-client.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 import { recordsOfEvent, searchIds, type EventRecords } from './round/gather.ts'
 import { explainRecord, nextRetryText, type ExplainedRecord } from './record.ts'
 import { uuidOf } from './round/select.ts'
-import { inSession, type Session, type SessionOptions } from './session.ts'
+import { inSession, type Session } from './session.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { cell, pairs, paragraph } from './format.ts'
 
-export interface ExplainFlags extends SessionOptions {
-  response?: true
-}
+type ExplainFlags = Omit<CommandFlags, 'response'> & { response?: true }
 
 /** By webhook id. */
 type Answers = ReadonlyMap<string, ReceiverAnswer>
@@ -97,17 +96,20 @@ async function askAnswers(eventId: string, { reconciler, stop }: Session): Promi
 }
 
 /** Runs `explain`. */
-export async function explainCommand(io: Io, options: ExplainFlags, [text = '']: string[]): Promise<ExitCode> {
+export async function explainCommand(
+  io: Io,
+  { response: isAsked, ...flags }: ExplainFlags,
+  [text = '']: string[],
+): Promise<ExitCode> {
   const id = uuidOf(text, 'id')
-  const isAsked = options.response === true
-  if (isAsked && (options.json === true || io.stdout.isTTY !== true)) {
+  if (isAsked === true && (flags.json === true || io.stdout.isTTY !== true)) {
     throw new UsageError("--response: the receiver's words may be confidential, and are shown on a terminal only")
   }
-  return inSession(io, options, {}, async (session) => {
+  return inSession(io, flags, {}, async (session) => {
     const { config, connection, reconciler, policy } = session
     const found = await find(id, session)
     const eventId = found.records[0]?.eventId
-    const answers: Answers = isAsked && eventId !== undefined ? await askAnswers(eventId, session) : new Map()
+    const answers: Answers = isAsked === true && eventId !== undefined ? await askAnswers(eventId, session) : new Map()
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const situationIn = (subscriptionId: string): Situation =>

@@ -4,15 +4,16 @@ import { shownText } from '../config/sources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { count, type SubscriptionNames } from '../ops/words.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
 
-/** With --json a command prints one document, else text for people. */
-export interface JsonFlag {
-  json?: true
-}
-
 /** Prints the answer of a command, redacted. */
-export function answer(output: Output, { json }: JsonFlag, document: object, text: () => string): void {
+export function answer(
+  output: Output,
+  { json }: Pick<CommandFlags, 'json'>,
+  document: object,
+  text: () => string,
+): void {
   output.write(json === true ? `${redactedJson(document, 2)}\n` : redact(text()))
 }
 

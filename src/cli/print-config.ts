@@ -4,11 +4,9 @@ import type { Key } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { keys } from '../config/schema.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
-import type { ConfigOption } from './service.ts'
-import { answer, table, type JsonFlag, type TableColumn } from './format.ts'
-
-export type PrintOptions = ConfigOption & JsonFlag
+import { answer, table, type TableColumn } from './format.ts'
 
 /** A key's value as it would be written in YAML; null when it is unset, and for a secret that is set `hidden`. */
 interface ShownKey {
@@ -63,7 +61,7 @@ const columns: TableColumn<ShownKey>[] = [
 ]
 
 /** Runs `print-config`. */
-export function printConfigCommand(io: Io, options: PrintOptions): ExitCode {
+export function printConfigCommand(io: Io, options: CommandFlags): ExitCode {
   const configuration = shownConfig(loadConfig({ file: options.config, ...io }))
   answer(io.stdout, options, { schemaVersion: 1, configuration }, () => table(columns, configuration))
   return exitCode.done

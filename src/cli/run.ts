@@ -6,8 +6,9 @@ import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createSchedule } from '../runtime/schedule.ts'
 import { clusterAccess, createLeaseClient, type LeaseClient } from '../leader-election/lease-client.ts'
 import type { Config } from '../config/schema.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
-import { openService, type ConfigOption } from './service.ts'
+import { openService } from './service.ts'
 
 /** The lease that the instances share. @throws ConfigurationError outside of a cluster */
 function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): LeaseClient | undefined {
@@ -18,7 +19,7 @@ function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): Le
 }
 
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
-export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCode> {
+export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http } = openService(io, options, logOutput, { daemon: true })
   const lease = openLease(config, io)

@@ -9,6 +9,7 @@ import { loadCertificate, mismatchOf, type Certificate } from '../platform/auth/
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { proxyFromEnvironment } from '../platform/http/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
+import type { CommandFlags } from './flags.ts'
 import type { Io, Output } from './io.ts'
 
 export interface Service {
@@ -17,10 +18,6 @@ export interface Service {
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
-}
-
-export interface ConfigOption {
-  config?: string
 }
 
 export type Origins = ReadonlyMap<string, string>
@@ -79,7 +76,7 @@ function forCommand(config: Config, origins: Origins): Config {
  */
 export function openService(
   io: Io,
-  options: ConfigOption,
+  options: Pick<CommandFlags, 'config'>,
   logTo: Output,
   { quiet = false, daemon = false } = {},
 ): Service {

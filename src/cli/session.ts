@@ -13,15 +13,11 @@ import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact } from '../runtime/redact.ts'
-import { answer, createProgressLine, paragraph, widthOf, type JsonFlag } from './format.ts'
+import type { CommandFlags } from './flags.ts'
+import { answer, createProgressLine, paragraph, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { openService, type ConfigOption } from './service.ts'
-
-export interface SessionOptions extends ConfigOption, JsonFlag {
-  verbose?: true
-  zone: string
-}
+import { openService } from './service.ts'
 
 /** Everything that asks the platform, for a command. It starts nothing. */
 export interface Platform {
@@ -63,7 +59,7 @@ export function openPlatform(
 }
 
 /** Opens the session; starts nothing. @throws ConfigurationError, UsageError */
-function openSession(io: Io, options: SessionOptions, plan: SessionPlan) {
+function openSession(io: Io, options: CommandFlags, plan: SessionPlan) {
   const moments = createMoments(options.zone)
   const progress = createProgressLine(io.stderr, io.clock)
   const service = openService(io, options, progress.output, { quiet: options.verbose !== true })
@@ -117,7 +113,7 @@ export type Session = ReturnType<typeof openSession>
  */
 export async function inSession(
   io: Io,
-  options: SessionOptions,
+  options: CommandFlags,
   plan: SessionPlan,
   body: (session: Session) => Promise<ExitCode>,
 ): Promise<ExitCode> {

@@ -8,22 +8,18 @@ import { createFailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
+import type { CommandFlags } from '../flags.ts'
 import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
 import type { Io, Output } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, recordColumns, type ExplainedRecord } from '../record.ts'
 import { learnTime, listSpans } from '../round/gather.ts'
-import { createSpanFilter, spanOf, type SpanFlags, type SpanSelection } from '../round/select.ts'
-import { inSession, type Session, type SessionOptions } from '../session.ts'
+import { createSpanFilter, spanOf, type SpanSelection } from '../round/select.ts'
+import { inSession, type Session } from '../session.ts'
 import { readLedger, type Ledger } from './ledger.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
-export interface CompareOptions extends SessionOptions, Omit<SpanFlags, 'response'> {
-  key: KeyKind
-  rate?: number
-  records?: true
-  output?: string
-}
+type CompareFlags = CommandFlags & { key: KeyKind }
 
 const maxListed = 1000
 /** Bytes that may wait for a slow reader of stdout. */
@@ -246,7 +242,7 @@ function asUsage(error: unknown, file: string, output: string | undefined): unkn
 }
 
 /** Runs `compare`. */
-export async function compareCommand(io: Io, options: CompareOptions, [file = '']: string[]): Promise<ExitCode> {
+export async function compareCommand(io: Io, options: CompareFlags, [file = '']: string[]): Promise<ExitCode> {
   try {
     return await compareBooks(file, io, options)
   } catch (error) {
@@ -254,7 +250,7 @@ export async function compareCommand(io: Io, options: CompareOptions, [file = ''
   }
 }
 
-async function compareBooks(file: string, io: Io, options: CompareOptions): Promise<ExitCode> {
+async function compareBooks(file: string, io: Io, options: CompareFlags): Promise<ExitCode> {
   const { key: kind } = options
   const now = io.clock.now()
   const span = spanOf(options, { moments: createMoments(options.zone), now })

@@ -7,19 +7,15 @@ import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
 import { askDaemon, openCircuitsOf, pausedSince, situationOf, type AskedDaemon } from '../daemon-client.ts'
+import type { CommandFlags } from '../flags.ts'
 import type { Io } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../record.ts'
-import { inSession, unavailable, type Session, type SessionOptions } from '../session.ts'
+import { inSession, unavailable, type Session } from '../session.ts'
 import { gather } from './gather.ts'
 import { toText } from './report-text.ts'
 import { createRetryTally, estimateOf, exitCodeOf, type RetrySums, type RoundReport, type StoppedBy } from './report.ts'
-import { configFor, selectionOf, type RecordSelection, type SelectionFlags } from './select.ts'
-
-export interface RoundOptions extends SessionOptions, SelectionFlags {
-  records?: true
-  yes?: true
-}
+import { configFor, selectionOf, type RecordSelection } from './select.ts'
 
 /** A round that has decided, and retried nothing yet. */
 interface DecidedRound {
@@ -71,7 +67,7 @@ function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
 async function look(
   command: RoundReport['command'],
   selection: RecordSelection,
-  { options, session }: { options: RoundOptions; session: Session },
+  { options, session }: { options: CommandFlags; session: Session },
   io: Io,
 ): Promise<DecidedRound> {
   const { clock, config, policy, progress, reconciler, stop, target } = session
@@ -148,7 +144,7 @@ function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefine
 async function confirmRetry(
   { daemon, session }: DecidedRound,
   due: readonly FailedRecord[],
-  { yes }: RoundOptions,
+  { yes }: CommandFlags,
   io: Io,
 ): Promise<boolean> {
   const { enabled } = session.service.config.retry
@@ -228,7 +224,7 @@ async function retryDue({ decidedAt: onlyDueAt, session }: DecidedRound): Promis
 }
 
 /** Undefined when the person does not want it. */
-async function runRound(round: DecidedRound, options: RoundOptions, io: Io): Promise<RoundReport | undefined> {
+async function runRound(round: DecidedRound, options: CommandFlags, io: Io): Promise<RoundReport | undefined> {
   const { daemon, report, session, started } = round
   const { clock, progress, reconciler, stop } = session
   const { command, dryRun, listing } = report
@@ -261,7 +257,7 @@ async function runRound(round: DecidedRound, options: RoundOptions, io: Io): Pro
 /** Runs `plan`, `once` or `retry`. */
 export async function roundCommand(
   io: Io,
-  options: RoundOptions,
+  options: CommandFlags,
   ids: readonly string[],
   command: RoundReport['command'],
 ): Promise<ExitCode> {

@@ -5,30 +5,14 @@ import { isUuid, type WebhookRecord } from '../../platform/record.ts'
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { UsageError } from '../../runtime/errors.ts'
+import type { CommandFlags } from '../flags.ts'
 import type { Moments } from '../moments.ts'
-
-/** A span of event time, and what narrows it. */
-export interface SpanFlags {
-  since?: string
-  until?: string
-  type?: string[]
-  subscription?: string[]
-  response?: string[]
-}
-
-/** As the command line gives it. */
-export interface SelectionFlags extends SpanFlags {
-  event?: string
-  exhausted?: true
-  /** A second. */
-  rate?: number
-}
 
 /** Records by id, by event, or by event time; `due`: the records that the daemon would retry now. */
 export type RecordSelection =
   { by: 'due' } | { by: 'ids'; ids: readonly string[] } | { by: 'event'; eventId: string } | SpanSelection
 
-/** Flags that narrow a span. `response`: the receiver's last answer, `503`, `4xx` or `none`. */
+/** CommandFlags that narrow a span. `response`: the receiver's last answer, `503`, `4xx` or `none`. */
 const narrowingFlags = ['type', 'subscription', 'response'] as const
 
 type Narrowing = (typeof narrowingFlags)[number]
@@ -71,7 +55,7 @@ function responseOf(text: string): string {
 
 /** @throws UsageError for flags that can't be understood, or hold no moment */
 export function spanOf(
-  { response, since = '', subscription, type, until }: SpanFlags,
+  { response, since = '', subscription, type, until }: Partial<CommandFlags>,
   { moments, now }: Pick<SelectOptions, 'moments' | 'now'>,
 ): SpanSelection {
   const from = moments.parse(since, { option: '--since', now, edge: 'earlier' })
@@ -86,7 +70,11 @@ export function spanOf(
 }
 
 /** @throws UsageError for flags that can't be understood, or select nothing or in two ways */
-export function selectionOf(ids: readonly string[], flags: SelectionFlags, options: SelectOptions): RecordSelection {
+export function selectionOf(
+  ids: readonly string[],
+  flags: Partial<CommandFlags>,
+  options: SelectOptions,
+): RecordSelection {
   const { event, exhausted, since } = flags
   const given = [ids.length > 0, event !== undefined, since !== undefined].filter(Boolean).length
   if (given > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
@@ -139,7 +127,7 @@ export function createSpanFilter({ from, only, until }: SpanSelection, zone: Tim
  * retries enabled, and the attempt limit lifted with `--exhausted` only. `window.notBefore` and `select.*` hold, but for records
  * that are named by id.
  */
-export function configFor({ by }: RecordSelection, { exhausted, rate }: SelectionFlags, config: Config): Config {
+export function configFor({ by }: RecordSelection, { exhausted, rate }: Partial<CommandFlags>, config: Config): Config {
   const retry = { ...config.retry, maxPerSecond: rate ?? config.retry.maxPerSecond }
   if (by === 'due') return { ...config, retry }
   const named = {

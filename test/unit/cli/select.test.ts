@@ -1,7 +1,8 @@
 // The selection of plan and retry by their options, and the configuration that follows: the rules that are lifted, and those that never are.
 import { describe, expect, test } from 'vitest'
 import { createMoments } from '../../../src/cli/moments.ts'
-import { configFor, selectionOf, type RecordSelection, type SelectionFlags } from '../../../src/cli/round/select.ts'
+import type { CommandFlags } from '../../../src/cli/flags.ts'
+import { configFor, selectionOf, type RecordSelection } from '../../../src/cli/round/select.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
 
@@ -10,12 +11,12 @@ const utc = createMoments('UTC')
 const id = 'AAAAAAAA-2222-4333-8444-555555555555'
 const other = 'bbbbbbbb-2222-4333-8444-555555555555'
 
-function choose(ids: string[], flags: SelectionFlags = {}): RecordSelection {
+function choose(ids: string[], flags: Partial<CommandFlags> = {}): RecordSelection {
   return selectionOf(ids, flags, { moments: utc, now, ifNone: 'refuse' })
 }
 
 describe('what is asked for', () => {
-  test.each<[string, string[], SelectionFlags, RecordSelection]>([
+  test.each<[string, string[], Partial<CommandFlags>, RecordSelection]>([
     ['ids, each once, in lower case', [id, id.toLowerCase(), other], {}, { by: 'ids', ids: [id.toLowerCase(), other] }],
     ['an event', [], { event: id }, { by: 'event', eventId: id.toLowerCase() }],
     ['a span until now', [], { since: '2h' }, { by: 'span', from: now - 7_200_000, until: now, only: {} }],
@@ -29,7 +30,7 @@ describe('what is asked for', () => {
     expect(choose(ids, flags)).toEqual(selection)
   })
 
-  test.each<[string, string[], SelectionFlags, string]>([
+  test.each<[string, string[], Partial<CommandFlags>, string]>([
     ['nothing', [], {}, 'no records are selected'],
     ['only --exhausted', [], { exhausted: true }, 'no records are selected'],
     ['ids and an event', [id], { event: id }, 'only one way'],
@@ -57,7 +58,7 @@ describe('no selection', () => {
     expect(selectionOf([], { rate: 5 }, due)).toEqual({ by: 'due' })
   })
 
-  test.each<[SelectionFlags, string]>([
+  test.each<[Partial<CommandFlags>, string]>([
     [{ type: ['a'] }, '--type: goes with --since only'],
     [{ until: '1h' }, '--until: goes with --since only'],
     [{ exhausted: true }, 'no records are selected'],

@@ -1,0 +1,28 @@
+// The flags of the command line. A command gets those that the table in program.ts gives it.
+export interface CommandFlags {
+  config?: string
+  /** Prints one document, else text for people. */
+  json?: true
+  /** Of the times, given and shown. */
+  zone: string
+  verbose?: true
+  /** Of the daemon. */
+  port?: number
+  /** A span of event time, and what narrows it. */
+  since?: string
+  until?: string
+  type?: string[]
+  subscription?: string[]
+  /** The receiver's last answer: `503`, `4xx` or `none`. */
+  response?: string[]
+  event?: string
+  exhausted?: true
+  /** A second. */
+  rate?: number
+  records?: true
+  yes?: true
+  output?: string
+  watch?: true
+  incident?: true
+  ready?: true
+}
