@@ -20,14 +20,14 @@ const tellsWhenIdle = (stream: Stream): string => `import { writeSync } from 'no
     written += text.length
     return write(text, ...rest)
   }
-  const tell = (text) => writeSync(${stream === 'stdout' ? 2 : 1}, text)
+  const mark = (text) => writeSync(${stream === 'stdout' ? 2 : 1}, text)
   function look() {
     const isBusy = process.getActiveResourcesInfo().some((name) => name.startsWith('TCP'))
     if (written < 65536 || isBusy) setImmediate(look)
-    else tell('only output is left\\n')
+    else mark('only output is left\\n')
   }
   setImmediate(look)
-  process.on('exit', () => tell('ends\\n'))`
+  process.on('exit', () => mark('ends\\n'))`
 
 /** Runs a command whose output is not read until `act` does so, once only that is left. */
 async function unread(

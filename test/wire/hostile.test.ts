@@ -96,7 +96,7 @@ describe('no list', () => {
     return !isPing && (from === null || from <= second) && (to === null || to >= second)
   }
 
-  test('of one second, ever: the rest is recovered, and the skipped second is told', async () => {
+  test('of one second, ever: the rest is recovered, and the skipped second is reported', async () => {
     await using scene = await startScene({ env: { RECONCILER_WINDOW_LOOKBACK: '11h' } })
     const { daemon, ids, sandbox } = scene
     const poisoned = ids[5] ?? ''
@@ -117,7 +117,7 @@ describe('no list', () => {
   })
 })
 
-describe('a list that tells untruths', () => {
+describe('a list that lies', () => {
   test('a total of a million: everything is found, in bounded calls', async () => {
     await using scene = await startScene({ records: 130 })
     scene.changePages((body) => ({ ...body, metadata: { page: { ...body.metadata.page, totalElements: 1e6 } } }))

@@ -2,7 +2,7 @@
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { callAdvice } from '../../src/platform/http/call-advice.ts'
-import { startRawServer, type OnRequest, type RawServer } from '../support/raw-server.ts'
+import { startRawServer, type OnRequest } from '../support/raw-server.ts'
 import { failureOf, json, ok, says, timeoutMs, useTransport } from '../support/transport.ts'
 
 const http = useTransport()
@@ -16,7 +16,8 @@ describe('a connection that breaks', () => {
     ['closed within the head', (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-')],
     ['reset within the body', (socket) => socket.write(half, () => socket.resetAndDestroy())],
     ['closed between chunks', (socket) => socket.end(chunk)],
-    ['closed right after the head', (socket) => socket.end(`${json}Content-Length: 100\r\n\r\n`)],
+    ['to what speaks no HTTP', says('SSH-2.0-OpenSSH_9.2\r\n\r\n')],
+    ['switched to another protocol', says('HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n')],
   ])('%s is a failure, reported once and not repeated', async (_, onRequest) => {
     await using server = await startRawServer(onRequest)
     const failure = await failureOf(http.request(server.url, { method: 'PATCH', body: '{}' }))
@@ -33,16 +34,6 @@ describe('a connection that breaks', () => {
     expect(failure).toMatchObject({ reason: 'connection', requestNotSent: true })
     expect(failure.code).toMatch(code)
     expect(failure.message).not.toContain('webhooks')
-  })
-
-  test.each([
-    ['no HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
-    ['a head without end', `${json}${'X-Long: y\r\n'.repeat(20_000)}`],
-    ['a switch of protocols', 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'],
-  ])('%s instead of HTTP/1.1', async (_, bytes) => {
-    await using server = await startRawServer(says(bytes))
-    expect((await failureOf(http.request(server.url))).reason).toBe('connection')
-    await server.idle()
   })
 })
 
@@ -110,14 +101,6 @@ describe('the deadline', () => {
     expect(server.requests).toHaveLength(1)
     expect((await http.request(server.url)).status).toBe(200)
   })
-
-  test('covers a TLS handshake that hangs', async () => {
-    await using server = await startRawServer(says(''))
-    const answer = failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`)))
-    await server.connected(1)
-    await http.clock().advance(timeoutMs)
-    expect((await answer).code).toBe('DEADLINE')
-  })
 })
 
 describe('an abort', () => {
@@ -177,21 +160,6 @@ describe('connections', () => {
       await http.clock().settle()
     }
     expect(server.connections()).toBe(1)
-  })
-
-  test('that the server closes between two requests are replaced', async () => {
-    let last: Parameters<OnRequest>[0] | undefined
-    await using server: RawServer = await startRawServer((socket) => {
-      last = socket
-      socket.write(ok)
-    })
-    for (let i = 0; i < 3; i += 1) {
-      expect((await http.request(server.url, { method: 'PATCH', body: '{}' })).status).toBe(200)
-      last?.end()
-      await server.idle()
-      await http.clock().settle()
-    }
-    expect(server.connections()).toBe(3)
   })
 
   test('that die under a second request fail it; a PATCH is not sent twice', async () => {

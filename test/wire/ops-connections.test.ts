@@ -104,13 +104,3 @@ test.each([
   expect(others.filter((socket) => socket.closed)).toEqual([])
   for (const socket of others) socket.destroy()
 })
-
-test('probes are answered while a crowd of clients comes again and again', async () => {
-  await using scene = await open(large, 8)
-  const sockets: Socket[] = []
-  for (let count = 0; count < 24; count += 1) {
-    sockets.push(await connected(scene.port, get))
-    expect((await ask(scene.port, '/livez')).status).toBe(200)
-  }
-  for (const socket of sockets) socket.destroy()
-})

@@ -5,17 +5,7 @@ import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { createControl } from '../../src/ops/control.ts'
 import { createPause } from '../../src/reconcile/retry/operator-pause.ts'
-import {
-  ask,
-  closed,
-  command,
-  dial,
-  start,
-  startTestControl,
-  talk,
-  token,
-  type Command,
-} from '../support/ops-server.ts'
+import { ask, closed, command, dial, start, startTestControl, token, type Command } from '../support/ops-server.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
 const head = `Host: x\r\nAuthorization: Bearer ${token}\r\n`
@@ -86,13 +76,6 @@ describe('without the token', () => {
     expect(answer.status).toBe(401)
     expect(control.pause.since()).toBeUndefined()
   })
-
-  test('of two headers the second does not count', async () => {
-    await using control = await startTestControl()
-    const text = await talk(control.port, `POST /-/pause HTTP/1.1\r\nAuthorization: Bearer no\r\n${head}\r\n`)
-    expect(text).toMatch(/^HTTP\/1.1 401 /)
-    expect(control.pause.since()).toBeUndefined()
-  })
 })
 
 describe('from another host', () => {
@@ -110,8 +93,6 @@ describe('from another host', () => {
     ['::ffff:127.0.0.1', 200],
     ['10.0.0.1', 403],
     ['128.0.0.1', 403],
-    ['0.0.0.0', 403],
-    ['::2', 403],
     ['::', 403],
     ['::ffff:10.0.0.1', 403],
     [undefined, 403],
@@ -133,10 +114,7 @@ describe('with the token', () => {
   test.each<[string, string, Command, number]>([
     ['GET', '/-/pause', { method: 'GET' }, 405],
     ['HEAD', '/-/pause', { method: 'HEAD' }, 405],
-    ['PUT', '/-/pause', { method: 'PUT' }, 405],
     ['no command', '/-/', {}, 404],
-    ['a path below', '/-/pause/', {}, 404],
-    ['another case', '/-/PAUSE', {}, 404],
     ['a name that every object has', '/-/constructor', {}, 404],
     ['a path with a zero', '/-/pause%00', {}, 404],
   ])('%s: nothing happens to %s', async (_, path, how, status) => {
