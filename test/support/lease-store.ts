@@ -1,6 +1,4 @@
-// One Lease in memory with the semantics of the Kubernetes API, and instances that elect a leader by it: with clocks that drift, freezes, partitions and lost answers.
-import { createElection, type Election } from '../../src/leader-election/leader-election.ts'
-import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
+// One Lease in memory with the semantics of the Kubernetes API, and hosts that reach it: with clocks that drift, freezes, partitions and lost answers.
 import {
   LeaseFailure,
   type Lease,
@@ -9,7 +7,7 @@ import {
 } from '../../src/leader-election/lease-client.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { abortable } from '../../src/runtime/notifier.ts'
-import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+import type { VirtualClock } from './virtual-clock.ts'
 
 export interface LeaseStore {
   lease(): Lease | undefined
@@ -94,7 +92,7 @@ export interface LeaseHostOptions {
   store: LeaseStore
   clock: VirtualClock
   /** Its clock runs so many times as fast as true time. */
-  rate?: number
+  rate?: number | undefined
   /** Of its wall clock; negative: behind. */
   aheadMs?: number
   callTimeoutMs: number
@@ -108,11 +106,12 @@ export function createLeaseHost({
   store,
 }: LeaseHostOptions): LeaseHost {
   const never = new Promise<never>(() => undefined)
+  const from = truth.now()
   let awake: Promise<void> = Promise.resolve()
   let wake: (() => void) | undefined
 
   const clock: Clock = {
-    now: () => truth.now() * rate + aheadMs,
+    now: () => from + (truth.now() - from) * rate + aheadMs,
     monotonic: () => truth.monotonic() * rate,
     timer: (ms, act) => truth.timer(ms / rate, () => void awake.then(act)),
     async sleep(ms, signal) {
@@ -182,110 +181,4 @@ export function createLeaseHost({
     awake: () => awake,
   }
   return host
-}
-
-export interface Instance extends Pick<LeaseHost, 'faults' | 'freeze' | 'thaw' | 'isFrozen'> {
-  election: Election
-  events: LeadershipEvent[]
-  /** Nothing of it goes on; the lease is not released. */
-  kill(): void
-  /** Ends in good order. */
-  stop(): Promise<void>
-  pauses: (number | undefined)[]
-}
-
-export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2000 }
-
-interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
-  identity: string
-  onEvent: () => void
-}
-
-function startInstance({ clock, identity, onEvent, rate = 1, store }: InstanceOptions): Instance {
-  const host = createLeaseHost({ store, clock, rate, callTimeoutMs: timings.renewDeadlineMs / 2 })
-  const end = new AbortController()
-  const events: LeadershipEvent[] = []
-  const pauses: Instance['pauses'] = []
-  const election = createElection({
-    client: host.client,
-    identity,
-    ...timings,
-    clock: host.clock,
-    emit(event) {
-      events.push(event)
-      onEvent()
-    },
-    onPause: (since) => pauses.push(since),
-  })
-  const running = election.run(end.signal)
-  running.catch(() => undefined)
-  return Object.assign(host, {
-    election,
-    events,
-    pauses,
-    kill() {
-      end.abort(new Error('killed'))
-    },
-    async stop() {
-      end.abort(new Error('stopped'))
-      await running
-      await election.release()
-    },
-  })
-}
-
-export interface Scene extends Disposable {
-  clock: VirtualClock
-  store: LeaseStore
-  instances: Instance[]
-  /** Starts one more, `one_0` first; its clock runs so many times as fast as true time. */
-  start(rate?: number): Instance
-  /** Those that would act as the leader now. */
-  leaders(): Instance[]
-  /** Virtual ms until another one than the first leads. */
-  takeoverMs(): Promise<number>
-}
-
-/** Instances on one clock, killed at the end. `onEvent`: called for each event of any of them. */
-export function createScene(onEvent: (scene: Scene) => void = () => undefined): Scene {
-  const clock = createVirtualClock()
-  const store = createLeaseStore()
-  const instances: Instance[] = []
-  let starts = 0
-  const scene: Scene = {
-    clock,
-    store,
-    instances,
-    start(rate = 1) {
-      const onOne = (): void => {
-        onEvent(scene)
-      }
-      const started = startInstance({ identity: `one_${starts++}`, store, clock, rate, onEvent: onOne })
-      instances.push(started)
-      return started
-    },
-    leaders: () => instances.filter(({ election }) => election.isLeading()),
-    async takeoverMs() {
-      const from = clock.monotonic()
-      const isTaken = (): boolean => scene.leaders().some((one) => one !== instances[0])
-      while (!isTaken() && clock.monotonic() - from < 60_000) await clock.advance(10)
-      return clock.monotonic() - from
-    },
-    [Symbol.dispose]() {
-      for (const instance of instances) instance.kill()
-    },
-  }
-  return scene
-}
-
-/** So many instances, of which the first leads. */
-export async function startScene(count: number): Promise<Scene & { first: Instance }> {
-  const scene = createScene()
-  const first = scene.start()
-  await scene.clock.settle()
-  for (let others = 1; others < count; others++) {
-    scene.start()
-    await scene.clock.settle()
-  }
-  return Object.assign(scene, { first })
 }

@@ -55,12 +55,14 @@ export interface ReplicasOptions {
   renewDeadlineMs?: number
   /** How far the wall clock of each host is ahead; as many replicas are started. Default: three, an hour apart. */
   aheadMs?: readonly number[]
+  /** Each clock runs so many times as fast as true time. */
+  rates?: readonly number[]
   /** Called for each host before its daemon starts. */
   prepare?: (host: LeaseHost, index: number) => void
 }
 
 export async function startReplicas(options: ReplicasOptions = {}): Promise<Replicas> {
-  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, renewDeadlineMs = 10_000 } = options
+  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, rates = [], renewDeadlineMs = 10_000 } = options
   const clock = createVirtualClock()
   const store = createLeaseStore()
   await using starting = new AsyncDisposableStack()
@@ -70,7 +72,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   const terms: Term[] = []
 
   function start(name: string, aheadMs: number, index: number): Replica {
-    const host = createLeaseHost({ store, clock, aheadMs, callTimeoutMs: renewDeadlineMs / 2 })
+    const host = createLeaseHost({ store, clock, rate: rates[index], aheadMs, callTimeoutMs: renewDeadlineMs / 2 })
     prepare?.(host, index)
     let isGone = false
     // What has left arrives, also when its sender is frozen or gone.
@@ -82,8 +84,9 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
         const id = url.pathname.split('/').at(-1) ?? ''
         if (url.pathname.includes('/webhooks'))
           calls.push({ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder })
+        const sentAt = host.clock.monotonic()
         try {
-          return await wire(request)
+          return { ...(await wire(request)), sentAt, receivedAt: host.clock.monotonic() }
         } finally {
           await host.awake()
         }

@@ -1,0 +1,181 @@
+// One Lease for several daemons, in odd hands and at odd moments, in virtual time. test/daemon/replicas.test.ts has the recoveries.
+import { expect, test } from 'vitest'
+import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
+import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
+import { noFaults } from '../support/lease-store.ts'
+import { startReplicas, type Replica, type Replicas, type ReplicasOptions } from '../support/replicas.ts'
+
+/** `leaderElection.leaseDuration` and `leaderElection.retryPeriod` by default. */
+const [leaseMs, retryMs] = [15_000, 2000]
+const never = new AbortController().signal
+const eventTypes: ReadonlySet<string> = new Set<LeadershipEvent['type']>([
+  'leading',
+  'standing-by',
+  'lease-unavailable',
+  'lease-available',
+])
+
+interface Scene extends Replicas {
+  leader: () => Replica
+  first: Replica
+  second: Replica
+}
+
+/** Two, of which the first leads; or as many as clocks are given. */
+async function startScene(options: ReplicasOptions = {}): Promise<Scene> {
+  const replicas = await startReplicas({ aheadMs: [0, 0], ...options })
+  await replicas.until(() => replicas.leader() !== undefined)
+  const [first, second = first] = replicas.all
+  if (first === undefined || second === undefined) throw new Error('some were started')
+  return Object.assign(replicas, { first, second }) as Scene
+}
+
+function typesOf({ facts }: Replica): string[] {
+  return facts.map(({ type }) => type).filter((type) => eventTypes.has(type))
+}
+
+function command({ clock }: Replicas, { ops }: Replica, name: 'pause' | 'resume'): Promise<unknown> {
+  return clock.run(Promise.resolve(ops().control?.pause[name]()))
+}
+
+test('is renewed every retryPeriod by a write of the leader, read by the standby, and given away at its end', async () => {
+  await using scene = await startScene()
+  const { clock, first, second, store } = scene
+  const acquireTime = store.lease()?.acquireTime
+  await clock.advance(100)
+  const before = store.calls()
+  await clock.advance(60_000)
+  expect(store.calls() - before).toBe(60)
+  expect(store.lease()).toMatchObject({ durationMs: leaseMs, transitions: 0, acquireTime })
+  const seen = { type: 'standing-by', cause: 'seen', leader: store.lease()?.holder }
+  expect(second.facts.filter(({ type }) => eventTypes.has(type))).toEqual([seen])
+  await clock.run(first.stop())
+  expect(store.lease()).toMatchObject({ holder: '', durationMs: 1000 })
+  expect(first.facts).toContainEqual({ type: 'standing-by', cause: 'released', leader: undefined })
+  expect(await scene.until(() => scene.terms.at(-1)?.by === second)).toBeLessThanOrEqual(retryMs)
+})
+
+test('is left to expire by a leader that stops while the API is away', async () => {
+  await using scene = await startScene({ aheadMs: [0] })
+  const { clock, first, store } = scene
+  const before = store.lease()
+  first.faults = { ...noFaults, cut: true }
+  const from = clock.monotonic()
+  await clock.run(first.stop())
+  expect(clock.monotonic() - from).toBeLessThanOrEqual(5000)
+  expect(typesOf(first)).toEqual(['leading', 'standing-by', 'lease-unavailable'])
+  expect(store.lease()).toEqual(before)
+})
+
+test('keeps what other programs wrote into it; that they edit it all the time does not renew it', async () => {
+  await using scene = await startScene()
+  const foreign = { annotations: { other: 'x' }, object: { metadata: { labels: { a: 'b' } } } }
+  scene.store.edit(foreign)
+  await scene.clock.advance(5000)
+  expect(scene.store.lease()).toMatchObject(foreign)
+  scene.first.kill()
+  const tookMs = await scene.until(() => {
+    scene.store.edit({ annotations: { at: String(scene.clock.monotonic()) } })
+    return scene.terms.at(-1)?.by === scene.second
+  })
+  expect(tookMs).toBeLessThanOrEqual(leaseMs + retryMs)
+})
+
+test.each(['is made again by its holder', 'may be made by another one, which does not take it'])(
+  'that was deleted %s',
+  async (who) => {
+    await using scene = await startScene()
+    const { clock, first, second, store } = scene
+    // Its standby is there before it.
+    first.faults = { ...noFaults, wayMs: [100, 0] }
+    await clock.advance(retryMs / 2)
+    store.remove()
+    if (who.includes('another')) expect(await command(scene, second, 'pause')).toBe(true)
+    await clock.advance(5000)
+    expect(scene.terms).toHaveLength(1)
+    expect(scene.leader()).toBe(first)
+    expect(store.lease()).toMatchObject({ transitions: 0, holder: expect.stringContaining(first.name) as string })
+  },
+)
+
+test('that a person gave to another ends the lead at the next renewal', async () => {
+  await using scene = await startScene({ aheadMs: [0] })
+  scene.store.edit({ holder: 'stranger', renewTime: '2026-01-01T00:00:00Z' })
+  await scene.clock.advance(retryMs)
+  expect(scene.first.facts).toContainEqual({ type: 'standing-by', cause: 'taken', leader: 'stranger' })
+})
+
+test('of long ago is waited for: its age counts from when it was seen, not by its own time', async () => {
+  const old = '2020-01-01T00:00:00.000000Z'
+  const lease = { holder: 'gone', durationMs: leaseMs, transitions: 4, acquireTime: old, renewTime: old }
+  await using scene = await startReplicas({
+    aheadMs: [0],
+    prepare: ({ client }) => void client.write({ ...lease, version: undefined, annotations: {}, object: {} }, never),
+  })
+  const tookMs = await scene.until(() => scene.leader() !== undefined)
+  expect(tookMs).toBeGreaterThanOrEqual(leaseMs)
+  expect(tookMs).toBeLessThanOrEqual(leaseMs + 50)
+  expect(scene.store.lease()).toMatchObject({ transitions: 5 })
+})
+
+test('that cannot be written for some seconds stays with its leader, whose standby names nobody when it is refused', async () => {
+  await using scene = await startScene()
+  const { clock, first, second } = scene
+  first.faults = { ...noFaults, refused: 'server-error' }
+  await clock.advance(7500)
+  first.faults = noFaults
+  second.faults = { ...noFaults, refused: 'forbidden' }
+  await clock.advance(30_000)
+  const unavailable = Array<string>(3).fill('lease-unavailable')
+  expect(typesOf(first)).toEqual(['leading', ...unavailable, 'lease-available'])
+  expect(scene.terms).toHaveLength(1)
+  first.kill()
+  await clock.advance(120_000)
+  const problem = 'refused: forbidden'
+  expect(second.ops().status().leadership).toMatchObject({ leading: false, leader: null, problem })
+})
+
+test("the operator's pause of two instances at one moment: both are done, one after the other", async () => {
+  await using scene = await startScene()
+  await scene.clock.advance(100)
+  for (const one of scene.all) one.faults = { ...noFaults, wayMs: [100, 100] }
+  expect(await Promise.all(scene.all.map((one) => command(scene, one, 'pause')))).toEqual([true, false])
+  expect(await command(scene, scene.second, 'resume')).toBe(true)
+  expect(scene.store.lease()).toMatchObject({ annotations: {} })
+})
+
+test('the pause is not undone by an older answer, nor by who deletes the lease, which makes it no change', async () => {
+  await using scene = await startScene()
+  const { clock, first, store } = scene
+  first.faults = { ...noFaults, wayMs: [0, 500] }
+  const calls = store.calls()
+  await scene.until(() => store.calls() > calls)
+  first.faults = noFaults
+  expect(await command(scene, first, 'pause')).toBe(true)
+  const { annotations } = store.lease() ?? {}
+  expect(annotations).toHaveProperty([pauseAnnotation])
+  await clock.advance(retryMs)
+  store.remove()
+  await clock.advance(retryMs)
+  expect(store.lease()).toMatchObject({ annotations })
+  store.remove()
+  expect(await command(scene, first, 'pause')).toBe(false)
+  expect(store.lease()).toMatchObject({ annotations })
+  expect(first.facts.filter(({ type }) => type === 'operator')).toHaveLength(2)
+  // A person ends it so.
+  store.edit({ annotations: { [pauseAnnotation]: '' } })
+  await clock.advance(retryMs)
+  expect(first.ops().status().paused).toBeNull()
+})
+
+test('the pause is written before there is any lease', async () => {
+  const refused = { ...noFaults, refused: 'server-error' } as const
+  await using scene = await startReplicas({ aheadMs: [0], prepare: (host) => void (host.faults = refused) })
+  const [one] = scene.all
+  if (one === undefined) throw new Error('one was started')
+  one.faults = noFaults
+  expect(await command(scene, one, 'pause')).toBe(true)
+  expect(scene.store.lease()).toMatchObject({ holder: '' })
+  await scene.until(() => scene.leader() === one)
+  expect(one.ops().status().holding).toEqual(['paused'])
+})
