@@ -20,7 +20,7 @@ const unthrottled = {
   RECONCILER_SWEEP_CONCURRENCY: '8',
 }
 
-/** What each script measures when it is not told otherwise. */
+/** What each script measures by default. */
 const benches = {
   /** At its shipped pace, for some time, with little memory. */
   memory: { records: '100000', limits: '512,128', seconds: '150', env: {} },

@@ -1,4 +1,4 @@
-// The whole daemon in virtual time, beside a sandbox or a platform that the test plays: it ticks when the test says so, and what it tells is kept.
+// The whole daemon in virtual time, beside a sandbox or a platform that the test plays: it ticks when the test says so, and what it reports is kept.
 import { expect } from 'vitest'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'

@@ -1,4 +1,4 @@
-// A sandbox and the daemon's reconcilers beside it, in this process on a virtual clock: they recover in rounds, and what they tell is kept.
+// A sandbox and the daemon's reconcilers beside it, in this process on a virtual clock: they recover in rounds, and all that they report is kept.
 import { every, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import { createConnection } from '../../src/platform/connection.ts'
