@@ -1,8 +1,8 @@
-// What each kind of value takes and refuses, through the loader. The kind and bounds of each key stand in docs/configuration.md.
+// What each kind of value takes and refuses, in the file and in the environment. The kind and bounds of each key stand in docs/configuration.md.
 import { describe, expect, test } from 'vitest'
 import { environmentName } from '../../../src/config/key.ts'
 import type { LoadedConfig } from '../../../src/config/load.ts'
-import type { Config } from '../../../src/config/schema.ts'
+import { keys } from '../../../src/config/schema.ts'
 import { loadWith, problemsOf } from '../../support/configuration.ts'
 
 /** `a.b.c` and a YAML value as nested YAML. */
@@ -13,203 +13,193 @@ function yamlOf(key: string, value: string): string {
     .join('\n')} ${value}\n`
 }
 
-function read(config: Config, key: string): unknown {
-  return key.split('.').reduce<unknown>((section, part) => (section as Record<string, unknown>)[part], config)
+function read(config: unknown, key: string): unknown {
+  return key.split('.').reduce((section, part) => (section as Record<string, unknown>)[part], config)
 }
 
 const id = '123e4567-e89b-12d3-a456-426614174000'
+const pem = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nQUJD\nREVG\n-----END ENCRYPTED PRIVATE KEY-----\n'
+const certificate = '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----'
+const token = '0123456789abcdef0123456789abcde~'
 
-interface Examples {
-  taken: [yaml: string, value: unknown][]
-  refused: string[]
+const files = {
+  '/plain': 'hunter2',
+  '/line-feed': 'hunter2\n',
+  '/windows': 'hunter2\r\n',
+  '/two-lines': 'a\nhunter2\n\n',
+  '/spaces': ' hunter2 ',
+  '/empty': '',
+  '/line-end': '\n',
 }
 
-/** By key: one of each kind. */
-const inFile: Record<string, Examples> = {
-  'window.lookback': {
-    taken: [['3d', 259_200_000]],
-    refused: ['7', '7 days', '-1d', '0s', '999999999999d', '[7d]', '{days: 7}', 'true'],
-  },
+/** A key in the file, or a variable: what it takes, with its value, and what it refuses. */
+const examples: Record<string, [taken: Record<string, unknown>, refused: string[]]> = {
+  'window.lookback': [
+    { '3d': 259_200_000 },
+    ['7', '7 days', '-1d', '0s', '999999999999d', '[7d]', '{days: 7}', 'true'],
+  ],
   // The platform refuses longer assertions.
-  'auth.assertionLifetime': { taken: [['10m', 600_000]], refused: ['29s', '601s'] },
-  'window.notBefore': {
-    taken: [
-      ['2026-01-01T00:00:00+01:00', Date.UTC(2025, 11, 31, 23)],
-      ['2026-01-01 00:00Z', Date.UTC(2026, 0, 1)],
+  'auth.assertionLifetime': [{ '10m': 600_000 }, ['29s', '601s']],
+  'window.notBefore': [
+    { '2026-01-01T00:00:00+01:00': Date.UTC(2025, 11, 31, 23), '2026-01-01 00:00Z': Date.UTC(2026, 0, 1) },
+    ['2026-01-01', '2026-01-01T00:00:00', '2026-02-30T00:00:00Z', '1767225600', 'yesterday'],
+  ],
+  'platform.maxRequestsPerSecond': [{ '0.1': 0.1, '100000': 100_000 }, ['0', '-1', '.nan', '.inf', '1e9', '"20"']],
+  'retry.concurrency': [{ '1': 1, '256': 256, '0x10': 16 }, ['0', '257', '1.5', '1_0', '99999999999999999999']],
+  'retry.backoff.jitter': [{ '0': 0 }, ['1.01']],
+  'retry.enabled': [{ FALSE: false }, ['yes', '1', '"true"']],
+  subscriptions: [
+    { [`{${id.toUpperCase()}: payments eu}`]: { [id]: 'payments eu' } },
+    [`{payments: ${id}}`, `{${id}: ""}`, `{${id}: ${'x'.repeat(41)}}`, '[payments]'],
+  ],
+  'server.host': [
+    { '"fe80::1%eth0"': 'fe80::1%eth0', localhost: 'localhost' },
+    ['"[::1]"', 'localhost:80', 'http://localhost', '""'],
+  ],
+  'log.level': [{ silent: 'silent' }, ['INFO', 'verbose']],
+  'platform.timeZone': [{ 'europe/berlin': 'Europe/Berlin' }, ['Mars/Olympus', '"+01:00"', 'GMT+1', '""']],
+  'schedule.cron': [
+    { '"*/59 */5 * * * *"': '*/59 */5 * * * *', '"  0  0 3 * jan-mar MON  "': '0 0 3 * jan-mar MON' },
+    ['"* * * * *"', '"* * * * * * *"', '"@hourly"', '"*/60 * * * * *"', '"0 */90 * * * *"', '"0 0 */24 * * *"', '30s'],
+  ],
+  'auth.scope': [{ '""': '', 'api openid': 'api openid' }, ['" api"', '"a  b"', '[api]']],
+  'auth.clientId': [
+    { '"0123"': '0123', 'urn:client:äöü': 'urn:client:äöü' },
+    ['0123', 'true', '" a"', '"a "', '"a\\nb"', '"a\\0b"', '"a\\u0085b"', '""'],
+  ],
+  'select.eventTypes': [
+    { '[]': [], '[b, a-1, b]': ['b', 'a-1'] },
+    ['a', '"a,b"', '[[a]]', '[1]', '["a b"]', '[""]', '{a: b}'],
+  ],
+  'select.subscriptionIds': [{ [`[${id.toUpperCase()}]`]: [id] }, ['[123]', `[${id.slice(0, -1)}]`, `["${id} "]`]],
+  'auth.certificateFile': [{ '../a b.pem': '../a b.pem' }, ['""', '"-----BEGIN CERTIFICATE-----"']],
+  'receiver.healthUrl': [
+    { 'http://receiver:8080/health/?full=1': 'http://receiver:8080/health/?full=1' },
+    ['receiver:8080/healthz', 'ftp://receiver/healthz', 'http://receiver/h#full', 'http://u:hunter2@receiver', '""'],
+  ],
+  'leaderElection.namespace': [{ 'team-1.a': 'team-1.a' }, ['Team', 'a_b', '-a', 'a-', 'a'.repeat(64)]],
+  'leaderElection.serviceAccountDirectory': [{ '/run/a b': '/run/a b' }, ['""']],
+  'control.token': [{ [token]: token }, ['""']],
+  RECONCILER_SUBSCRIPTIONS: [{ [`${id}=a=b`]: { [id]: 'a=b' } }, []],
+  RECONCILER_WINDOW_LOOKBACK: [{ ' 3d\n': 259_200_000 }, []],
+  RECONCILER_WINDOW_NOT_BEFORE: [{}, ['']],
+  RECONCILER_RETRY_CONCURRENCY: [{ '+012': 12 }, ['eight', '1e1', '8,0']],
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: [{ '0.5': 0.5 }, []],
+  RECONCILER_RETRY_ENABLED: [{ false: false, True: true }, ['no', 'constructor', ' ']],
+  RECONCILER_AUTH_SCOPE: [{ '': '' }, []],
+  RECONCILER_SELECT_EVENT_TYPES: [{ ' a , b,a ': ['a', 'b'] }, ['a,', '[a, b]', '\n']],
+  RECONCILER_SELECT_SUBSCRIPTION_IDS: [{}, ['']],
+  RECONCILER_AUTH_CLIENT_ID: [{ '0123': '0123' }, ['x\nhunter2']],
+  RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE: [{}, ['']],
+  // Only the last line end goes.
+  RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: [
+    {
+      ...{ '/plain': 'hunter2', '/line-feed': 'hunter2', '/windows': 'hunter2' },
+      ...{ '/two-lines': 'a\nhunter2\n', '/spaces': ' hunter2 ' },
+    },
+    ['', '/empty', '/line-end', '/hunter2'],
+  ],
+  RECONCILER_AUTH_PRIVATE_KEY: [
+    { [pem]: pem, [pem.replaceAll('\n', '\\n')]: pem },
+    ['/run/hunter2.pem', 'hunter2', certificate, pem.slice(0, 60)],
+  ],
+  RECONCILER_AUTH_PRIVATE_KEY_FILE: [{}, [pem]],
+  RECONCILER_AUTH_ISSUER_URL: [
+    // It is compared as text; only a slash at its end goes.
+    { 'https://ID.example.com:443/auth/realms/Main/': 'https://ID.example.com:443/auth/realms/Main' },
+    ['http://id.example.com/auth/realms/r'],
+  ],
+  RECONCILER_PLATFORM_BASE_URL: [
+    {
+      'https://api.example.com/v1/abc///': 'https://api.example.com/v1/abc',
+      'https://API.example.com:443/V1': 'https://api.example.com/V1',
+      'https://api.example.com:8443/a%20b@c': 'https://api.example.com:8443/a%20b@c',
+      'https://[2001:db8::1]:8443': 'https://[2001:db8::1]:8443',
+      'http://127.255.255.254:8080': 'http://127.255.255.254:8080',
+      'http://0x7f.1': 'http://127.0.0.1',
+      'http://LOCALHOST': 'http://localhost',
+      'http://[0:0:0:0:0:0:0:1]/v1': 'http://[::1]/v1',
+    },
+    [
+      ...['api.example.com', 'https:api.example.com', 'https:///v1', 'ftp://api.example.com', 'https://<host>/v1'],
+      ...['https://api.example.com?token=hunter2', 'https://api.example.com/#', 'https://api.example.com:99999'],
+      ...['https://api.exa\tmple.com', 'https://api.example.com/a b', 'https://api.example.com\\v1'],
+      ...['https://user:hunter2@api.example.com', 'https://hunter2@api.example.com'],
     ],
-    refused: ['2026-01-01', '2026-01-01T00:00:00', '2026-02-30T00:00:00Z', '1767225600', 'yesterday'],
-  },
-  'platform.maxRequestsPerSecond': {
-    taken: [
-      ['0.1', 0.1],
-      ['100000', 100_000],
-    ],
-    refused: ['0', '-1', '.nan', '.inf', '1e9', '"20"'],
-  },
-  'retry.concurrency': {
-    taken: [
-      ['1', 1],
-      ['256', 256],
-      ['0x10', 16],
-    ],
-    refused: ['0', '257', '1.5', '1_0', '99999999999999999999'],
-  },
-  'retry.backoff.jitter': { taken: [['0', 0]], refused: ['1.01'] },
-  'retry.enabled': { taken: [['FALSE', false]], refused: ['yes', '1', '"true"'] },
-  subscriptions: {
-    taken: [[`{${id.toUpperCase()}: payments eu}`, { [id]: 'payments eu' }]],
-    refused: [`{payments: ${id}}`, `{${id}: ""}`, `{${id}: ${'x'.repeat(41)}}`, '[payments]'],
-  },
-  'server.host': {
-    taken: [
-      ['"fe80::1%eth0"', 'fe80::1%eth0'],
-      ['localhost', 'localhost'],
-    ],
-    refused: ['"[::1]"', 'localhost:80', 'http://localhost', '""'],
-  },
-  'log.level': { taken: [['silent', 'silent']], refused: ['INFO', 'verbose'] },
-  'platform.timeZone': {
-    taken: [['europe/berlin', 'Europe/Berlin']],
-    refused: ['Mars/Olympus', '"+01:00"', 'GMT+1', '""'],
-  },
-  'schedule.cron': {
-    taken: [
-      ['"*/59 */5 * * * *"', '*/59 */5 * * * *'],
-      ['"  0  0 3 * jan-mar MON  "', '0 0 3 * jan-mar MON'],
-    ],
-    refused: [
-      '"* * * * *"',
-      '"* * * * * * *"',
-      '"@hourly"',
-      '"*/60 * * * * *"',
-      '"0 */90 * * * *"',
-      '"0 0 */24 * * *"',
-      '"*/0 * * * * *"',
-      '30s',
-    ],
-  },
-  'auth.scope': {
-    taken: [
-      ['""', ''],
-      ['api openid', 'api openid'],
-    ],
-    refused: ['" api"', '"a  b"', '[api]'],
-  },
-  'auth.clientId': {
-    taken: [
-      ['"0123"', '0123'],
-      ['urn:client:äöü', 'urn:client:äöü'],
-    ],
-    refused: ['0123', 'true', '" a"', '"a "', '"a\\nb"', '"a\\0b"', '"a\\u0085b"', '""'],
-  },
-  'select.eventTypes': {
-    taken: [
-      ['[]', []],
-      ['[b, a-1, b]', ['b', 'a-1']],
-    ],
-    refused: ['a', '"a,b"', '[[a]]', '[1]', '["a b"]', '[""]', '{a: b}'],
-  },
-  'select.subscriptionIds': {
-    taken: [[`[${id.toUpperCase()}]`, [id]]],
-    refused: ['[123]', `[${id.slice(0, -1)}]`, `["${id} "]`],
-  },
-  'auth.certificateFile': {
-    taken: [['../certificates/a b.pem', '../certificates/a b.pem']],
-    refused: ['""', '"-----BEGIN CERTIFICATE-----"'],
-  },
-  'receiver.healthUrl': {
-    taken: [
-      ['http://receiver:8080/healthz/', 'http://receiver:8080/healthz/'],
-      ['https://receiver/health?full=1', 'https://receiver/health?full=1'],
-    ],
-    refused: [
-      'receiver:8080/healthz',
-      'ftp://receiver/healthz',
-      'http://receiver/healthz#full',
-      'http://user:pass@receiver/healthz',
-      '""',
-    ],
-  },
-  'leaderElection.namespace': {
-    taken: [['team-1.a', 'team-1.a']],
-    refused: ['Team', 'a_b', '-a', 'a-', 'a'.repeat(64)],
-  },
-  'leaderElection.serviceAccountDirectory': { taken: [['/run/a b', '/run/a b']], refused: ['""'] },
-  'control.token': {
-    taken: [['0123456789abcdef0123456789abcde~', '0123456789abcdef0123456789abcde~']],
-    refused: ['""'],
-  },
+  ],
 }
 
-describe.each(Object.entries(inFile))('%s in the file', (key, { refused, taken }) => {
-  const origin = `config.yaml:${key.split('.').length}`
-  const load = (value: string): LoadedConfig =>
-    loadWith({ yaml: yamlOf(key, value), env: { [environmentName(key)]: undefined } })
+const refusal = expect.stringMatching(
+  /^(must (be|have|start) |is empty: |names a file that (is empty|can't))/,
+) as string
 
-  test.each(taken)('%s', (yaml, value) => {
-    const { config, origins } = load(yaml)
+describe.each(Object.entries(examples))('%s', (name, [taken, refused]) => {
+  const key = keys.find(({ environment, fileTwin }) => [environment, fileTwin].includes(name))?.key ?? name
+  const origin = key === name ? `config.yaml:${key.split('.').length}` : name
+  function load(value: string): LoadedConfig {
+    if (key === name) return loadWith({ yaml: yamlOf(key, value), env: { [environmentName(key)]: undefined } })
+    const others = name === 'RECONCILER_AUTH_PRIVATE_KEY' ? { RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined } : {}
+    return loadWith({ env: { ...others, [name]: value }, files: { ...files, '': 'x' } })
+  }
+
+  test.each(Object.entries(taken))('%j', (text, value) => {
+    const { config, origins } = load(text)
     expect(read(config, key)).toEqual(value)
     expect(origins.get(key)).toBe(origin)
   })
 
-  test.each(refused)('%s is refused', (yaml) => {
-    const problems = problemsOf(() => load(yaml))
-    expect(problems).toEqual([{ key, origin, message: expect.stringMatching(/^must (be|have) /) as string }])
+  test.each(refused)('%j is refused', (text) => {
+    const problems = problemsOf(() => load(text))
+    expect(problems).toEqual([{ key, origin, message: refusal }])
+    expect(problems[0]?.message).not.toMatch(/hunter2|QUJD/)
   })
 })
 
-const fromEnvironment: [variable: string, text: string, key: string, value: unknown][] = [
-  ['RECONCILER_SUBSCRIPTIONS', `${id}=a=b`, 'subscriptions', { [id]: 'a=b' }],
-  ['RECONCILER_WINDOW_LOOKBACK', ' 3d\n', 'window.lookback', 259_200_000],
-  ['RECONCILER_RETRY_CONCURRENCY', '+012', 'retry.concurrency', 12],
-  ['RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND', '0.5', 'platform.maxRequestsPerSecond', 0.5],
-  ['RECONCILER_RETRY_ENABLED', 'false', 'retry.enabled', false],
-  ['RECONCILER_RETRY_ENABLED', 'True', 'retry.enabled', true],
-  ['RECONCILER_AUTH_SCOPE', '', 'auth.scope', ''],
-  ['RECONCILER_SELECT_EVENT_TYPES', ' a , b,a ', 'select.eventTypes', ['a', 'b']],
-  ['RECONCILER_AUTH_CLIENT_ID', '0123', 'auth.clientId', '0123'],
-]
+test.each([
+  ...['http://api.example.com', 'HTTP://api.example.com', 'http://0.0.0.0', 'http://10.0.0.1', 'http://[::2]'],
+  ...['http://127.example.com', 'http://127.0.0.1.example.com', 'http://127.1.example.com', 'http://192.168.127.1'],
+  ...['http://localhost.example.com', 'http://localhost.'],
+])('%s is refused, unless the operator insists', (url) => {
+  const env = { RECONCILER_PLATFORM_BASE_URL: url }
+  const message = expect.stringMatching(/^must start with https:\/\//) as string
+  expect(problemsOf(() => loadWith({ env }))).toMatchObject([{ key: 'platform.baseUrl', message }])
+  const insisting = loadWith({ env: { ...env, RECONCILER_PLATFORM_ALLOW_INSECURE: 'true' } })
+  expect(insisting.config.platform.baseUrl).toBe(new URL(url).href.replace(/\/$/, ''))
+})
 
-const refusedFromEnvironment: [variable: string, text: string][] = [
-  ['RECONCILER_RETRY_CONCURRENCY', 'eight'],
-  ['RECONCILER_RETRY_CONCURRENCY', '1e1'],
-  ['RECONCILER_RETRY_CONCURRENCY', '8,0'],
-  ['RECONCILER_RETRY_ENABLED', 'no'],
-  ['RECONCILER_RETRY_ENABLED', 'constructor'],
-  ['RECONCILER_SELECT_EVENT_TYPES', 'a,'],
-  ['RECONCILER_SELECT_EVENT_TYPES', '[a, b]'],
-  // What an empty variable would turn off in silence.
-  ['RECONCILER_WINDOW_NOT_BEFORE', ''],
-  ['RECONCILER_RETRY_ENABLED', ' '],
-  ['RECONCILER_SELECT_SUBSCRIPTION_IDS', ''],
-  ['RECONCILER_SELECT_EVENT_TYPES', '\n'],
-  ['RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', ''],
-]
+describe('the issuer of a host and a realm', () => {
+  const issuer = (authUrl: string, realm: string): string =>
+    loadWith({
+      env: {
+        RECONCILER_AUTH_ISSUER_URL: undefined,
+        RECONCILER_AUTH_AUTH_URL: authUrl,
+        RECONCILER_AUTH_REALM: realm,
+      },
+    }).config.auth.issuerUrl
 
-describe('a value in the environment', () => {
-  test.each(fromEnvironment)('%s=%j', (variable, text, key, value) => {
-    const { config, origins } = loadWith({ env: { [variable]: text } })
-    expect(read(config, key)).toEqual(value)
-    expect(origins.get(key)).toBe(variable)
+  test.each(['https://id.example.com', 'https://id.example.com//'])('%s', (host) => {
+    expect(issuer(host, 'main')).toBe('https://id.example.com/auth/realms/main')
   })
 
-  test.each(refusedFromEnvironment)('%s=%j is refused', (variable, text) => {
-    const problems = problemsOf(() => loadWith({ env: { [variable]: text } }))
-    expect(problems.map(({ origin }) => origin)).toEqual([variable])
-    expect(problems[0]?.message).toMatch(text.trim() === '' ? /^is empty: / : /^must (be|have) /)
-  })
-
-  test('a token in a wrong place is not shown', () => {
-    const token = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln'
-    const [problem] = problemsOf(() => loadWith({ env: { RECONCILER_LOG_LEVEL: token } }))
-    expect(problem?.message).toMatch(/, not "\[token\]"$/)
-  })
-
-  test('a refused value is shown, but not all of a long one, and nothing that could forge a line', () => {
-    const [problem] = problemsOf(() =>
-      loadWith({ env: { RECONCILER_LOG_LEVEL: `loud\u001b[31m\u2028${'x'.repeat(500)}` } }),
-    )
-    expect(problem?.message).toMatch(/^must be one of trace, .*, not "loud\?\[31m\?x+\.\.\."$/)
-    expect(problem?.message.length).toBeLessThan(200)
+  test.each([
+    ['http://id.example.com', 'main', 'auth.authUrl'],
+    ...['..', '.', 'a/b', 'a?b', 'a#b', 'a b', 'a%2fb', '', 'a\nb'].map((realm) => [
+      'https://a.b',
+      realm,
+      'auth.realm',
+    ]),
+  ])('%s and %j are refused', (host = '', realm = '', key) => {
+    expect(problemsOf(() => issuer(host, realm)).map((problem) => problem.key)).toEqual([key])
   })
 })
+
+test.each([
+  ['eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln', /^must be one of trace, .*, not "\[token\]"$/],
+  [`loud\u001b[31m\u2028${'x'.repeat(500)}`, /^must be one of trace, .*, not "loud\?\[31m\?x{1,60}\.\.\."$/],
+])(
+  'a refused value is shown, but no token, not all of a long one, and nothing that could forge a line: %j',
+  (level, message) => {
+    const [problem] = problemsOf(() => loadWith({ env: { RECONCILER_LOG_LEVEL: level } }))
+    expect(problem?.message).toMatch(message)
+  },
+)

@@ -1,0 +1,236 @@
+// What is refused: each problem is told once, in one line, with its place; no secret is repeated, and nothing crashes.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../../src/config/load.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { anyCharacter } from '../../support/any-text.ts'
+import { load, loadWith, problemsOf, toldOf, type Sources } from '../../support/configuration.ts'
+
+test('all problems at once, each in one line, and nothing but these', () => {
+  const yaml = `
+platform:
+  baseURL: https://api.example.com
+  requestTimeout: 10
+auth:
+  realm: 0123
+retry:
+  backoff: {initial: 7h}
+  concurrency: 0
+  colour: red
+log: debug
+`
+  const loading = (): unknown =>
+    load({ yaml, env: { RECONCILER_SERVER_PORT: '99999', RECONCILER_AUTH_CLIENTID: 'x', OTHER: '1' } })
+  const told = [
+    'platform.baseURL (config.yaml:3): there is no such key; did you mean platform.baseUrl?',
+    'platform.baseUrl (missing): is required: set it in the file, or as RECONCILER_PLATFORM_BASE_URL',
+    'auth.realm (config.yaml:6): must be text, and YAML reads a number here: put it in quotes',
+    'auth.authUrl (missing): is required, as auth.realm is set (config.yaml:6)',
+    'auth.clientId (missing): is required: set it in the file, or as RECONCILER_AUTH_CLIENT_ID',
+    'auth.privateKeyFile (missing): is required, or auth.privateKey in its place',
+    'retry.backoff.initial (config.yaml:8): is 7h, but must be at most retry.backoff.max, which is 6h (default)',
+    'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
+    'retry.colour (config.yaml:10): there is no such key',
+    'log (config.yaml:11): is a section: it takes keys below it, such as log.level',
+    'server.port (RECONCILER_SERVER_PORT): must be a whole number from 0 to 65535, not 99999',
+    'RECONCILER_AUTH_CLIENTID (environment): there is no such variable; did you mean RECONCILER_AUTH_CLIENT_ID?',
+    'platform.requestTimeout (config.yaml:4): must be a duration from 100ms to 5m, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not 10',
+  ]
+  expect(toldOf(loading).toSorted()).toEqual(told.toSorted())
+  expect(loading).toThrow(toldOf(loading).join('\n'))
+})
+
+/** By the file: how what is told of it begins. */
+const files: Record<string, string> = {
+  'log:\n  level: info\n  level: debug': '--config (config.yaml:3): this key stands here a second time: keep one',
+  'log:\n\tlevel: info': '--config (config.yaml:2): a tab in the indentation',
+  'retry:\n    enabled: true\n  concurrency: 2': '--config (config.yaml:3): the indentation does not fit',
+  'log:\n  level: "info\n': '--config (config.yaml:3): something is not closed',
+  'log: level: info': '--config (config.yaml:1): a second ": " in one line',
+  'log:\n  level: @info': '--config (config.yaml:2): the value starts with a character',
+  'schedule:\n  cron: */30 * * * * *': '--config (config.yaml:2): not understood: put values that start with *',
+  'log: {}\n---\nretry: {}': '--config (config.yaml:2): a second document',
+  'log:\n  level: !secret info': '--config (config.yaml:2): a tag (!...) is not understood',
+  '? [log]\n: {}': '--config (config.yaml:1): a key must be plain text',
+  '- log': '--config (config.yaml): must hold sections with keys',
+  [`# ${'x'.repeat(2 ** 20)}\n`]: '--config (config.yaml): has more than 1 MiB',
+  'window:\n  lookback: &a 2d\n  settle: *a': 'window.settle (config.yaml:3): aliases (*name) are not taken',
+  'log: &a {}\nretry: *a': 'retry (config.yaml:2): aliases (*name) are not taken',
+  'select:\n  modules: &a [x]\n  eventTypes: [*a]': 'select.eventTypes (config.yaml:3): aliases (*name) are not taken',
+  'log: &a {}\nretry:\n  <<: *a': 'retry.<< (config.yaml:3): there is no such key',
+  'log.level: debug': 'log.level (config.yaml:1): sections are nested: write log: and indented below it level:',
+  'retry.backoff: {}': 'retry.backoff (config.yaml:1): sections are nested: write retry:',
+  'retry:\n  backoff: 1m':
+    'retry.backoff (config.yaml:2): is a section: it takes keys below it, such as retry.backoff.',
+  'log:\n  level:': 'log.level (config.yaml:2): has no value',
+  '__proto__:\n  level: info': '__proto__ (config.yaml:1): there is no such key',
+  'constructor: {prototype: {a: 1}}': 'constructor (config.yaml:1): there is no such key',
+  'log:\r\n  level: loud\r\n': 'log.level (config.yaml:2): must be one of',
+  '"a\\nlog.level (config.yaml:1)\\u001b[2J": 1':
+    'a?log.level (config.yaml:1)?[2J (config.yaml:1): there is no such key',
+  'window: {lookback: 1h, settle: 1h}': 'window.settle (config.yaml:1): is 1h, but must be below',
+  'retry: {backoff: {max: 30s}}': 'retry.backoff.initial (default): is 1m, but must be at most',
+  'circuit: {cooldown: 11m}': 'circuit.cooldown (config.yaml:1): ',
+  'circuit: {maxLimit: 4}': 'circuit.initialLimit (default): ',
+  'outcome: {firstCheck: 2s, giveUpAfter: 1s}': 'outcome.firstCheck (config.yaml:1): ',
+  'leaderElection: {leaseDuration: 11s}':
+    'leaderElection.renewDeadline (default): is 10s, but must be at most nine tenths',
+  'leaderElection: {retryPeriod: 5001ms}':
+    'leaderElection.retryPeriod (config.yaml:1): is 5001ms, but must be at most half',
+  // A wrong maximum says nothing of what it bounds.
+  'retry: {backoff: {max: 30}}': 'retry.backoff.max (config.yaml:1): must be a duration',
+}
+
+test.each(Object.entries(files))('%j', (yaml, told) => {
+  expect(toldOf(() => loadWith({ yaml }))).toEqual([expect.stringContaining(told)])
+})
+
+test.each([
+  'retry: {backoff: {max: 1m}}',
+  'window: {lookback: 1h, settle: 59m}',
+  'leaderElection: {leaseDuration: 10s, renewDeadline: 9s, retryPeriod: 4500ms}',
+])('bounds that touch are taken: %s', (yaml) => {
+  expect(() => loadWith({ yaml })).not.toThrow()
+})
+
+const key = 'privateKeyFile: /k'
+const issuer = 'issuerUrl: https://i.example.com'
+const host = 'authUrl: https://i.example.com'
+const pem = String.raw`privateKey: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"`
+
+/** Of one source too much or too little. */
+const authentications: Record<string, string> = {
+  [key]: 'auth.issuerUrl (missing)',
+  [`${key}, ${host}`]: 'auth.realm (missing)',
+  [`${key}, realm: r`]: 'auth.authUrl (missing)',
+  [`${key}, ${issuer}, ${host}`]: 'auth.issuerUrl (config.yaml:1)',
+  [`${key}, ${issuer}, realm: r`]: 'auth.issuerUrl (config.yaml:1)',
+  [`${key}, ${host}/auth/realms/r, realm: r`]: 'auth.authUrl (config.yaml:1)',
+  [issuer]: 'auth.privateKeyFile (missing)',
+  [`${issuer}, ${key}, ${pem}`]: 'auth.privateKeyFile (config.yaml:1)',
+  // A wrong realm is not also missing.
+  [`${key}, ${host}, realm: ../x`]: 'auth.realm (config.yaml:1)',
+}
+
+test.each(Object.entries(authentications))('auth: {%s}', (auth, told) => {
+  const env = { RECONCILER_AUTH_ISSUER_URL: undefined, RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined }
+  expect(toldOf(() => loadWith({ yaml: `auth: {${auth}}`, env }))).toEqual([expect.stringContaining(told)])
+})
+
+const twin = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'
+
+/** Variables with the same value: how what is told of each begins. */
+const variables: [names: string[], value: string, told: string][] = [
+  [['RECONCILER_', 'RECONCILER_LOG', 'RECONCILER_CONFIGURATION', 'RECONCILER___PROTO__'], 'hunter2', ' (environment)'],
+  // Only secrets have such a twin.
+  [['RECONCILER_AUTH_CLIENT_ID_FILE'], 'hunter2', ' (environment)'],
+  [[twin, twin.replace('_FILE', '')], '/run/p', `auth.privateKeyPassphrase (${twin}): RECONCILER_AUTH_PRIVATE_KEY_`],
+  // No variables of a Service, although they are called so.
+  [['RECONCILER_SERVICE_HOST'], '0.0.0.0', ' (environment)'],
+  [['RECONCILER_SERVICE_HOST'], 'localhost', ' (environment)'],
+  [['RECONCILER_SERVICE_HOST'], '::', ' (environment)'],
+  [['RECONCILER_SERVICE_PORT'], 'http', ' (environment)'],
+  [['RECONCILER_PORT', 'RECONCILER_SERVICEPORT'], '10964', ' (environment)'],
+  [['RECONCILER_PORT_10964'], 'tcp://10.96.0.7:10964', ' (environment)'],
+  ...['http://10.0.0.1:80', 'tcp', '10.0.0.1:80', '80/tcp'].map((value): [string[], string, string] => [
+    ['RECONCILER_SERVER_PORT'],
+    value,
+    'server.port (RECONCILER_SERVER_PORT): must be a whole number',
+  ]),
+  // A token is not repeated.
+  [
+    ['RECONCILER_CONTROL_TOKEN'],
+    'hunter2-0123456789012345678901',
+    'control.token (RECONCILER_CONTROL_TOKEN): must be at least 32',
+  ],
+  [
+    ['RECONCILER_CONTROL_TOKEN'],
+    'hunter2-0123456789\n',
+    'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
+  ],
+  [
+    ['RECONCILER_CONTROL_TOKEN'],
+    'hunter2 0123456789',
+    'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
+  ],
+  [['RECONCILER_CONTROL_TOKEN'], 'hunter2-äöü', 'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII'],
+]
+
+test.each(variables)('%j=%j', (names, value, told) => {
+  const env = Object.fromEntries(names.map((name) => [name, value]))
+  const all = toldOf(() => loadWith({ env }))
+  expect(all.length).toBe(told === ' (environment)' ? names.length : 1)
+  for (const line of all) {
+    expect(line).toContain(told)
+    expect(line).not.toContain('hunter2')
+  }
+})
+
+describe('a file that can not be read', () => {
+  test.each<[unknown, RegExp]>([
+    [
+      Object.assign(new Error('secret detail'), { code: 'ENOENT' }),
+      /^can't be read: there is no such file \(ENOENT\)$/,
+    ],
+    [Object.assign(new Error('secret detail'), { code: 'EIO' }), /^can't be read: reading failed \(EIO\)$/],
+    ['thrown text', /reading failed/],
+  ])('hides what may stand in it, and only that: %s', (error, message) => {
+    const readFile = (): never => {
+      throw error
+    }
+    const env = { RECONCILER_LOG_LEVEL: 'loud' }
+    expect(problemsOf(() => loadConfig({ file: '/c.yaml', env, hostName: 'h', readFile }))).toMatchObject([
+      { key: '--config', origin: '/c.yaml', message: expect.stringMatching(message) as string },
+      { key: 'log.level', origin: 'RECONCILER_LOG_LEVEL' },
+    ])
+  })
+
+  test('nor parsed hides as much', () => {
+    const told = toldOf(() => load({ yaml: 'log: [', env: { RECONCILER_LOG_LEVEL: 'x' } }))
+    expect(told).toEqual([expect.stringContaining('--config '), expect.stringContaining('log.level ')])
+  })
+})
+
+const secret = 'hunter2-very-secret'
+
+test.each<Sources>([
+  { env: { RECONCILER_AUTH_PASSPHRASE: secret } },
+  { env: { [twin]: secret } },
+  ...[`[${secret}]`, `{a: ${secret}}`, `${secret}: x`, `@${secret}`, `"${secret}\n`, `"\\${secret}"`, `*${secret}`].map(
+    (value) => ({ yaml: `auth:\n  privateKeyPassphrase: ${value}` }),
+  ),
+  { yaml: `auth:\n  privateKeyPassphrase: !${secret} x` },
+  { yaml: `auth:\n  privateKeyPassphrase:\n${secret}\n` },
+  { yaml: `auth:\n  passphrase: ${secret}` },
+  { yaml: `auth:\n\tprivateKeyPassphrase: ${secret}` },
+])('a secret is not repeated: %j', (sources) => {
+  expect(toldOf(() => loadWith(sources)).join('\n')).not.toContain(secret)
+})
+
+test('no matter what stands in the file, it is taken or refused', () => {
+  const bomb = Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}, *a${n}]`)
+  const indented = Array.from({ length: 5000 }, (_, depth) => `${' '.repeat(depth % 200)}a:`)
+  for (const yaml of [
+    '['.repeat(10_000),
+    '{a: '.repeat(10_000),
+    indented.join('\n'),
+    `a0: &a0 [x]\n${bomb.join('\n')}`,
+  ]) {
+    expect(() => loadWith({ yaml })).toThrow(ConfigurationError)
+  }
+  const piece = fc.oneof(
+    fc.constantFrom('log:', 'level:', 'retry:', '---', '...', '- ', ': ', '&a ', '*a ', '!!', '? ', ', '),
+    fc.constantFrom(...' \n\t"\'[]{}#|>%@'),
+    fc.string({ unit: anyCharacter, maxLength: 5 }),
+  )
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+      try {
+        return loadWith({ yaml: pieces.join('') }).config.log.level.length > 0
+      } catch (error) {
+        return error instanceof ConfigurationError && error.problems.length > 0
+      }
+    }),
+    { numRuns: 500 },
+  )
+})
