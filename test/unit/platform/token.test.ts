@@ -1,192 +1,315 @@
-// The token cache: one request for all callers, renewed in time, silent about secrets, gone when it is stopped.
+// The token cache: one request for all callers, renewed in time, calm without a token, exact in what it says, correct about clocks.
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { claimsOf, formOf, grant, grants, issuer, tokenWorld, worked } from '../../support/token-world.ts'
+import type { TokenError } from '../../../src/platform/auth/token-answer.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { runScript } from '../../support/script.ts'
+import type { Reply } from '../../support/scripted-server.ts'
+import { claimsOf, fakeKey, fakeKeySource, formOf, issuer, tokenWorld } from '../../support/token-world.ts'
+import type { TokenWorldOptions } from '../../support/token-world.ts'
 
-describe('the request', () => {
-  test('is the form of the specification', async () => {
-    const { cache, server, clock } = tokenWorld({ assertionLifetimeMs: 60_900 })
-    await clock.advance(900)
-    await cache.get()
-    const [sent] = server.sent
-    if (sent === undefined) throw new Error('nothing was sent')
-    const { request } = sent
-    expect(request).toMatchObject({ method: 'POST', timeoutMs: 10_000, maxBytes: 65_536 })
-    expect(request.headers).toEqual({
+/** The longest wait that chance can give. */
+const longest: TokenWorldOptions = { jitter: 0.999_999 }
+const hourMs = 3_600_000
+const times = (count: number, step: string): string => Array<string>(count).fill(step).join('; ')
+
+test.each<[what: string, TokenWorldOptions, script: string]>([
+  [
+    'a storm of 401 causes one refresh: 200 callers void the same token, the last of them after the new one is there',
+    {},
+    `get -> token-1; replies grant:takes=50ms; ${times(200, 'void token-1; ask; wait 1ms')}; sent -> 2; answers -> token-2 200`,
+  ],
+  [
+    'in the background a voided token is replaced before anybody asks',
+    {},
+    'start; get -> token-1; void token-1; sent -> 2; get -> token-2; sent -> 2; stop',
+  ],
+  [
+    'the background waits for the request of a caller',
+    {},
+    'replies grant:takes=500ms; ask; start; wait 500ms; sent -> 1; answers -> token-1 1; stop',
+  ],
+  [
+    'a life is renewed in the background from 60 %',
+    { jitter: 0 },
+    'start; wait 2159.9s; sent -> 1; wait 200ms; sent -> 2; stop',
+  ],
+  ['to 70 % of it', longest, 'start; wait 2519.9s; sent -> 1; wait 200ms; sent -> 2; stop'],
+  [
+    'its end is shown on the host clock, also after a jump of it',
+    {},
+    'expires -> never; get -> token-1; jump -2h 0s; get -> token-1; expires -> 3590s; void token-1; expires -> never',
+  ],
+  ...[
+    [3600, '2339.999s', '3590s'],
+    [20, '12.999s', '16s'],
+  ].map(([life, should, must]): [string, TokenWorldOptions, string] => [
+    `of ${life} s: callers keep the old token from ${should} on, and wait from ${must} on`,
+    {},
+    `replies grant:expires=${life} grant:expires=${life}:takes=200ms; get -> token-1; wait ${should}; get -> token-1
+     sent -> 1; wait 2ms; get -> token-1; sent -> 2; wait 200ms; get -> token-2; wait ${must}
+     ask; sent -> 3; answers -> none; wait 200ms; answers -> token-3 1`,
+  ]),
+  [
+    'a life of a second is no hot loop',
+    {},
+    'replies grant:expires=1; start; wait 60s; gaps -> 1; sent -> at most 61; stop',
+  ],
+  [
+    'nor one that is over when the answer comes',
+    {},
+    'replies grant:expires=1:takes=3s; start; wait 60s; gaps -> 3; stop',
+  ],
+  [
+    'a failed refresh with a valid token stops nothing',
+    {},
+    `start; get -> token-1; replies refusal; ${times(59, 'wait 60s; get -> token-1')}; wait 49s; get -> token-1
+     wait 2s; get -> rejected invalid_client; stop`,
+  ],
+  [
+    'a failure is reported to all who wait, and at once to all who come until the next try',
+    {},
+    `replies refusal:takes=100ms grant; ask 20; wait 100ms; answers -> rejected invalid_client 20
+     get -> rejected invalid_client; retry -> 0.5s; sent -> 1; wait 500ms; get -> token-2`,
+  ],
+  [
+    'at most 2 tries in 30 s, then full jitter from 1 s doubling to 5 min, for days',
+    longest,
+    'replies outage; start; wait 2d; gaps -> 1 29 4 26 16 32 64 128 256 300; stop',
+  ],
+  [
+    'a success starts the backoff over',
+    longest,
+    `replies ${'outage '.repeat(8)}grant outage; ${times(8, 'get -> transient connection; wait 5min')}
+     get -> token-9; void token-9; get -> transient connection; retry -> 1s`,
+  ],
+  ...[
+    ['429:after=20', 'throttled', 20],
+    ['503:after=7200', 'server-error', 300],
+    ['429', 'throttled', 0.5],
+    ['500:after=120', 'server-error', 0.5],
+  ].map(([reply, reason, s]): [string, TokenWorldOptions, string] => [
+    `after ${reply} the next try is after ${s} s`,
+    {},
+    `replies ${reply} grant; get -> transient ${reason}; retry -> ${s}s; wait ${Number(s) - 0.001}s
+     get -> transient ${reason}; sent -> 1; wait 1ms; get -> token-2`,
+  ]),
+  [
+    'tokens that the API refuses as soon as they are issued are not fetched for ever',
+    {},
+    `get -> token-1; refuse token-1; wait 10ms; get -> token-2; refuse token-2; get -> rejected unauthorized; wait 29s
+     get -> rejected unauthorized; sent -> 2; wait 1s; get -> token-3`,
+  ],
+  [
+    'a refused token with which a call succeeded, or that is not young, is no failure',
+    {},
+    `get -> token-1; void token-1; get -> token-2; void token-2; get -> token-3; wait 30s; refuse token-3
+     get -> token-4; wait 30s; refuse token-4; get -> token-5`,
+  ],
+  [
+    'refused tokens and failed tries have one budget',
+    { jitter: 0 },
+    `replies grant outage; get -> token-1; refuse token-1; wait 1s; get -> transient connection
+     get -> transient connection; retry -> 29s; sent -> 2`,
+  ],
+  [
+    'a server that is behind: the refusal is repeated once, at once, with the time corrected',
+    { skewMs: -hourMs },
+    'replies judge; get -> token-2; void token-2; wait 30s; get -> token-3; expires -> 3590s; judged -> bad good good; gaps -> 0 30',
+  ],
+  [
+    'a server that is set: again',
+    { skewMs: -hourMs },
+    `replies judge; get -> token-2; void token-2; jump 0s -50s; wait 30s; get -> token-4; expires -> 3590s
+     judged -> bad good bad good; gaps -> 0 30`,
+  ],
+  // The monotonic clock stood still, the host's own was put right.
+  [
+    'a host that was suspended: again',
+    {},
+    'replies judge; get -> token-1; void token-1; jump 2h 2h; wait 30s; get -> token-3; judged -> good bad good; gaps -> 30 0',
+  ],
+  [
+    'a host clock that is set does not matter',
+    {},
+    'replies judge; get -> token-1; void token-1; jump -2h 0s; wait 30s; get -> token-2; expires -> 3590s; judged -> good good',
+  ],
+  [
+    'a refusal that stays is not repeated a third time',
+    { ...longest, skewMs: hourMs },
+    'replies refusal; get -> rejected invalid_client; sent -> 2; wait 29.9s; get -> rejected invalid_client; sent -> 2',
+  ],
+  [
+    'a refusal with a Date as expected is not repeated',
+    longest,
+    'replies refusal; get -> rejected invalid_client; sent -> 1; wait 900ms; get -> rejected invalid_client; sent -> 1',
+  ],
+  [
+    'a refusal that spends the budget is not repeated, whatever its Date says',
+    { skewMs: hourMs, jitter: 0 },
+    'replies outage refusal; get -> transient connection; get -> rejected invalid_client; sent -> 2',
+  ],
+  [
+    'a server whose Date is different each time gets no extra tries for ever',
+    longest,
+    'replies anotherDate; start; wait 1d; sent -> at most 299; stop',
+  ],
+  [
+    'a key that changes is found within 10 s, reported, and tried at once while the old token works',
+    {},
+    `start; wait 15s; key beef; wait 4.999s; sent -> 1; wait 1ms; sent -> 2; get -> token-2; wait 60s; sent -> 2
+     reloads -> {"type":"credential-reloaded","file":"auth.privateKeyFile","fingerprint":"beef","bits":4096} 1; stop`,
+  ],
+  [
+    'and ends the backoff',
+    longest,
+    'replies refusal; start; wait 1003s; replies grant:expires=60; key beef; wait 7s; expires -> 50s; stop',
+  ],
+  [
+    'it is tried next, without a backoff, when the old one is refused meanwhile',
+    { ...longest, requestTimeoutMs: 60_000 },
+    'replies oldKeyRefused:takes=15s; start; key beef; wait 60s; sent -> 2; gaps -> 15; stop',
+  ],
+  [
+    'or when the old one is granted a token',
+    { ...longest, requestTimeoutMs: 60_000 },
+    'replies grant:takes=15s; start; key beef; wait 60s; sent -> 2; gaps -> 15; stop',
+  ],
+  [
+    'but not before the pause that the server asked for is over',
+    longest,
+    'replies 503:after=60; start; key beef; wait 60s; sent -> 2; gaps -> 60; stop',
+  ],
+])('%s', async (_, options, script) => {
+  await runScript(script, tokenWorld(options).commands)
+})
+
+test('the request is the form of the specification; an empty scope is left out', async () => {
+  const { cache, server, clock } = tokenWorld({ assertionLifetimeMs: 60_900 })
+  await clock.advance(900)
+  await cache.get()
+  const [sent] = server.sent
+  if (sent === undefined) throw new Error('nothing was sent')
+  expect(sent.request).toMatchObject({
+    method: 'POST',
+    url: new URL(`${issuer}/protocol/openid-connect/token`),
+    headers: {
       accept: 'application/json',
       'accept-encoding': 'identity',
       'content-type': 'application/x-www-form-urlencoded',
-    })
-    expect(request.url.href).toBe(`${issuer}/protocol/openid-connect/token`)
-    expect(Object.fromEntries(formOf(sent))).toEqual({
-      grant_type: 'client_credentials',
-      client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
-      client_assertion: expect.any(String) as string,
-      scope: 'api',
-    })
-    const iat = Math.floor(clock.now() / 1000) - 5
-    const claims = { jti: 'uuid-1', iss: 'client-1', sub: 'client-1', aud: issuer, iat, exp: iat + 60 }
-    expect(JSON.stringify(claimsOf(sent))).toBe(JSON.stringify(claims))
+    },
+    timeoutMs: 10_000,
+    maxBytes: 65_536,
   })
-
-  test('leaves an empty scope out', async () => {
-    const { cache, server } = tokenWorld({ scope: '' })
-    await cache.get()
-    expect(server.sent.map((sent) => formOf(sent).has('scope'))).toEqual([false])
+  expect(Object.fromEntries(formOf(sent))).toEqual({
+    grant_type: 'client_credentials',
+    client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+    client_assertion: expect.any(String) as string,
+    scope: 'api',
   })
+  const iat = Math.floor(clock.now() / 1000) - 5
+  const claims = { jti: 'uuid-1', iss: 'client-1', sub: 'client-1', aud: issuer, iat, exp: iat + 60 }
+  expect(JSON.stringify(claimsOf(sent))).toBe(JSON.stringify(claims))
+  const without = tokenWorld({ scope: '' })
+  await without.cache.get()
+  expect(without.server.sent.map((one) => formOf(one).has('scope'))).toEqual([false])
 })
 
-describe('one token for all callers', () => {
-  test('a 401 storm causes one refresh: 200 callers void the same token, then get', async () => {
-    const { cache, server, clock } = tokenWorld()
-    const stale = await cache.get()
-    server.replies(grants({ delayMs: 50 }))
-    const storm = Array.from({ length: 200 }, async (_, i) => {
-      // The 401s come in one by one, the last of them long after the new token is there.
-      await clock.sleep(i)
-      cache.invalidate(stale, worked)
-      return cache.get()
-    })
-    const tokens = await clock.run(Promise.all(storm))
-    expect(server.sent).toHaveLength(2)
-    expect(new Set(tokens.map(({ value }) => value))).toEqual(new Set(['token-2']))
-  })
-
-  test('in the background a voided token is replaced before anybody asks', async () => {
-    const { cache, server, clock, start } = tokenWorld()
-    const stop = start()
-    await clock.settle()
-    cache.invalidate(await cache.get(), worked)
-    await clock.settle()
-    expect(server.sent).toHaveLength(2)
-    expect((await cache.get()).value).toBe('token-2')
-    expect(server.sent).toHaveLength(2)
-    await stop()
-  })
-
-  test('the background waits for the request of a caller', async () => {
-    const { cache, server, clock, start } = tokenWorld()
-    server.replies(grants({ delayMs: 500 }))
-    const asked = cache.get()
-    const stop = start()
-    await clock.run(asked)
-    expect(server.sent).toHaveLength(1)
-    await stop()
-  })
-
-  test("a caller's abort ends its own wait only, and its request serves the next one", async () => {
-    const { cache, server, clock } = tokenWorld()
-    server.replies(grants({ delayMs: 500 }))
-    const impatient = new AbortController()
-    const first = cache.get(impatient.signal)
-    const reason = new Error('enough')
-    impatient.abort(reason)
-    await expect(first).rejects.toBe(reason)
-    await expect(cache.get(impatient.signal)).rejects.toBe(reason)
-    expect((await clock.run(cache.get())).value).toBe('token-1')
-    expect(server.sent).toHaveLength(1)
-  })
-
-  test('the token shows itself in no log', async () => {
-    const { cache } = tokenWorld()
-    const token = await cache.get()
-    expect(token.value).toBe('token-1')
-    const shown = [
-      inspect(token, { showHidden: true, depth: 5 }),
-      JSON.stringify({ token }),
-      String(token),
-      JSON.stringify({ ...token }),
-      Object.values(token).join(),
-    ]
-    for (const text of shown) expect(text).not.toContain('token-1')
-  })
+test("a caller's abort ends its own wait only, and its request serves the next one", async () => {
+  const { cache, server, clock, commands } = tokenWorld()
+  await runScript('replies grant:takes=500ms', commands)
+  const impatient = new AbortController()
+  const first = cache.get(impatient.signal)
+  const reason = new Error('enough')
+  impatient.abort(reason)
+  await expect(first).rejects.toBe(reason)
+  await expect(cache.get(impatient.signal)).rejects.toBe(reason)
+  expect((await clock.run(cache.get())).value).toBe('token-1')
+  expect(server.sent).toHaveLength(1)
 })
 
-describe('a life', () => {
-  test.each([
-    [0, 0.6],
-    [0.999_999, 0.7],
-  ])('is renewed in the background, jitter %s: at %s of it', async (jitter, part) => {
-    const { clock, server, start } = tokenWorld({}, { random: () => jitter })
-    const stop = start()
-    await clock.advance(3_600_000 * part - 10)
-    expect(server.sent).toHaveLength(1)
-    await clock.advance(20)
-    expect(server.sent).toHaveLength(2)
-    await stop()
-  })
-
-  test('is shown on the host clock, also after a jump of it', async () => {
-    const { cache, clock } = tokenWorld()
-    expect(cache.expiresAt()).toBeUndefined()
-    const token = await cache.get()
-    clock.jump(-7_200_000)
-    expect(await cache.get()).toBe(token)
-    expect(cache.expiresAt()).toBe(clock.now() + 3_590_000)
-    cache.invalidate(token, worked)
-    expect(cache.expiresAt()).toBeUndefined()
-  })
-
-  test.each([
-    [3600, 3_600_000 * 0.65, 3_590_000],
-    [20, 13_000, 16_000],
-  ])('of %s s: callers keep the old token from %s ms on, wait from %s ms on', async (expiresIn, should, must) => {
-    const { cache, server, clock } = tokenWorld()
-    server.replies(grants({ expiresIn }), grants({ expiresIn, delayMs: 200 }))
-    const old = await cache.get()
-    await clock.advance(should - 1)
-    expect(await cache.get()).toBe(old)
-    expect(server.sent).toHaveLength(1)
-    await clock.advance(2)
-    expect(await cache.get()).toBe(old)
-    await clock.settle()
-    expect(server.sent).toHaveLength(2)
-    await clock.advance(200)
-    expect((await cache.get()).value).toBe('token-2')
-    await clock.advance(must)
-    const third = cache.get()
-    await clock.settle()
-    expect(server.sent).toHaveLength(3)
-    expect((await clock.run(third)).value).toBe('token-3')
-  })
-
-  test.each([
-    ['of a second', 0, 50, 61],
-    ['that is over when the answer comes', 3_000, 10, 22],
-  ])('%s does not become a hot loop', async (_, delayMs, min, max) => {
-    const { server, clock, start } = tokenWorld()
-    server.replies(grants({ expiresIn: 1, delayMs }))
-    const stop = start()
-    await clock.advance(60_000)
-    expect(server.sent.length).toBeGreaterThan(min)
-    expect(server.sent.length).toBeLessThanOrEqual(max)
-    await stop()
-  })
+test('the token shows itself in no log', async () => {
+  const token = await tokenWorld().cache.get()
+  expect(token.value).toBe('token-1')
+  const texts = [inspect(token, { showHidden: true, depth: 5 }), JSON.stringify({ token }), String(token)]
+  for (const text of [...texts, JSON.stringify({ ...token }), Object.values(token).join()]) {
+    expect(text).not.toContain('token-1')
+  }
 })
 
-describe('an event reports', () => {
-  test('a request and a refresh, with their times', async () => {
-    const { cache, server, clock, events } = tokenWorld()
-    server.replies(grants({ delayMs: 250 }))
-    await clock.run(cache.get())
+describe('events', () => {
+  test('report a request and a refresh, with their times', async () => {
+    const { clock, commands, events } = tokenWorld()
+    await runScript('replies grant:takes=250ms; ask; wait 250ms; answers -> token-1 1', commands)
     expect(events).toEqual([
       { type: 'token-request', reason: 'ok', seconds: 0.25 },
       { type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds: 3600 },
     ])
+    await runScript('wait 1h; replies refusal; get -> rejected invalid_client', commands)
+    expect(events.slice(2)).toMatchObject([
+      { type: 'token-request', reason: 'unauthorized' },
+      { type: 'token-refreshed', result: 'rejected', description: 'Invalid client', retryInMs: 500, tokenHeld: false },
+    ])
+    expect(clock.sleepers()).toBe(0)
+  })
+
+  test.each<[string, Reply, Partial<TokenError>]>([
+    ['a refusal without a word', { status: 401 }, { kind: 'transient', reason: 'unauthorized' }],
+    [
+      'no connection',
+      { error: new TransportError('connection', 'ECONNREFUSED') },
+      { kind: 'transient', reason: 'connection', transportCode: 'ECONNREFUSED' },
+    ],
+    ['no answer in time', { delayMs: 1e9 }, { kind: 'transient', reason: 'timeout' }],
+    ['a bug below', { error: new TypeError('Bearer secret1') }, { kind: 'transient', reason: 'other' }],
+  ])('and the error say of which kind a failure is: %s', async (_, reply, expected) => {
+    const { cache, clock, events, server } = tokenWorld()
+    server.replies(reply)
+    const error = await clock.run(cache.get().catch((thrown: unknown) => thrown as Error))
+    expect(error).toMatchObject(expected)
+    expect(inspect(error)).not.toContain('secret1')
+    const { kind: result, reason } = expected
+    expect(events).toMatchObject([
+      { type: 'token-request', reason },
+      { type: 'token-refreshed', result, reason, tokenHeld: false },
+    ])
+  })
+
+  test('report a failure to sign, which is backed off and no request', async () => {
+    const key = { ...fakeKey('f00d'), sign: () => Promise.reject(new Error('key material 123')) }
+    const { cache, commands, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => key } })
+    const error = await cache.get().catch((thrown: unknown) => thrown as Error)
+    expect(inspect(error)).toMatch(/could not be signed/)
+    expect(inspect(error)).not.toContain('key material')
+    await runScript('get -> transient other; retry -> 0.5s; sent -> 0', commands)
+    expect(events.map(({ type }) => type)).toEqual(['token-refreshed'])
+  })
+
+  test('name a key that cannot be used, and strange errors without their text', async () => {
+    const key = fakeKeySource()
+    const { clock, commands, events } = tokenWorld({ key })
+    await runScript('start', commands)
+    key.next = new ConfigurationError([{ key: 'auth.privateKeyFile', origin: '/keys/key.pem', message: 'is empty' }])
+    await clock.advance(10_000)
+    key.next = new Error('secret detail')
+    await clock.advance(10_000)
+    const problems = events.flatMap((event) => (event.type === 'credential-reload-failed' ? [event.problem] : []))
+    expect(problems).toEqual(['auth.privateKeyFile (/keys/key.pem): is empty', 'the file could not be read again'])
+    await runScript('stop', commands)
   })
 
   test.each([
     ['api', 'openid api profile', false],
     ['api', undefined, false],
     ['', 'whatever', false],
-    ['api', 'openid', true],
     ['api read', 'api', true],
     ['api', 'API', true],
   ])('asked for scope "%s", granted "%s": a missing one (%s), once', async (scope, granted, isMissing) => {
     const { cache, server, clock, events } = tokenWorld({ scope })
     server.replies({ body: { access_token: 'abc', token_type: 'Bearer', expires_in: 3600, scope: granted } })
     for (let i = 0; i < 3; i++) {
-      cache.invalidate(await cache.get(), worked)
+      cache.invalidate(await cache.get(), { hasWorked: true })
       await clock.advance(1_000)
     }
     const told = events.filter(({ type }) => type === 'token-scope-missing')
@@ -194,30 +317,27 @@ describe('an event reports', () => {
   })
 })
 
-describe('the end', () => {
-  test.each([false, true])(
-    'ends the background; a request goes on only for a caller that waits (%s)',
-    async (waits) => {
-      const { cache, server, clock } = tokenWorld()
-      server.replies({ ...grant(1), delayMs: 900 })
-      const controller = new AbortController()
-      const running = cache.run(controller.signal)
-      const waiting = waits ? cache.get() : undefined
-      await clock.advance(100)
-      controller.abort(new Error('stopping'))
-      await running
-      await clock.settle()
-      expect(clock.sleepers()).toBe(waits ? 1 : 0)
-      expect(server.sent[0]?.request.signal?.aborted).toBe(!waits)
-      if (waiting !== undefined) expect((await clock.run(waiting)).value).toBe('token-1')
-    },
-  )
+test.each([false, true])(
+  'the end ends the background; a request goes on only for a caller that waits (%s)',
+  async (waits) => {
+    const { cache, server, clock, commands } = tokenWorld()
+    await runScript('replies grant:takes=900ms', commands)
+    const controller = new AbortController()
+    const running = cache.run(controller.signal)
+    const waiting = waits ? cache.get() : undefined
+    await clock.advance(100)
+    controller.abort(new Error('stopping'))
+    await running
+    await clock.settle()
+    expect(clock.sleepers()).toBe(waits ? 1 : 0)
+    expect(server.sent[0]?.request.signal?.aborted).toBe(!waits)
+    if (waiting !== undefined) expect((await clock.run(waiting)).value).toBe('token-1')
+  },
+)
 
-  test('before the start starts nothing, and a caller still gets a token', async () => {
-    const { cache, server, clock } = tokenWorld()
-    await cache.run(AbortSignal.abort())
-    expect(server.sent).toHaveLength(0)
-    expect(clock.sleepers()).toBe(0)
-    await expect(cache.get()).resolves.toBeDefined()
-  })
+test('an end before the start starts nothing, and a caller still gets a token', async () => {
+  const { cache, clock, commands } = tokenWorld()
+  await cache.run(AbortSignal.abort())
+  expect(clock.sleepers()).toBe(0)
+  await runScript('sent -> 0; get -> token-1', commands)
 })
