@@ -146,13 +146,13 @@ describe('sections', () => {
     [{ RECONCILER_CONTROL_TOKEN: 'short' }, 'control.token'],
     [{ RECONCILER_SERVER_PRT: '1' }, 'RECONCILER_SERVER_PRT'],
     [{ RECONCILER_CONFIG: '/none.yaml' }, 'RECONCILER_CONFIG'],
-  ])('what is wrong in their own is told, and nothing else: %j', (env, key) => {
+  ])('their own problems are reported, and no others: %j', (env, key) => {
     const wrong = input({ ...env, RECONCILER_RETRY_CONCURRENCY: 'x' })
     expect(problemsOf(() => loadSections(wrong, ['server', 'control'])).map((problem) => problem.key)).toEqual([key])
   })
 })
 
-test('RECONCILER_CONFIG names the file; --config overrides it; a wrong one is told under its own name', () => {
+test('RECONCILER_CONFIG names the file; --config overrides it; a wrong one is reported under its own name', () => {
   const named = input({ RECONCILER_CONFIG: ' /a.yaml ' })
   expect(loadConfig(named).config.log.level).toBe('warn')
   expect(loadConfig(named).origins.get('log.level')).toBe('/a.yaml:4')

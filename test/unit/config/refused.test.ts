@@ -1,4 +1,4 @@
-// What is refused: each problem is told once, in one line, with its place; no secret is repeated, and nothing crashes.
+// What is refused: each problem is reported once, in one line, with its place; no secret is repeated, and nothing crashes.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -40,7 +40,7 @@ log: debug
   expect(loading).toThrow(toldOf(loading).join('\n'))
 })
 
-/** By the file: how what is told of it begins. */
+/** The beginning of the problem, by the file that has it. */
 const files: Record<string, string> = {
   'log:\n  level: info\n  level: debug': '--config (config.yaml:3): this key stands here a second time: keep one',
   'log:\n\tlevel: info': '--config (config.yaml:2): a tab in the indentation',
@@ -119,7 +119,7 @@ test.each(Object.entries(authentications))('auth: {%s}', (auth, told) => {
 
 const twin = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'
 
-/** Variables with the same value: how what is told of each begins. */
+/** Variables with the same value, and a part of the problem of each. */
 const variables: [names: string[], value: string, told: string][] = [
   [['RECONCILER_', 'RECONCILER_LOG', 'RECONCILER_CONFIGURATION', 'RECONCILER___PROTO__'], 'hunter2', ' (environment)'],
   // Only secrets have such a twin.
