@@ -52,7 +52,11 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   return checkClaims(claims, policy)
 }
 
-function checkClaims(claims: Record<string, unknown>, policy: AssertionPolicy): AssertionRefusal | undefined {
+/** The same of the claims alone. */
+export function checkClaims(
+  claims: Record<string, unknown>,
+  policy: Omit<AssertionPolicy, 'keys'>,
+): AssertionRefusal | undefined {
   const { jti, iss, sub, aud, iat, exp } = claims
   if (typeof jti !== 'string' || jti === '') return refusal('jti', 'jti must be a text.')
   if (iss !== policy.clientId) return refusal('iss', 'iss must be the client id.')
@@ -69,7 +73,11 @@ function checkClaims(claims: Record<string, unknown>, policy: AssertionPolicy): 
 }
 
 /** A jti is free again when the assertion that used it has expired: so long it could be replayed. @see RFC 7523 section 3, jti */
-function useOnce(jti: string, expiresAt: number, { usedIds, now }: AssertionPolicy): AssertionRefusal | undefined {
+function useOnce(
+  jti: string,
+  expiresAt: number,
+  { usedIds, now }: Pick<AssertionPolicy, 'usedIds' | 'now'>,
+): AssertionRefusal | undefined {
   if ((usedIds.get(jti) ?? -Infinity) > now) return refusal('replayed', 'jti was used before.')
   for (const [id, forgetAt] of usedIds) {
     // In the order of arrival, so nearly in the order of expiry: the first that is kept ends the look.

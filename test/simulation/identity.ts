@@ -1,10 +1,6 @@
 // The simulated identity host: takes each assertion once, and only a good one; gives tokens that end.
-import {
-  assertionHeader,
-  clientAssertionType,
-  grantType,
-  maxAssertionLifetimeSeconds,
-} from '../../src/platform/wire.ts'
+import { checkClaims } from '../../sandbox/api/assertion.ts'
+import { assertionHeader, clientAssertionType, grantType } from '../../src/platform/wire.ts'
 
 export const clientId = 'simulated-client'
 export const issuer = 'https://identity.simulated/auth/realms/main'
@@ -33,19 +29,8 @@ export function decode(part: string | undefined): Record<string, unknown> {
   }
 }
 
-/** What is wrong with the claims; undefined when nothing is. */
-function problemOf(claims: Record<string, unknown>, now: number): string | undefined {
-  const { iat, exp } = claims
-  if (claims['iss'] !== clientId || claims['sub'] !== clientId) return 'iss or sub'
-  if (claims['aud'] !== issuer) return 'aud'
-  if (typeof iat !== 'number' || typeof exp !== 'number') return 'no times'
-  if (exp - iat > maxAssertionLifetimeSeconds) return 'lives too long'
-  if (iat * 1000 > now) return 'issued in the future'
-  return exp * 1000 <= now ? 'expired' : undefined
-}
-
 export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIdentity {
-  const used = new Set<unknown>()
+  const usedIds = new Map<string, number>()
   let tokens = new Map<string, number>()
   let given = 0
 
@@ -58,16 +43,13 @@ export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIden
     token(form, now, registered) {
       const fields = new URLSearchParams(form)
       const [header, payload, signature] = (fields.get('client_assertion') ?? '').split('.')
-      const claims = decode(payload)
       if (fields.get('grant_type') !== grantType || fields.get('client_assertion_type') !== clientAssertionType) {
         return { status: 400, body: '{"error":"invalid_request"}' }
       }
       if (JSON.stringify(decode(header)) !== JSON.stringify(assertionHeader)) return refusal('header')
       if (decode(signature)['key'] !== registered) return refusal('signature')
-      if (typeof claims['jti'] !== 'string' || used.has(claims['jti'])) return refusal('jti')
-      used.add(claims['jti'])
-      const problem = problemOf(claims, now)
-      if (problem !== undefined) return refusal(problem)
+      const refused = checkClaims(decode(payload), { clientId, audience: issuer, now, usedIds })
+      if (refused !== undefined) return refusal(refused.problem)
       given += 1
       const value = `token-${given}`
       tokens.set(value, now + tokenLifeSeconds * 1000)

@@ -3,7 +3,6 @@ import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { isSweepPage } from './asked.ts'
 import { createCallLimits } from './call-limits.ts'
-import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'
 import type { Call, NetworkWatch } from './network.ts'
 import { createKnowledge, type Known } from './knowledge.ts'
@@ -17,16 +16,9 @@ import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
 
-/** What the platform's side counted of a process: its own facts and metrics must say the same. */
-interface Books {
-  accepted: number
-  lost: number
-  recovered: number
-  'failed-again': number
-  unknown: number
-}
-
-export interface ProcessWatch extends NetworkWatch, DeadReceivers {
+export interface ProcessWatch extends NetworkWatch {
+  /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
+  delivered(receiver: number, isOwn: boolean): void
   fact(fact: TelemetryEvent): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
@@ -87,13 +79,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('limits', what)
     },
   })
-  const dead = createDeadReceivers({
-    ...options,
-    now: timeline.now,
-    violate: (what) => {
-      violate('dead-receiver', what)
-    },
-  })
   const knowledge = createKnowledge({
     timeline,
     platform,
@@ -102,7 +87,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     maxRecords: config.backlog.maxRecords,
   })
   const listings = createOpenListings(config.sweep.sliceRecords)
-  const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   let hasTrouble = false
@@ -204,16 +188,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (inFlight >= concurrency - 1) held()
   }
 
-  /** Writes down what the daemon owes since then. */
-  function toldRetry({ id }: Call): void {
-    const owing = knowledge.of(id).owed
-    if (owing !== undefined) books[owing.kind] += 1
-    if (knowledge.get(id)?.isDone === true) exercise('resolved by another client')
-  }
-
   function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.webhookId)
-    books[fact.outcome] += 1
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.webhookId} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
@@ -251,21 +227,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (!(value <= most)) violate('bounds', `shows ${name} ${value}, ${most} are allowed`)
   }
 
-  function checkBooks(metrics: ReadonlyMap<string, number>): void {
-    const { accepted, lost, recovered, unknown } = books
-    const awaiting = metrics.get('awaiting_webhooks') ?? 0
-    const known = recovered + books['failed-again'] + unknown
-    if (accepted + lost !== known + awaiting) {
-      violate('books', `accepted ${accepted} + lost ${lost} is not known ${known} + awaiting ${awaiting}`)
-    }
-    const shown = metrics.get('retries_total{result="accepted"}') ?? 0
-    if (shown !== accepted) violate('books', `counts ${shown} accepted retries, there were ${accepted}`)
-    for (const kind of ['recovered', 'failed-again', 'unknown'] as const) {
-      const counted = metrics.get(`outcomes_total{outcome="${kind}"}`) ?? 0
-      if (counted !== books[kind]) violate('books', `counts ${counted} ${kind}, it reported ${books[kind]}`)
-    }
-  }
-
   return {
     note: trace.note,
     sent(call) {
@@ -284,7 +245,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       if (told.hasDate && (call.operation === 'list' || call.operation === 'retry')) answersOfTime += 1
       if (!wasSure && isSureOfTime()) sureSince = timeline.now()
       knowledge.told(call, told)
-      if (call.operation === 'retry') toldRetry(call)
+      if (call.operation === 'retry' && knowledge.get(call.id)?.isDone === true) exercise('resolved by another client')
       for (const watcher of watchers) watcher.told?.(call, told)
     },
     fact(told) {
@@ -314,12 +275,13 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       for (const watcher of watchers) watcher.fact?.(fact)
       knowledge.fact(fact)
     },
-    delivered: dead.delivered,
+    delivered(receiver, isOwn) {
+      for (const watcher of watchers) watcher.delivered?.(receiver, isOwn)
+    },
     scraped(sight) {
-      const { isLast, metrics, status } = sight
+      const { metrics, status } = sight
       checkBound('records in memory', status.missing - status.expired - status.causes.onlyCounted)
       checkBound('awaiting_webhooks', metrics.get('awaiting_webhooks') ?? 0)
-      if (isLast) checkBooks(metrics)
       for (const watcher of watchers) watcher.scraped?.(sight)
     },
     owed: () => knowledge.owed().size,

@@ -46,47 +46,36 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
     return typeof last === 'number' ? last : 0
   }
 
-  function openKey(): Reloadable<SigningKey> {
-    let seen = key()
-    let current = keyNamed(lastKey())
+  /** A file that is read anew; `read` throws when it holds what is not usable. */
+  function open<Content extends { fingerprint: string }>(first: Content, read: () => Content): Reloadable<Content> {
+    let current = first
     return {
       current: () => current,
       reload() {
-        const found = key()
-        if (found === seen) return false
-        seen = found
-        if (found === 'broken') {
-          const problem = { key: 'auth.privateKeyFile', origin: '/simulated', message: 'holds no key' }
-          throw new ConfigurationError([problem])
-        }
         const before = current.fingerprint
-        current = keyNamed(found)
+        current = read()
         return current.fingerprint !== before
       },
       lastReload: () => undefined,
     }
   }
 
-  function openCertificate(): Reloadable<Certificate> | undefined {
-    const first = notAfter()
-    if (first === undefined) return undefined
-    const certificateOf = (end: number): Certificate => ({
-      notBefore: 0,
-      notAfter: end,
-      keyFingerprint: 'simulated',
-      fingerprint: `until ${end}`,
+  function openKey(): Reloadable<SigningKey> {
+    let seen = key()
+    return open(keyNamed(lastKey()), () => {
+      const isNew = key() !== seen
+      seen = key()
+      if (isNew && seen === 'broken') {
+        const problem = { key: 'auth.privateKeyFile', origin: '/simulated', message: 'holds no key' }
+        throw new ConfigurationError([problem])
+      }
+      return keyNamed(lastKey())
     })
-    let current = certificateOf(first)
-    return {
-      current: () => current,
-      reload() {
-        const found = notAfter() ?? first
-        if (found === current.notAfter) return false
-        current = certificateOf(found)
-        return true
-      },
-      lastReload: () => undefined,
-    }
+  }
+
+  function certificate(): Certificate {
+    const end = notAfter() ?? 0
+    return { notBefore: 0, notAfter: end, keyFingerprint: 'simulated', fingerprint: `until ${end}` }
   }
 
   return {
@@ -94,6 +83,9 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
     lastKey,
     registered: () => lastOf(keys.registered, now())?.key ?? 0,
     notAfter,
-    open: () => ({ key: openKey(), certificate: openCertificate() }),
+    open: () => ({
+      key: openKey(),
+      certificate: notAfter() === undefined ? undefined : open(certificate(), certificate),
+    }),
   }
 }

@@ -140,43 +140,24 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return { ...base, headers: { 'retry-after': header }, retryAfterMs: seconds * 1000 }
   }
 
+  const fromGateway = (status: number): Reply => ({ status, body: gatewayPage, views: [], isItsWord: false })
+  const withCode = (status: number, code: string): Reply => ({ status, body: errorBody(code, []), views: [], code })
+  const refusal = (status: number, body = ''): Reply => ({ status, body, views: [] })
+  const refusedClient = '{"error":"invalid_client"}'
   /** What is said in the platform's place, so that it never hears of the call. */
-  function inItsPlace(fault: FaultKind | undefined): Reply | undefined {
-    switch (fault) {
-      case 'server-error':
-      case 'no-token':
-        return { status: sequence.pick([500, 502, 504]), body: gatewayPage, views: [], isItsWord: false }
-      case 'overloaded':
-        return { ...withRetryAfter(503, platform.now()), isItsWord: false }
-      case 'throttled':
-        return withRetryAfter(429, platform.now())
-      case 'token-refused':
-        return { status: 401, body: '{"error":"invalid_client"}', views: [] }
-      case 'token-throttled':
-        return { ...withRetryAfter(429, identityNow()), body: '{"error":"invalid_client"}' }
-      case 'coded-error':
-        return { status: 500, body: errorBody('svc.broken', []), views: [], code: 'svc.broken' }
-      case 'bad-span':
-        return { status: 400, body: errorBody('svc.bad_span', []), views: [], code: 'svc.bad_span' }
-      case 'misrouted':
-      case 'health-404':
-        return { status: 404, body: gatewayPage, views: [], isItsWord: false }
-      case 'unauthorized':
-        return { status: 401, body: '', views: [] }
-      case 'forbidden':
-        return { status: 403, body: '', views: [] }
-      case 'reset-before':
-      case 'reset-after':
-      case 'refused-connection':
-      case 'timeout-before':
-      case 'timeout-after':
-      case 'broken-after':
-      case 'error-after':
-      case 'odd-date':
-      case 'slow':
-      case undefined:
-        return undefined
-    }
+  const inItsPlace: Partial<Record<FaultKind, () => Reply>> = {
+    'server-error': () => fromGateway(sequence.pick([500, 502, 504])),
+    'no-token': () => fromGateway(sequence.pick([500, 502, 504])),
+    misrouted: () => fromGateway(404),
+    'health-404': () => fromGateway(404),
+    overloaded: () => ({ ...withRetryAfter(503, platform.now()), isItsWord: false }),
+    throttled: () => withRetryAfter(429, platform.now()),
+    'token-throttled': () => ({ ...withRetryAfter(429, identityNow()), body: refusedClient }),
+    'token-refused': () => refusal(401, refusedClient),
+    unauthorized: () => refusal(401),
+    forbidden: () => refusal(403),
+    'coded-error': () => withCode(500, 'svc.broken'),
+    'bad-span': () => withCode(400, 'svc.bad_span'),
   }
 
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
@@ -294,7 +275,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         }
 
         function arrive(): void {
-          const instead = inItsPlace(fault)
+          const instead = fault && inItsPlace[fault]?.()
           if (instead !== undefined) {
             timeline.after(latency(fault), () => {
               answer(instead)

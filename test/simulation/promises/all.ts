@@ -2,6 +2,7 @@
 import { createAttemptsWatcher } from './attempts.ts'
 import { createBreakerWatcher } from './breaker.ts'
 import { createCallsWatcher } from './calls.ts'
+import { createDeadReceiversWatcher } from './dead-receivers.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
 import { createLateChecksWatcher } from './late-checks.ts'
@@ -16,6 +17,7 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createAttemptsWatcher,
   createBreakerWatcher,
   createCallsWatcher,
+  createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,
   createLateChecksWatcher,

@@ -78,7 +78,6 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     const known = knowledge.inFlight().size
     // One that waits for a token, or for its replay, is not to be seen on the wire.
     if (flying < known) violate('books', `shows ${flying} retries in flight, there are ${known}`)
-    expect(sight, 'awaiting_webhooks', owed)
     expect(sight, 'failed_webhooks{decision="awaiting"}', owed + flying)
     expect(sight, 'paused', isPaused ? 1 : 0)
     const [shown, notClosed] = [sight.status.circuits.notClosed, holds.notClosed().size]
@@ -133,6 +132,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     fact(fact) {
       if (fact.type === 'operator') isPaused = fact.command === 'pause'
       else if (fact.type === 'retry') retried(fact)
+      else if (fact.type === 'outcome') count(`outcomes_total{outcome="${fact.outcome}"}`)
       else if (fact.type === 'circuit') count(`circuit_transitions_total{to="${fact.to}"}`)
       else if (fact.type === 'sweep') {
         const { continued, kind, result } = fact.report
@@ -144,6 +144,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     scraped(sight) {
       exercise('/metrics and /status are true')
       checkCounters(sight)
+      expect(sight, 'awaiting_webhooks', knowledge.owed().size)
       checkStatus(sight)
       checkCertificate(sight)
       checkClocks(sight)

@@ -25,6 +25,8 @@ export interface Watcher {
   sent?(call: Call): void
   told?(call: Call, told: Told): void
   fact?(fact: TelemetryEvent): void
+  /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
+  delivered?(receiver: number, isOwn: boolean): void
   scraped?(sight: Sight): void
 }
 

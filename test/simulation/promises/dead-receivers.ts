@@ -1,28 +1,9 @@
-// Counts what a process has delivered to receivers that have been dead since it started, and says when it is too much.
-import type { Config } from '../../src/config/schema.ts'
-import type { Expectations } from './expectations.ts'
-import type { SimulatedPlatform } from './platform.ts'
-import type { Scenario } from './scenario.ts'
+// What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
+import type { Watcher, WatcherOptions } from './watcher.ts'
 
-export interface DeadReceivers {
-  /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
-  delivered(receiver: number, isOwn: boolean): void
-}
-
-export interface DeadReceiversOptions {
-  scenario: Scenario
-  config: Config
-  platform: SimulatedPlatform
-  expectations: Expectations
-  /** ms since the start. */
-  now: () => number
-  violate: (what: string) => void
-}
-
-/** For one process, from now on. */
-export function createDeadReceivers(options: DeadReceiversOptions): DeadReceivers {
-  const { config, expectations, now, platform, scenario, violate } = options
-  const startedAt = now()
+export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
+  const { config, expectations, platform, scenario, timeline, violate } = options
+  const startedAt = timeline.now()
   /** By receiver. */
   const own: number[] = scenario.receivers.map(() => 0)
   /** What becomes of others' deliveries may be taken for the outcome of an own retry. */
@@ -32,7 +13,7 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
 
   function isDead(receiver: number): boolean {
     const outage = platform.outageAt(receiver, startedAt)
-    return outage !== undefined && outage.to > now()
+    return outage !== undefined && outage.to > timeline.now()
   }
 
   /**
@@ -40,7 +21,7 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
    * pause.
    */
   function limitOfOne(): number {
-    const elapsed = now() - startedAt
+    const elapsed = timeline.now() - startedAt
     const { initialLimit, probeTimeout } = config.circuit
     const probes = expectations.probesWithin(elapsed)
     // A retry whose outcome stays unknown gives its place back after a while.
@@ -54,7 +35,7 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
     const subscriptions = scenario.subscriptions.filter((of) => of === receiver).length
     const limit = subscriptions * limitOfOne() + foreign
     const count = own[receiver] ?? 0
-    if (count > limit) violate(`had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
+    if (count > limit) violate('dead-receiver', `had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
   }
 
   return {
