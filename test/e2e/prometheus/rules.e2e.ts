@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { makeFolder } from '../../support/process.ts'
-import { rulesFile, success, unitTests } from './promtool.ts'
+import { promtool, rulesFile, success, unitTests } from './promtool.ts'
 import { alertPrefix, ofTarget, testFile, toTestFile } from './scenario.ts'
 import { scenarios } from './scenarios.ts'
 
@@ -78,35 +78,31 @@ test('the recording rules', async () => {
   expect(told).toMatch(success)
 })
 
-describe("the runbook's address", () => {
+test('Prometheus takes the configuration of config/compose, with the rules', async () => {
+  await using folder = await makeFolder()
+  const config = readFileSync(join(rulesFile, '../../compose/prometheus.yaml'), 'utf8')
+  const file = await folder.write('prometheus.yaml', config.replace('/etc/prometheus/alerts.yaml', rulesFile))
+  expect(promtool(['check', 'config', file])).toMatchObject({ code: 0, output: expect.stringContaining('SUCCESS') })
+})
+
+test("the runbook's address stands in one line of the file, and an alert names it", async () => {
+  const lines = shipped.split('\n').filter((line) => line.trim().startsWith('url: '))
+  expect(lines.map((line) => line.trim())).toEqual(['url: docs/runbook.md'])
   const own = 'https://git.example.com/webhook-reconciler/runbook.md'
+  await using folder = await makeFolder()
+  const file = await folder.write('alerts.yaml', shipped.replace('url: docs/runbook.md', `url: ${own}`))
   const paused = alerts.find(({ alert }) => alert === 'WebhookReconcilerPaused')?.annotations
-
-  /** Plays a pause by the rules of a file; promtool compares all annotations of its alert. */
-  async function playPause(rulesToPlay: string, runbook: string): Promise<string | undefined> {
-    const series = { webhook_reconciler_build_info: '1x200', webhook_reconciler_paused: '1x200' }
-    const annotations = {
-      summary: paused?.['summary']?.replace('{{ $labels.instance }}', 'a'),
-      description: paused?.['description'],
-      runbook_url: runbook,
-    }
-    const alert = { exp_labels: { severity: 'warning', job: 'j', instance: 'a' }, exp_annotations: annotations }
-    const expected = [{ eval_time: '200m', alertname: 'WebhookReconcilerPaused', exp_alerts: [alert] }]
-    const [told] = await unitTests(testFile(ofTarget(series, 'j', 'a'), { alert_rule_test: expected }, rulesToPlay))
-    return told
+  // promtool compares all annotations.
+  const annotations = {
+    summary: paused?.['summary']?.replace('{{ $labels.instance }}', 'a'),
+    description: paused?.['description'],
+    runbook_url: `${own}#webhookreconcilerpaused`,
   }
-
-  test('as shipped is the runbook of this repository', async () => {
-    expect(await playPause(rulesFile, 'docs/runbook.md#webhookreconcilerpaused')).toMatch(success)
-  })
-
-  test('stands in one line of the file', async () => {
-    const lines = shipped.split('\n').filter((line) => line.trim().startsWith('url: '))
-    expect(lines.map((line) => line.trim())).toEqual(['url: docs/runbook.md'])
-    await using folder = await makeFolder()
-    const file = await folder.write('alerts.yaml', shipped.replace('url: docs/runbook.md', `url: ${own}`))
-    expect(await playPause(file, `${own}#webhookreconcilerpaused`)).toMatch(success)
-  })
+  const alert = { exp_labels: { severity: 'warning', job: 'j', instance: 'a' }, exp_annotations: annotations }
+  const expected = [{ eval_time: '200m', alertname: 'WebhookReconcilerPaused', exp_alerts: [alert] }]
+  const series = { webhook_reconciler_build_info: '1x200', webhook_reconciler_paused: '1x200' }
+  const [told] = await unitTests(testFile(ofTarget(series, 'j', 'a'), { alert_rule_test: expected }, file))
+  expect(told).toMatch(success)
 })
 
 describe('the file', () => {

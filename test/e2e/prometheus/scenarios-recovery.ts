@@ -29,11 +29,6 @@ export const recovery: Scenario[] = [
     firing: { 140: none, 180: ['OldestFailedTooOld'] },
   },
   {
-    name: 'all are younger than the target',
-    series: { [oldest]: '0x60 3600+60x500' },
-    firing: { 100: none, 130: none },
-  },
-  {
     name: 'receiver down: the rest follows, but for what is about to be lost',
     series: {
       [receiverUp]: '1x60 0x60 1x500',
@@ -54,7 +49,6 @@ export const recovery: Scenario[] = [
     series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="blocked"}`]: '0x100 4x500' },
     firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
   },
-  { name: 'receiver down for a moment', series: { [receiverUp]: '1x60 0x3 1x500' }, firing: { 62: none, 70: none } },
   {
     name: 'receiver down from the start: never succeeded',
     series: { [receiverUp]: '0x500' },
@@ -71,11 +65,6 @@ export const recovery: Scenario[] = [
     firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 122: none },
   },
   {
-    name: 'circuit open for a few minutes',
-    series: { [circuits('open')]: '0x60 1x4 0x500', [circuits('half-open')]: '0x64 1x3 0x500' },
-    firing: { 70: none, 90: none },
-  },
-  {
     name: 'circuit of little work, probing for long',
     series: { [circuits('open')]: '0x60 1 0x500', [circuits('half-open')]: '0x61 1x500' },
     firing: { 80: none, 100: none },
@@ -86,20 +75,9 @@ export const recovery: Scenario[] = [
     firing: { 74: none, 79: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
   },
   {
-    // Also a restart begins the count anew.
-    name: 'some retries are accepted in between',
-    series: { ...missing, [notAccepted]: '0x60 10+1x14 0 10+1x14 0 10+1x14 0x500' },
-    firing: { 70: none, 90: none, 110: none },
-  },
-  {
     name: 'few retries are not accepted',
     series: { ...missing, [notAccepted]: '0x60 9x500' },
     firing: { 90: none, 120: none },
-  },
-  {
-    name: 'no retry is accepted, rarely as one is sent: no end of the alert meanwhile',
-    series: { ...missing, [notAccepted]: '0x60 10x120 11x120 12x120' },
-    firing: { 100: ['RetriesNotAccepted'], 200: ['RetriesNotAccepted'], 400: ['RetriesNotAccepted'] },
   },
   {
     name: 'no retry was accepted, and what was missing is resolved or exhausted since',
@@ -141,11 +119,6 @@ export const recovery: Scenario[] = [
     firing: { 70: none, 85: none },
   },
   {
-    name: 'expiring',
-    series: { [`${own}expiring_webhooks{decision="due"}`]: '0x60 1x60 0x500' },
-    firing: { 60: none, 70: ['Expiring'], 125: none },
-  },
-  {
     name: 'exhausted ones that expire page no one',
     series: { [`${own}expiring_webhooks{decision="exhausted"}`]: '0x60 9x500' },
     firing: { 100: none },
@@ -156,11 +129,10 @@ export const recovery: Scenario[] = [
     firing: { 60: none, 63: ['Expired'], 130: none },
   },
   {
-    name: 'more are exhausted, and then no more',
-    series: { [exhausted]: '3x120 4x500' },
-    firing: { 119: none, 130: ['ExhaustedRising'], 190: none },
+    name: 'more are exhausted, then no more, and then fewer',
+    series: { [exhausted]: '3x120 4x120 2x500' },
+    firing: { 119: none, 130: ['ExhaustedRising'], 190: none, 260: none },
   },
-  { name: 'fewer are exhausted', series: { [exhausted]: '3x120 2x500' }, firing: { 130: none } },
   {
     name: 'a restart finds what was exhausted before',
     series: {
@@ -169,11 +141,6 @@ export const recovery: Scenario[] = [
       process_start_time_seconds: '0x120 7200x500',
     },
     firing: { 150: none, 190: none, 207: none },
-  },
-  {
-    name: 'the first sweep of a new one finds exhausted ones',
-    series: { [exhausted]: '0x10 5x500', [complete]: '0x10 660+60x500' },
-    firing: { 30: none, 65: none, 69: none, 80: none },
   },
   {
     name: 'processing for too long',

@@ -1,6 +1,6 @@
 // One leader and two standbys: what happens to one of three is no outage, and what concerns all is reported by the leader.
 import type { Scenario } from './scenario.ts'
-import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhausted, stallsAt60 } from './series.ts'
+import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhausted } from './series.ts'
 
 /** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }
@@ -22,7 +22,6 @@ const leadsFrom61 = {
 }
 
 export const replicas: Scenario[] = [
-  { name: 'three replicas: all is well', series: leads, replicas: healthy, firing: { 5: none, 130: none } },
   {
     name: 'three replicas: the leader goes down for good, and another one takes over',
     job: 'webhooks/webhook-reconciler',
@@ -64,14 +63,8 @@ export const replicas: Scenario[] = [
     firing: { 60: none, 70: ['Down'] },
   },
   {
-    name: 'three replicas: none leads, beside an instance that is alone, and one does again',
-    series: { [leader]: '1x60 0x30 1x200' },
-    replicas: healthy,
+    name: 'two leases in one job, and an instance that is alone: none leads by the first, and one does again',
     neighbour: true,
-    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
-  },
-  {
-    name: 'two leases in one job: none leads by the first',
     series: { [leader]: '1x60 0x30 1x200' },
     replicas: [{}, { [leader]: undefined, [otherLease]: '1x500' }],
     firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
@@ -105,12 +98,6 @@ export const replicas: Scenario[] = [
       { up: '_x62 1x500', [buildInfo]: '_x62 1x500', process_start_time_seconds: '_x62 3720x500' },
     ],
     firing: { 60: none, 70: none, 120: none },
-  },
-  {
-    name: 'three replicas: a stall of the leader is one alert',
-    series: { ...leads, ...stallsAt60 },
-    replicas: healthy,
-    firing: { 60: none, 85: ['SweepStalled'] },
   },
   {
     name: 'three replicas: an operator pauses all of them by the lease, which is one alert',

@@ -23,11 +23,6 @@ import {
 const watchman: Scenario[] = [
   { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 130: none } },
   {
-    name: 'goes down, and comes back',
-    series: { up: '1x60 0x30 1x500' },
-    firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
-  },
-  {
     // Counters that moved an hour ago are still looked at.
     name: 'target vanishes with all its series',
     series: {
@@ -39,13 +34,6 @@ const watchman: Scenario[] = [
       [refreshes('success')]: '1+1x60 stale',
     },
     firing: { 60: none, 70: ['Down'], 130: ['Down'] },
-  },
-  {
-    name: 'under any job name: all is well beside another program that is down',
-    job: 'kubernetes-pods',
-    series: {},
-    stranger: true,
-    firing: { 5: none, 130: none },
   },
   {
     name: 'under any job name: one target of two goes down, and comes back',
@@ -97,16 +85,6 @@ const watchman: Scenario[] = [
 
 const credentials: Scenario[] = [
   {
-    name: 'assertion refused, and taken again',
-    series: {
-      ...tokenRefused,
-      [refreshes('success')]: '1x60 1x60 2x500',
-      [refreshes('rejected')]: '0x60 1+1x60 61x500',
-      ...{ [due]: '180+60x60 3780x60 7440+60x500' },
-    },
-    firing: { 61: none, 65: ['ClientAuthenticationRejected'], 119: ['ClientAuthenticationRejected'], 125: none },
-  },
-  {
     name: 'refused from the start: never succeeded',
     series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
     firing: { 5: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
@@ -153,12 +131,6 @@ const credentials: Scenario[] = [
     name: 'refused, with circuits switched off: all that follows stays quiet',
     series: { ...allSuffers, ...tokenRefused, [circuits('open')]: '0x500' },
     firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
-  },
-  {
-    name: 'one target refused, its neighbour stalls on its own',
-    series: stallsAt60,
-    neighbour: true,
-    firing: { 60: none, 85: ['SweepStalled'] },
   },
   {
     name: 'key file broken, then whole again',
@@ -210,11 +182,6 @@ const platform: Scenario[] = [
     firing: { 14: none, 20: ['SweepStalled'], 60: ['SweepStalled'] },
   },
   {
-    name: 'a tick every three hours is no stall',
-    series: { [due]: '11100x180 21900x180' },
-    firing: { 100: none, 180: none, 200: none },
-  },
-  {
     name: 'a sweep that ends ten minutes late is no stall',
     series: { [due]: '180+60x60 3780x12 4560+60x500' },
     firing: { 72: none, 90: none },
@@ -238,16 +205,6 @@ const platform: Scenario[] = [
     name: 'full sweeps see only a part, and then the whole again',
     series: { [complete]: '0+60x60 3600x60 7260+60x500', [incomplete]: '0x60 3660+60x60 7200x500' },
     firing: { 80: none, 100: ['SweepIncomplete'], 119: ['SweepIncomplete'], 125: none },
-  },
-  {
-    name: 'full sweeps have never seen the whole',
-    series: { [complete]: '0x500', [incomplete]: '0 60+60x500' },
-    firing: { 25: none, 40: ['SweepIncomplete'] },
-  },
-  {
-    name: 'one sweep that saw a part',
-    series: { [complete]: '0+60x60 3600x10 4260+60x500', [incomplete]: '0x60 3660x500' },
-    firing: { 69: none, 100: none },
   },
   {
     name: 'Retry-After again and again',
