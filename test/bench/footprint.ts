@@ -10,7 +10,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { daemonEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
-import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
+import { cpuMs, freePort, median, memoryOf, statusOf } from './process-figures.ts'
 
 const { values } = parseArgs({
   options: {
@@ -47,10 +47,6 @@ const targets = {
 
 /** The least that answers a probe: what every daemon on Node has to pay. */
 const bareServer = `require('node:http').createServer((_, answer) => answer.end()).listen(Number(process.argv[1]), '127.0.0.1')`
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
-}
 
 interface Started {
   child: ChildProcess

@@ -1,4 +1,4 @@
-// `npm run bench:memory`, `npm run bench:scale`: a daemon recovers a light platform's records in a real cgroup, with the image's own options of Node.
+// `npm run bench:memory`, `npm run bench:scale`: a daemon recovers the sandbox's records in a real cgroup, with the image's own options of Node.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,8 +10,8 @@ import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
 import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
-import type { LightPlatformCounts } from './light-platform.ts'
 import { cpuMs, freePort, imageOptions, memoryOf, statusOf } from './process-figures.ts'
+import type { BenchCommand, BenchCounts, BenchSandbox } from './sandbox-process.ts'
 
 /** As fast as the platform answers. */
 const unthrottled = {
@@ -134,9 +134,10 @@ async function isHealthy([command, ...words]: ReturnType<typeof nodeIn>, port: n
 const failedOf = ({ failed, asked }: { failed: number; asked: number }): string => `failed ${failed} of ${asked}`
 
 async function measure(records: number, limitMiB: number): Promise<void> {
-  await using platform = await startForked(join(import.meta.dirname, 'light-platform.ts'), [String(records)])
-  const origin = `http://127.0.0.1:${(platform.ready as { port: number }).port}`
-  const askCounts = async (): Promise<LightPlatformCounts> => (await platform.ask('counts')) as LightPlatformCounts
+  await using platform = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem])
+  const { baseUrl, clientId, issuerUrl } = platform.ready as BenchSandbox
+  await platform.ask({ seed: records } satisfies BenchCommand)
+  const askCounts = async (): Promise<BenchCounts> => (await platform.ask('counts')) as BenchCounts
   const port = await freePort()
   using cgroup = hierarchy && limitMiB > 0 ? makeCgroup(hierarchy, limitMiB) : undefined
   const node = nodeIn(cgroup)
@@ -147,9 +148,9 @@ async function measure(records: number, limitMiB: number): Promise<void> {
       PATH: process.env['PATH'] ?? '',
       NODE_ENV: 'production',
       NODE_OPTIONS: nodeOptions,
-      RECONCILER_PLATFORM_BASE_URL: origin,
-      RECONCILER_AUTH_ISSUER_URL: `${origin}/auth/realms/bench`,
-      RECONCILER_AUTH_CLIENT_ID: 'bench',
+      RECONCILER_PLATFORM_BASE_URL: baseUrl,
+      RECONCILER_AUTH_ISSUER_URL: issuerUrl,
+      RECONCILER_AUTH_CLIENT_ID: clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
       RECONCILER_SERVER_HOST: '127.0.0.1',
       RECONCILER_SERVER_PORT: String(port),

@@ -1,14 +1,10 @@
 // `npm run bench`: recovers failed records against the sandbox in its own process, beside a bare loop that makes the same calls.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
-import { loadKey } from '../../src/platform/auth/private-key.ts'
-import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenCache } from '../../src/platform/auth/token.ts'
-import { createHttpTransport } from '../../src/platform/http/http.ts'
-import { tokenPath } from '../../src/platform/wire.ts'
 import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
+import { token as tokenOf } from '../sandbox/client.ts'
+import { median } from './process-figures.ts'
 import { bareLoop, reconcile, type Measured, type Run } from './runs.ts'
 import type { BenchCommand, BenchSandbox } from './sandbox-process.ts'
 
@@ -57,33 +53,6 @@ const keys = await testKeys()
 const child = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem, values.latency])
 const sandbox = child.ready as BenchSandbox
 
-async function bareToken(sandbox: BenchSandbox): Promise<string> {
-  const http = createHttpTransport({ clock: systemClock, connections: 1 })
-  const key = loadKey({ file: keys.privateKeyFile })
-  const issuer = `${sandbox.authUrl}/auth/realms/${sandbox.realm}`
-  const tokens = createTokenCache({
-    tokenUrl: new URL(issuer + tokenPath),
-    issuer,
-    clientId: sandbox.clientId,
-    scope: 'api',
-    assertionLifetimeMs: 60_000,
-    requestTimeoutMs: 10_000,
-    key,
-    transport: http.transport,
-    clock: systemClock,
-    random: systemRandom,
-    serverClock: createServerClock(systemClock),
-    emit: () => undefined,
-  })
-  const { value } = await tokens.get()
-  await http.close()
-  return value
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
-}
-
 function line(name: string, measured: Measured): string {
   const { accepted, calls, confirms, cpuMicroseconds, lists, seconds } = measured
   const rss = (process.resourceUsage().maxRSS / 1024).toFixed(0)
@@ -102,7 +71,7 @@ async function measure({
   await child.ask(seed)
   const ours = await reconcile(sandbox, keys.privateKeyFile, { ...run, concurrency })
   await child.ask(seed)
-  const token = await bareToken(sandbox)
+  const token = await tokenOf(sandbox)
   const shape = { lists: ours.lists, records: run.records, concurrency, listConcurrency }
   return { ours, bare: await bareLoop(sandbox, token, shape) }
 }

@@ -8,6 +8,10 @@ import { heapPercent } from '../../src/runtime/memory.ts'
 /** NODE_OPTIONS of the image. */
 export const imageOptions = `--max-old-space-size-percentage=${heapPercent}`
 
+export function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
+}
+
 export interface MemoryFigures {
   rssMiB: number
   /** Not backed by a file: heap, buffers, stacks. */

@@ -1,4 +1,5 @@
 // Whether what a soak run sampled stays flat: its last third against its first, after the warm-up.
+import { median } from '../bench/process-figures.ts'
 
 /** One look at the daemon's process. */
 export interface SoakSample {
@@ -25,10 +26,6 @@ export interface Trend {
   isFlat: boolean
   /** Such as `rssMiB: 101.0 -> 103.0 MiB (+2.0 %)`. */
   text: string
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
 }
 
 /** @param samples those after the warm-up, in the order in which they were taken @throws RangeError when there are fewer than 6 */

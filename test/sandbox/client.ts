@@ -17,8 +17,11 @@ export type Claims = Record<string, unknown>
 
 let assertions = 0
 
+/** What a client has to know to get a token. */
+type Issuer = Pick<Sandbox, 'clientId' | 'issuerUrl'>
+
 /** Claims as the specification wants them, of the sandbox's own time. */
-export function claimsFor(sandbox: Pick<Sandbox, 'clientId' | 'issuerUrl'>, now = systemClock.now()): Claims {
+export function claimsFor(sandbox: Issuer, now = systemClock.now()): Claims {
   const iat = Math.floor(now / 1000)
   const { clientId, issuerUrl } = sandbox
   return { jti: `jti-${++assertions}`, iss: clientId, sub: clientId, aud: issuerUrl, iat, exp: iat + 60 }
@@ -47,7 +50,7 @@ export function formOf(assertion: string, more: Record<string, string> = {}): Re
   }
 }
 
-export async function postForm(sandbox: Sandbox, form: Record<string, string> | [string, string][]): Promise<Response> {
+export async function postForm(sandbox: Issuer, form: Record<string, string> | [string, string][]): Promise<Response> {
   return fetch(`${sandbox.issuerUrl}${tokenPath}`, {
     method: 'POST',
     body: new URLSearchParams(form),
@@ -56,7 +59,7 @@ export async function postForm(sandbox: Sandbox, form: Record<string, string> | 
 }
 
 /** `now`: the time of the sandbox, where its clock stands still. */
-export async function token(sandbox: Sandbox, now?: number): Promise<string> {
+export async function token(sandbox: Issuer, now?: number): Promise<string> {
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, now))))
   const { access_token: accessToken } = (await answer.json()) as { access_token: string }
   return accessToken
