@@ -82,7 +82,10 @@ test('Prometheus takes the configuration of config/compose, with the rules', asy
   await using folder = await makeFolder()
   const config = readFileSync(join(rulesFile, '../../compose/prometheus.yaml'), 'utf8')
   const file = await folder.write('prometheus.yaml', config.replace('/etc/prometheus/alerts.yaml', rulesFile))
-  expect(promtool(['check', 'config', file])).toMatchObject({ code: 0, output: expect.stringContaining('SUCCESS') })
+  expect(promtool(['check', 'config', file])).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('SUCCESS') as string,
+  })
 })
 
 test("the runbook's address stands in one line of the file, and an alert names it", async () => {
