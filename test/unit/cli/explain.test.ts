@@ -54,15 +54,12 @@ const daemon = { ...toStatus(aStatusState()), url: 'http://d' }
 const due = explain(record(), situation())
 const exhausted = explain(record({ attempts: 30 }), situation())
 
-test.each<[string, ExplainedRecord[], number | undefined, string[]]>([
-  ['a due record, and outcomes', [exhausted, due], 3, [expect.stringContaining('the outcome of 3 retries: that')]],
-  ['one outcome', [due], 1, [expect.stringContaining('the outcome of 1 retry: that')]],
-  ['no due record', [exhausted], 3, []],
-  ['no outcome that is awaited', [due], 0, []],
-  ['a daemon that was not reached', [due], undefined, []],
-])('the platform shows a record as failed until its retry is delivered: %s', (_, list, awaiting, remarks) => {
-  const asked = awaiting === undefined ? { url: 'http://d', problem: 'ECONNREFUSED' } : { ...daemon, awaiting }
-  expect(awaitedRemarks(list, asked)).toEqual(remarks)
+test('the platform shows a record as failed until its retry is delivered: that is said where one is due and awaited', () => {
+  const remarks = (list: ExplainedRecord[], awaiting: number): string[] => awaitedRemarks(list, { ...daemon, awaiting })
+  expect(remarks([exhausted, due], 3)).toEqual([expect.stringContaining('the outcome of 3 retries: that')])
+  expect(remarks([due], 1)).toEqual([expect.stringContaining('the outcome of 1 retry: that')])
+  expect([remarks([exhausted], 3), remarks([due], 0)]).toEqual([[], []])
+  expect(awaitedRemarks([due], { url: 'http://d', problem: 'ECONNREFUSED' })).toEqual([])
 })
 
 describe('a failed record', () => {
@@ -70,29 +67,18 @@ describe('a failed record', () => {
   const young = { attempts: 1, eventLocal: now - 10_000, lastAttemptLocal: now - 5000 }
   const leavesFirst = { attempts: 9, eventLocal: now - 7 * day + 30_000, lastAttemptLocal: now - 10_000 }
 
+  // What is decided inside of the window: test/unit/reconcile/decide.test.ts.
   test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<ExplainedRecord>]>([
     ['is due', {}, {}, { state: 'due', why: 'due', ...byTime(now) }],
-    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', why: 'backoff', ...byTime(now + 68 * minute) }],
     ['is exhausted', { attempts: 30 }, {}, { state: 'exhausted', why: 'max-attempts', ...never }],
-    [
-      'is not selected, at the limit too',
-      { attempts: 30 },
-      { RECONCILER_SELECT_EVENT_TYPES: 'a,b' },
-      { state: 'excluded', why: 'event-type', ...never },
-    ],
     ['has left the window', leftWindow, {}, { state: 'outside', why: 'outside', ...never }],
     [
       'has left the window at the limit',
       { ...leftWindow, attempts: 30 },
       {},
-      { state: 'outside', why: 'outside', leavesWindow: new Date(now - 1) },
+      { state: 'outside', leavesWindow: new Date(now - 1) },
     ],
-    [
-      'leaves the window in this moment',
-      { ...leftWindow, eventLocal: now - 7 * day },
-      {},
-      { state: 'due', why: 'expiring' },
-    ],
+    ['leaves the window in this moment', { ...leftWindow, eventLocal: now - 7 * day }, {}, { why: 'expiring' }],
     ['is too young', young, {}, { state: 'settling', why: 'settling', ...byTime(now + 55_000) }],
     [
       'is too young for longer than it backs off',
@@ -101,12 +87,6 @@ describe('a failed record', () => {
       { state: 'settling', ...byTime(now - 10_000 + 10 * minute) },
     ],
     ['is too young and exhausted', { ...young, attempts: 30 }, {}, { state: 'exhausted', why: 'max-attempts' }],
-    [
-      'is blocked',
-      {},
-      { RECONCILER_RETRY_ENABLED: 'false' },
-      { state: 'blocked', why: 'disabled', nextRetryBy: 'gate', nextRetry: null },
-    ],
     ['leaves the window before its backoff ends', leavesFirst, {}, { state: 'backing-off', why: 'too-late', ...never }],
   ])('that %s', (_, changes, env, expected) => {
     expect(explain(record(changes), situation(env))).toMatchObject(expected)

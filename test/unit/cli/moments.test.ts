@@ -16,14 +16,11 @@ describe('shown', () => {
     expect(createMoments(zone).show(at(moment))).toBe(shown)
   })
 
-  test('what is shown can be given', () => {
-    for (const zone of ['UTC', 'Europe/Berlin', 'America/St_Johns']) {
-      const moments = createMoments(zone)
-      // Both readings of the hour that daylight saving repeats, too.
-      for (const moment of ['2026-10-25T00:30:00Z', '2026-10-25T01:30:00Z', '2026-06-01T00:00:00Z']) {
-        const about = { option: '--since', now, edge: 'earlier' } as const
-        expect(moments.parse(moments.show(at(moment)), about)).toBe(at(moment))
-      }
+  test('what is shown can be given, also in both readings of the hour that daylight saving repeats', () => {
+    const moments = createMoments('Europe/Berlin')
+    for (const moment of ['2026-10-25T00:30:00Z', '2026-10-25T01:30:00Z', '2026-06-01T00:00:00Z']) {
+      const about = { option: '--since', now, edge: 'earlier' } as const
+      expect(moments.parse(moments.show(at(moment)), about)).toBe(at(moment))
     }
   })
 

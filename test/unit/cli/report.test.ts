@@ -86,50 +86,37 @@ const tokenRefused = {
   message: 'refused',
   advice: 'wait',
 } as const
-const timedOut = { stage: 'list', reason: 'timeout', rejected: false, message: 'timeout', advice: 'wait' } as const
+const once = { selection: { by: 'due' } } as const
+const dryRun = { dryRun: true, sums: none } as const
+const left = { 'backing-off': 1, exhausted: 1, excluded: 1 }
 
-describe('the exit code', () => {
-  test.each<[string, Partial<RoundReport>, number]>([
-    ['all recovered', {}, 0],
-    ['resolved by another before', { sums: { ...none, retried: 2, resolved: 2 } }, 0],
-    ['an event whose records are all delivered', { ...listing({ found: 0 }), notFailed: 2, sums: none }, 0],
-    ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
-    ['one failed again', { sums: { ...good.sums, 'failed-again': 1 } }, 1],
-    ['one refused', { sums: { ...good.sums, refused: 1 } }, 1],
-    ['one unknown', { sums: { ...good.sums, unknown: 1 } }, 1],
-    ['one left by an order of its entity', { blocked: 1 }, 1],
-    ['one left', { blocked: 1, stoppedBy: 'circuit' }, 1],
-    ['one not awaited', { awaiting: 1, stoppedBy: 'signal' }, 1],
-    ['one cut off', { cutOff: 1 }, 1],
-    ['one exhausted', failed({ exhausted: 1 }), 1],
-    ['one excluded', failed({ excluded: 1 }), 1],
-    ['one tried just now', failed({ 'backing-off': 1 }), 1],
-    ['no room for one', { leftOut: 1 }, 1],
-    ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
-    ['a list that shrank while it was read', listing({ moved: true }), 0],
-    ['a signal, though all was done', { stoppedBy: 'signal' }, 1],
-    ['permission refused', { stoppedBy: 'unauthorized', blocked: 3 }, 4],
-    ['token refused', listing({ result: 'failed', failure: tokenRefused }), 4],
-    ['a platform that does not answer', { stoppedBy: 'platform', blocked: 3 }, 69],
-    ['nothing could be listed', listing({ result: 'failed', failure: timedOut }), 69],
-  ])('%s', (_, changes, code) => {
-    expect(exitCodeOf({ ...good, ...changes })).toBe(code)
-  })
-
-  const once = { selection: { by: 'due' } } as const
-  const dryRun = { dryRun: true, sums: none } as const
-
-  test.each<[string, Partial<RoundReport>, number]>([
-    ['once: nothing to do', { ...once, ...listing({ found: 0 }), sums: none }, 0],
-    ['once: records left to their rules', { ...once, ...failed({ 'backing-off': 1, exhausted: 1, excluded: 1 }) }, 0],
-    ['once: a pause of the daemon', { ...once, blocked: 2, stoppedBy: 'paused', sums: none }, 1],
-    ['dry run: due records', dryRun, 0],
-    ['dry run: exhausted ones among the selected', { ...dryRun, ...failed({ exhausted: 1 }) }, 0],
-    ['dry run: a part that could not be listed', { ...dryRun, ...listing({ result: 'incomplete' }) }, 1],
-    ['dry run: nothing found', { ...dryRun, ...listing({ found: 0 }) }, 1],
-  ])('%s', (_, changes, code) => {
-    expect(exitCodeOf({ ...good, ...changes })).toBe(code)
-  })
+// What is stopped by a refusal or a platform that fails: test/process/once.test.ts.
+test.each<[string, Partial<RoundReport>, number]>([
+  ['all recovered', {}, 0],
+  ['resolved by another before', { sums: { ...none, retried: 2, resolved: 2 } }, 0],
+  ['an event whose records are all delivered', { ...listing({ found: 0 }), notFailed: 2, sums: none }, 0],
+  ['a list that shrank while it was read', listing({ moved: true }), 0],
+  ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
+  ['one failed again', { sums: { ...good.sums, 'failed-again': 1 } }, 1],
+  ['one refused', { sums: { ...good.sums, refused: 1 } }, 1],
+  ['one unknown', { sums: { ...good.sums, unknown: 1 } }, 1],
+  ['one left', { blocked: 1 }, 1],
+  ['one not awaited', { awaiting: 1 }, 1],
+  ['one cut off', { cutOff: 1 }, 1],
+  ['one exhausted', failed({ exhausted: 1 }), 1],
+  ['one excluded', failed({ excluded: 1 }), 1],
+  ['one tried just now', failed({ 'backing-off': 1 }), 1],
+  ['no room for one', { leftOut: 1 }, 1],
+  ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
+  ['an id that is not among the failed ones', { selection: { by: 'ids' }, notFound: ['a'] }, 1],
+  ['a signal, though all was done', { stoppedBy: 'signal' }, 1],
+  ['a token that is refused', listing({ result: 'failed', failure: tokenRefused }), 4],
+  ['once: nothing to do', { ...once, ...listing({ found: 0 }), sums: none }, 0],
+  ['once: records left to their rules', { ...once, ...failed(left) }, 0],
+  ['dry run: records that would be left alone', { ...dryRun, ...failed(left) }, 0],
+  ['dry run: nothing found', { ...dryRun, ...listing({ found: 0 }) }, 1],
+])('the exit code of %s is %j', (_, changes, code) => {
+  expect(exitCodeOf({ ...good, ...changes })).toBe(code)
 })
 
 const { config } = loadWith({})
