@@ -53,7 +53,7 @@ export function testBacklog(options: { policy?: Partial<Policy>; maxRecords?: nu
 }
 
 /** A place in a circuit that is not counted. */
-export function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
+function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
   return { id, subscriptionId, sent: 0 }
 }
 

@@ -1,5 +1,4 @@
 // What the policy says of a record: the order of the rules, and when a record becomes due.
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffDelayMs, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import {
@@ -198,36 +197,5 @@ describe('when a record becomes due', () => {
   test('a backoff that ends within the window is not', () => {
     const known = leaving(12 * hour)
     expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.jitterSeed, 20, policy.backoff))
-  })
-
-  test('for any record: retried when due, it is due again later, and the cut happens once', () => {
-    const known = fc.record({
-      age: fc.integer({ min: 0, max: 8 * day }),
-      sinceLast: fc.integer({ min: 0, max: 8 * day }),
-      attempts: fc.integer({ min: 0, max: 40 }),
-      periodMs: fc.constantFrom(1000, 30_000, hour, day, 4 * day),
-      jitter: fc.constantFrom(0, 0.5, 1),
-      // Of the platform's attempt times: given to the second, an attempt seems to lie before its own due time.
-      precision: fc.constantFrom(1, 1000),
-    })
-    fc.assert(
-      fc.property(known, ({ age, sinceLast, attempts, periodMs, jitter, precision }) => {
-        const rules = { ...policy, periodMs, backoff: { ...policy.backoff, jitter } }
-        const eventAt = now - age
-        let state: Known = { ...record, eventAt, attempts, lastAt: eventAt + Math.min(age, sinceLast) }
-        const leavesAt = eventAt + rules.window.lookback
-        let cuts = 0
-        for (let round = 0; round < 50; round += 1) {
-          const due = dueAt(state, rules)
-          expect(due).toBeGreaterThan(state.lastAt)
-          const full = state.lastAt + backoffDelayMs(state.jitterSeed, state.attempts, rules.backoff)
-          expect(due).toBeLessThanOrEqual(full)
-          if (due < full) cuts += 1
-          state = { ...state, attempts: state.attempts + 1, lastAt: Math.floor((due + 20) / precision) * precision }
-          if (due > leavesAt) break
-        }
-        expect(cuts).toBeLessThanOrEqual(1)
-      }),
-    )
   })
 })

@@ -1,5 +1,4 @@
 // The retry plan: lanes, round robin, probes. Everything is judged by which record goes next.
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
@@ -111,17 +110,4 @@ test('the next plan goes on after the lane that was served last', () => {
   let made: RetryPlan | undefined
   const served = Array.from({ length: 6 }, () => send((made = plan(records, made)), {}, 1))
   expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
-})
-
-test('each due record goes exactly once, and no lane waits for more than one round', () => {
-  const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
-  fc.assert(
-    fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {
-      const records = drawn.map(({ age, of }, index) => record(`${of}${index} ${age}h`))
-      const sent = send(plan(records)).split(' ').filter(Boolean)
-      expect(sent.toSorted()).toEqual(records.map(({ id }) => id).toSorted())
-      const lanes = new Set(records.map(({ id }) => id.charAt(0)))
-      if (records.length >= 6) expect(new Set(sent.slice(0, 6).map((id) => id.charAt(0)))).toEqual(lanes)
-    }),
-  )
 })

@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import {
@@ -60,30 +59,6 @@ function failing(isBad: (query: ListQuery) => boolean, error: unknown, options: 
 const covers = ({ from, to }: ListQuery, second: number): boolean =>
   from !== undefined && to !== undefined && from <= second && second <= to
 const trouble = (reason: PlatformFailure['reason']): PlatformFailure => new PlatformFailure(reason, undefined, 'list')
-
-const orders = ['event-asc', 'event-desc', 'id', 'unstable'] as const
-const ignoring = orders.flatMap((order) =>
-  (['true', 'all', 'none', 'zero', 'huge'] as const).map((totals) => ({ order, totals })),
-)
-
-test.each(ignoring)(
-  'both bounds are ignored, $order, totals $totals: it fails by name, after few calls',
-  async (readings) => {
-    const platform = createFakePlatform({ records: failed(500), maxPageSize: 10, ignores: ['from', 'to'], ...readings })
-    await expect(run(platform)).rejects.toBeInstanceOf(FiltersIgnored)
-    // Where totals are shown, the first and the last second of the slice give it away.
-    expect(platform.lists.length).toBeLessThanOrEqual(/none|zero/.test(readings.totals) ? 200 : 3)
-  },
-)
-
-const oneBound = orders.flatMap((order) => (['from', 'to'] as const).map((bound) => ({ order, bound })))
-
-test.each(oneBound)('the bound $bound is ignored, $order: it fails, or lists everything', async ({ bound, order }) => {
-  const platform = createFakePlatform({ records: failed(500), maxPageSize: 10, order, ignores: [bound] })
-  const swept = await run(platform).catch((error: unknown) => error)
-  if (!(swept instanceof FiltersIgnored)) expect((swept as Swept).ids).toHaveLength(500)
-  expect(platform.lists.length).toBeLessThan(2000)
-})
 
 test('a second with more than 100,000 records is read up to there, and what is left is reported with its time', async () => {
   const platform = createFakePlatform({ records: failed(130_000, 0) })

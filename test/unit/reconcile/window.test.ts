@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
-import { contains, cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
+import { cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -55,44 +55,7 @@ describe('the edges', () => {
     const span = slidingWindow(at(noon), { ...policy, ...rules }, createTimeZone('UTC'))
     expect(isEmpty(span) ? undefined : read(span.from)).toBe(from)
   })
-
-  test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Casablanca', 'Asia/Kolkata', 'UTC'])(
-    'in %s every settled event of the lookback is inside, at any moment',
-    (name) => {
-      const zone = createTimeZone(name)
-      const rules = { ...policy, lookback: 3 * 24 * hour }
-      const years = { min: at('2024-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') }
-      const near = [...transitions(name)].map((change) =>
-        fc.integer({ min: -4 * hour, max: 4 * hour }).map((off) => change + off),
-      )
-      fc.assert(
-        fc.property(
-          fc.oneof(fc.integer(years), ...near),
-          fc.oneof(fc.integer({ min: 0, max: 3 * 24 * hour }), fc.integer({ min: 0, max: 2 * hour })),
-          (now, age) => {
-            const span = slidingWindow(now, rules, zone)
-            const second = Math.floor(zone.toLocal(now - age) / 1000)
-            // The second in which the time to settle ends comes with the next sweep.
-            if (age >= rules.settle + 1000 && age <= rules.lookback) expect(contains(span, second)).toBe(true)
-            const seconds = span.to - span.from
-            expect(Math.abs(seconds - rules.lookback / 1000)).toBeLessThanOrEqual(2 * 3600 + 61)
-          },
-        ),
-        { numRuns: 400 },
-      )
-    },
-  )
 })
-
-function* transitions(name: string): Generator<number> {
-  let now = Temporal.ZonedDateTime.from(`2024-01-01T00:00[${name}]`)
-  for (let count = 0; count < 6; count += 1) {
-    const next = now.getTimeZoneTransition('next')
-    if (next === null) return
-    yield next.epochMilliseconds
-    now = next
-  }
-}
 
 describe('the newest hour', () => {
   const zone = createTimeZone('Europe/Berlin')
