@@ -1,14 +1,13 @@
 // A clock that stands still until a test moves it, so that hours pass in milliseconds and in the same order each time.
-import { setImmediate as turn } from 'node:timers/promises'
 import TinyQueue from 'tinyqueue'
 import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 
 export interface VirtualClock extends Clock {
   /**
    * Moves both clocks on by `ms`, waking sleepers in the order of their time (first come, first served at the same
-   * time), and lets everything that hangs on each of them settle before the next.
+   * time), and lets everything that hangs on each of them settle before the next. It stands still once `isOver` says so.
    */
-  advance(ms: number): Promise<void>
+  advance(ms: number, isOver?: () => boolean): Promise<void>
   /**
    * Moves on from sleeper to sleeper until the promise is settled, and gives what it gave.
    * Rejects when it takes more than `limitMs` of virtual time (default a day), or when no sleeper is left and real I/O
@@ -60,9 +59,10 @@ export function createVirtualClock(startMs = Date.UTC(2026, 0, 15, 12)): Virtual
   }
 
   /** All promises that are ready have had their turn when the next round of the event loop begins. */
-  async function settle(): Promise<void> {
-    await turn()
-  }
+  const settle = (): Promise<void> =>
+    new Promise((resolve) => {
+      setImmediate(resolve)
+    })
 
   async function wakeNext(sleeper: Sleeper): Promise<void> {
     moveTo(sleeper.dueAt)
@@ -95,10 +95,12 @@ export function createVirtualClock(startMs = Date.UTC(2026, 0, 15, 12)): Virtual
     await sleepOn(ms, signal)
   }
 
-  async function advance(ms: number): Promise<void> {
+  async function advance(ms: number, isOver = (): boolean => false): Promise<void> {
     const target = monotonic + ms
     await settle()
-    for (let first = next(); first !== undefined && first.dueAt <= target; first = next()) await wakeNext(first)
+    for (let first = next(); first !== undefined && first.dueAt <= target && !isOver(); first = next())
+      await wakeNext(first)
+    if (isOver()) return
     moveTo(target)
     await settle()
   }
