@@ -238,7 +238,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       circuits: reconciler().circuits.views(clock.monotonic()),
       causes: causesOf(reconciler(), policy),
       incident,
-      history: history.steps(incident?.endedAt === undefined ? incident?.since : undefined),
+      history: history.steps(incident?.endedAt === null ? incident.since.getTime() : undefined),
       recovered: history.recovered(),
     })
   }

@@ -11,32 +11,6 @@ export interface IncidentCause {
   records: number
 }
 
-/** Times in epoch ms of this host's clock, spans in ms. */
-export interface Incident {
-  since: number
-  /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
-  begunBefore: boolean
-  /** When the last delivery arrived, or was resolved otherwise; undefined while it goes on. */
-  endedAt: number | undefined
-  /** The most open records at the end of a full sweep, with those that arrived during the first one; their largest causes (at most 5). */
-  peak: number
-  causes: readonly IncidentCause[]
-  /** Outcomes of retries since then. */
-  recovered: number
-  failedAgain: number
-  /** Records that somebody else resolved, the platform's own retries included. */
-  resolvedByOthers: number
-  /** Records that reached the attempt limit, and those that left the window undelivered. */
-  exhausted: number
-  expired: number
-  /** Open records that still backed off at the last full sweep. */
-  backingOff: number
-  /** The longest time from an event until its delivery was seen; undefined before the first one. */
-  longestMs: number | undefined
-  /** How long each gate was shut, as sweeps and commands saw it. */
-  gates: readonly { gate: Gate; ms: number }[]
-}
-
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Gates that are shut now. */
@@ -64,25 +38,55 @@ const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
 const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
 
-/** An incident that goes on, or that the next full sweep may find: its sums, and what they are made from. */
-interface Running {
-  sums: { -readonly [Name in keyof Incident]: Incident[Name] }
-  shutMs: Map<Gate, number>
-  /** Exhausted records before it. */
-  exhaustedBefore: number
-  lastArrivalAt: number | undefined
+/** What an incident is made from, while it goes on, or before the full sweep that may find it. */
+function empty() {
+  const sums = {
+    /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
+    begunBefore: false,
+    /** The most open records at the end of a full sweep, with those that arrived during the first one; their largest causes. */
+    peak: 0,
+    causes: [] as readonly IncidentCause[],
+    /** Outcomes of retries since then. */
+    recovered: 0,
+    failedAgain: 0,
+    /** Records that somebody else resolved, the platform's own retries included. */
+    resolvedByOthers: 0,
+    /** Records that reached the attempt limit, and those that left the window undelivered. */
+    exhausted: 0,
+    expired: 0,
+    /** Open records that still backed off at the last full sweep. */
+    backingOff: 0,
+  }
+  return {
+    sums,
+    since: 0,
+    shutMs: new Map<Gate, number>(),
+    exhaustedBefore: 0,
+    lastArrivalAt: undefined as number | undefined,
+    /** The longest time from an event until its delivery was seen. */
+    longestMs: undefined as number | undefined,
+  }
 }
 
-function empty(): Running {
-  const outcomes = { recovered: 0, failedAgain: 0, resolvedByOthers: 0, exhausted: 0, expired: 0 }
-  const begins = { since: 0, begunBefore: false, endedAt: undefined, peak: 0, causes: [] }
-  const sums = { ...begins, ...outcomes, backingOff: 0, longestMs: undefined, gates: [] }
-  return { sums, shutMs: new Map(), exhaustedBefore: 0, lastArrivalAt: undefined }
+type Running = ReturnType<typeof empty>
+
+const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
+
+function toIncident({ longestMs, shutMs, since, sums }: Running, endedAt?: number) {
+  return {
+    since: new Date(since),
+    /** When the last delivery arrived, or was resolved otherwise; null while it goes on. */
+    endedAt: endedAt === undefined ? null : new Date(endedAt),
+    ...sums,
+    /** Null before the first delivery was seen. */
+    longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
+    /** How long each gate was shut, as sweeps and commands saw it. */
+    gates: [...shutMs].map(([gate, ms]) => ({ gate, seconds: toSeconds(ms) })),
+  }
 }
 
-function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
-  return { ...sums, endedAt, gates: [...shutMs].map(([gate, ms]) => ({ gate, ms })) }
-}
+/** As /status has it. Times are by this host's clock. */
+export type Incident = ReturnType<typeof toIncident>
 
 export function createIncidents({ causes, clock, gates, report }: IncidentOptions): Incidents {
   let running: Running | undefined
@@ -107,9 +111,9 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   }
 
   function begin(counts: Counts, seconds: number): Running {
-    const { sums } = next
-    Object.assign(sums, { since: clock.now() - seconds * 1000, begunBefore: isFirstSweep })
-    return Object.assign(next, { exhaustedBefore: isFirstSweep ? counts.exhausted : exhausted })
+    next.sums.begunBefore = isFirstSweep
+    const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
+    return Object.assign(next, { since: clock.now() - seconds * 1000, exhaustedBefore })
   }
 
   function noteCounts(incident: Running, counts: Counts, open: number): void {
@@ -147,7 +151,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     if (outcome !== 'recovered') return
     incident.sums.recovered += 1
     incident.lastArrivalAt = clock.now()
-    incident.sums.longestMs = Math.max(incident.sums.longestMs ?? 0, sinceEventMs)
+    incident.longestMs = Math.max(incident.longestMs ?? 0, sinceEventMs)
   }
 
   return {

@@ -1,17 +1,18 @@
 // The incident as names and values, for the page and for `status --incident`.
+import type { Incident } from '../observe/incident.ts'
 import { reasonOf } from '../reconcile/retry/gates.ts'
 import { isWholeKnown } from './figures.ts'
-import type { IncidentStatus, StatusFacts } from './status-document.ts'
+import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, fromNow, response, span, subscriptionName, type SubscriptionNames } from './words.ts'
 
 /** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
-export function incidentTitle(incident: IncidentStatus, status: StatusFacts): string {
+export function incidentTitle(incident: Incident, status: StatusFacts): string {
   if (incident.endedAt !== null)
     return incident.backingOff > 0 ? 'Last incident, over but for those still missing' : 'Last incident'
   return status.missing === 0 && isWholeKnown(status) ? 'Incident, nothing missing now' : 'Incident'
 }
 
-function lasted({ begunBefore, endedAt, since }: IncidentStatus, now: Date): string {
+function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
   const from = `${clockTime(since, now)} UTC${begunBefore ? ' or earlier' : ''}`
   if (endedAt === null) return `since ${from}, ${fromNow(since, now)}`
   return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
@@ -19,7 +20,7 @@ function lasted({ begunBefore, endedAt, since }: IncidentStatus, now: Date): str
 
 /** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
 export function incidentPairs(
-  incident: IncidentStatus,
+  incident: Incident,
   { now, subscriptions: names }: { now: Date; subscriptions: SubscriptionNames },
 ): (readonly [name: string, value: string])[] {
   const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident

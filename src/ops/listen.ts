@@ -82,16 +82,11 @@ async function end(server: Server, clock: Clock): Promise<void> {
     closed.resolve(undefined)
   })
   server.closeIdleConnections()
-  const done = new AbortController()
-  const late = clock.sleep(maxLastAnswerMs, done.signal).then(
-    () => {
-      server.closeAllConnections()
-    },
-    () => undefined,
-  )
+  const cancel = clock.timer(maxLastAnswerMs, () => {
+    server.closeAllConnections()
+  })
   await closed.promise
-  done.abort()
-  await late
+  cancel()
 }
 
 /**

@@ -114,14 +114,6 @@ const toSweep = ({ failure, ...sweep }: SweepEnd) => ({
   ...(failure && { problem: failureText(failure), advice: failure.advice }),
 })
 
-const toIncident = ({ endedAt, gates, longestMs, since, ...sums }: Incident) => ({
-  since: new Date(since),
-  endedAt: toDate(endedAt),
-  ...sums,
-  longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
-  gates: gates.map(({ gate, ms }) => ({ gate, seconds: toSeconds(ms) })),
-})
-
 function drainStatus(state: StatusState) {
   const { limitedBy, ...drain } = drainOf(state)
   const doneAt = toDate(drain.doneAt)
@@ -155,7 +147,7 @@ function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
 
 /** How many deliveries are missing, why, since when, and until when. */
 function deliveriesOf(state: StatusState) {
-  const { causes, expired, failed, incident, skewMs } = state
+  const { causes, expired, failed, skewMs } = state
   return {
     missing: missingOf(state),
     expired,
@@ -171,7 +163,7 @@ function deliveriesOf(state: StatusState) {
     causes: causesStatus(state),
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
-    incident: incident === undefined ? null : toIncident(incident),
+    incident: state.incident ?? null,
     history: [...state.history],
   }
 }
@@ -235,7 +227,6 @@ export interface StatusFacts
 
 export type GateStatus = StatusFacts['gates'][number]
 export type CircuitStatus = StatusFacts['circuits']['list'][number]
-export type IncidentStatus = NonNullable<StatusFacts['incident']>
 
 export function factsOf(state: StatusState): StatusFacts {
   const { instance, now, startedAt, subscriptions, version } = state

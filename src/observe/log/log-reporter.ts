@@ -182,20 +182,20 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       )
   }
 
-  function logIncident({ causes, endedAt, gates, longestMs, since: begunAt, ...sums }: Incident): void {
-    if (endedAt === undefined) {
+  function logIncident({ causes, endedAt, gates, longestSeconds, since: begunAt, ...sums }: Incident): void {
+    if (endedAt === null) {
       log.event('incident_started', { begunBefore: sums.begunBefore, peak: sums.peak })
       return
     }
     log.event('incident_ended', {
       ...sums,
-      from: new Date(begunAt).toISOString(),
-      to: new Date(endedAt).toISOString(),
-      longestSeconds: longestMs === undefined ? undefined : longestMs / 1000,
+      from: begunAt.toISOString(),
+      to: endedAt.toISOString(),
+      longestSeconds: longestSeconds ?? undefined,
       causes: causes.map(({ records, responseStatusCode, subscriptionId }) =>
         [subscriptionId, responseStatusCode ?? 'no response', records].join(' '),
       ),
-      gates: gates.map(({ gate, ms }) => `${gate} ${Math.round(ms / 1000)}`),
+      gates: gates.map(({ gate, seconds }) => `${gate} ${Math.round(seconds)}`),
     })
   }
 

@@ -27,22 +27,23 @@ async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last
 
 const calm: Step[] = Array.from({ length: 6 }, () => ({}))
 const leftOver: Step[] = calm.map(() => ({ 'backing-off': 2 }))
-const recovered = (sinceEventMs: number): Step => outcomeFact({ outcome: 'recovered', sinceEventMs })
+const recovered = (seconds: number): Step => outcomeFact({ outcome: 'recovered', sinceEventMs: seconds * 1000 })
+const at = (minute: number, seconds = 0): Date => new Date(minute * minuteMs + seconds * 1000)
 
 test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['nothing is missing', calm, undefined, 0],
   ['what backs off or is exhausted begins none', [{ 'backing-off': 3, exhausted: 2 }, ...calm], undefined, 0],
-  ['found by the first sweep', [{ due: 1 }], { since: -1000, begunBefore: true, endedAt: undefined }, 1],
-  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 5, longestMs: 7 }, 1], // prettier-ignore
-  ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestMs: 5 }, 1], // prettier-ignore
-  ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: -1000, endedAt: undefined }, 1],
-  ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: 7 * minuteMs - 1000, peak: 1 }, 2],
-  ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: undefined }, 1],
-  ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: minuteMs }, 1],
-  ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: 3 * minuteMs, longestMs: 7 }, 1], // prettier-ignore
+  ['found by the first sweep', [{ due: 1 }], { since: at(0, -1), begunBefore: true, endedAt: null }, 1],
+  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 5, longestSeconds: 7 }, 1], // prettier-ignore
+  ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
+  ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: at(0, -1), endedAt: null }, 1],
+  ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: at(7, -1), peak: 1 }, 2],
+  ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: null }, 1],
+  ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],
+  ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: at(3), longestSeconds: 7 }, 1], // prettier-ignore
   ['what backs off does not hold it', [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
-  ['what it left to its backoff begins none when it falls due', [{ due: 9 }, ...leftOver, { due: 2 }], { endedAt: minuteMs, peak: 9 }, 1], // prettier-ignore
-  ['more than it left begins one', [{ due: 9 }, ...leftOver, { due: 3 }], { since: 7 * minuteMs - 1000, peak: 3 }, 2],
+  ['what it left to its backoff begins none when it falls due', [{ due: 9 }, ...leftOver, { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
+  ['more than it left begins one', [{ due: 9 }, ...leftOver, { due: 3 }], { since: at(7, -1), peak: 3 }, 2],
   ['as do as many, once some of the left ones are gone', [{ due: 9 }, ...leftOver, { 'backing-off': 1 }, { due: 2 }], { peak: 2 }, 2], // prettier-ignore
   ['exhausted ones since it began', [{ exhausted: 3 }, { due: 1, exhausted: 4 }, { due: 1, exhausted: 6 }], { exhausted: 3 }, 1], // prettier-ignore
   [
@@ -56,11 +57,11 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ],
   ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5, peak: 4 }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
-  ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', ms: minuteMs }] }, 1],
-  ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: 3 * minuteMs - 1000 }, 2], // prettier-ignore
+  ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
+  ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
 ])('%s', async (_, steps, shown, started) => {
   const { reports, last } = await play(steps)
-  expect(reports.filter(({ endedAt }) => endedAt === undefined)).toHaveLength(started)
+  expect(reports.filter(({ endedAt }) => endedAt === null)).toHaveLength(started)
   if (shown === undefined) expect(last).toBeUndefined()
   else expect(last).toMatchObject(shown)
 })
