@@ -293,8 +293,6 @@ export function createReconciler(
       circuitCounts: circuits.counts(clock.monotonic()),
       gates: gates.shut(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
-      pausedSince: pause.since(),
-      trouble: breaker.trouble(),
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       throttledForMs: rate.pausedForMs(),

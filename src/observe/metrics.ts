@@ -166,7 +166,7 @@ export const metricDefinitions = {
   paused: {
     type: 'gauge',
     help: 'Operator pause: 1 while an operator has paused the retries, otherwise 0.',
-    read: ({ pausedSince }) => Number(pausedSince !== undefined),
+    read: ({ gates }) => Number(gates.some(({ gate }) => gate === 'paused')),
   },
   gates: {
     type: 'gauge',

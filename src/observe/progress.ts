@@ -23,8 +23,7 @@ export interface ProgressState {
   startedAt: number
   /** The last sweeps that ended, oldest first. */
   sweeps: readonly SweepEnd[]
-  /** When a sweep of any kind, and when a full one, last ended without failing. */
-  lastSweepAt: number | undefined
+  /** When a full sweep last ended without failing. */
   lastFullSweepAt: number | undefined
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: number | undefined
@@ -66,7 +65,6 @@ export interface Progress {
 
 const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt' | 'resolvedByOthers'> = {
   sweeps: [],
-  lastSweepAt: undefined,
   lastFullSweepAt: undefined,
   lastCompleteSweepAt: undefined,
   lastIncompleteSweepAt: undefined,
@@ -131,7 +129,6 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     known = {
       ...known,
       sweeps: [...known.sweeps, ended].slice(-maxSweeps),
-      ...(result !== 'failed' && { lastSweepAt: now }),
       ...(isWhole && result !== 'failed' && { lastFullSweepAt: now }),
       ...(isWhole && { [result === 'complete' ? 'lastCompleteSweepAt' : 'lastIncompleteSweepAt']: now }),
     }

@@ -4,7 +4,6 @@ import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
-import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { ProgressState } from './progress.ts'
 
 /** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
@@ -35,8 +34,6 @@ export interface ReconcilerState {
   gates: readonly ShutGate[]
   /** Undefined without `receiver.healthUrl`; both are undefined before the first answer. */
   receiver: { up: boolean | undefined; detail?: string | undefined } | undefined
-  pausedSince: number | undefined
-  trouble: Trouble | undefined
   /** Current limit of calls per second. */
   rateLimit: number
   /** Time until a Retry-After ends; 0 without one. */

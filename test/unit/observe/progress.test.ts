@@ -155,19 +155,19 @@ describe('sweeps', () => {
   test('full ones: one that failed is none, and only one that saw all is complete', () => {
     const { progress } = progressOf(minute)
     const at = (): unknown => {
-      const { lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state(start)
-      return [lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt]
+      const { lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state(start)
+      return [lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt]
     }
     progress.observe(sweepFact({ result: 'failed' }), 1)
-    expect(at()).toEqual([undefined, undefined, undefined, 1])
+    expect(at()).toEqual([undefined, undefined, 1])
     progress.observe(sweepFact({ kind: 'recent' }), 2)
-    expect(at()).toEqual([2, undefined, undefined, 1])
+    expect(at()).toEqual([undefined, undefined, 1])
     progress.observe(sweepFact({ result: 'incomplete' }), 3)
-    expect(at()).toEqual([3, 3, undefined, 3])
+    expect(at()).toEqual([3, undefined, 3])
     progress.observe(sweepFact({ continued: true }), 4)
-    expect(at()).toEqual([4, 3, undefined, 3])
+    expect(at()).toEqual([3, undefined, 3])
     progress.observe(sweepFact(), 5)
-    expect(at()).toEqual([5, 5, 5, 3])
+    expect(at()).toEqual([5, 5, 3])
   })
 })
 

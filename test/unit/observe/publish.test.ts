@@ -100,6 +100,12 @@ describe('a snapshot', () => {
     expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
   })
 
+  test('of an operator’s pause is that of its gate', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.show({ ...empty, gates: [{ gate: 'paused', since: 1, subscriptions: undefined }] })
+    expect(await metrics.text()).toContain(`${metricPrefix}paused 1\n`)
+  })
+
   test('is shown in base units, and what is over goes back to 0', async () => {
     const metrics = createMetrics({ processMetrics: false })
     // The contract has no series for the last two.
@@ -116,7 +122,6 @@ describe('a snapshot', () => {
       stuckProcessing: 32,
       circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
       receiver: { up: true },
-      pausedSince: 1,
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
       rateLimit: 12.5,
@@ -154,7 +159,6 @@ describe('a snapshot', () => {
       'gates{gate="limit"}': 1,
       'leader{lease="a/b"}': 1,
       lease_available: 1,
-      paused: 1,
       retries_in_flight: 9,
       consecutive_retries_not_accepted: 12,
       platform_request_rate_limit: 12.5,
