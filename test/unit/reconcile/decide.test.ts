@@ -158,15 +158,9 @@ describe('the next retry', () => {
   })
 })
 
-describe('a record is expiring', () => {
-  test.each([
-    ['one millisecond within the warning', 7 * day - 6 * hour + 1, true],
-    ['not yet at its very beginning', 7 * day - 6 * hour, false],
-    ['when it has just happened', 0, false],
-    ['still when it has left the window', 8 * day, true],
-  ])('%s', (_, age, expiring) => {
-    expect(isExpiring({ eventAt: now - age }, policy, now)).toBe(expiring)
-  })
+test('a record is expiring within the warning, and still when it has left the window', () => {
+  const ages = [7 * day - 6 * hour + 1, 7 * day - 6 * hour, 0, 8 * day]
+  expect(ages.map((age) => isExpiring({ eventAt: now - age }, policy, now))).toEqual([true, false, false, true])
 })
 
 describe('when a record becomes due', () => {
@@ -182,20 +176,12 @@ describe('when a record becomes due', () => {
     expect(dueAt({ ...record, ...fields }, policy)).toBe(last + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
 
-  /** A record at that age whose backoff of hours would end after it has left the window. */
-  function leaving(lastBeforeEnd: number): Known {
+  test('a backoff that would end after the window is cut to two periods before; one that ends within it is not', () => {
     const eventAt = now - 6 * day
-    return { ...record, eventAt, attempts: 20, lastAt: eventAt + 7 * day - lastBeforeEnd }
-  }
-  const end = now + day
-  const lastChance = end - 2 * policy.periodMs
-
-  test('a backoff that would end after the window is cut to two periods before', () => {
-    expect(dueAt(leaving(hour), policy)).toBe(lastChance)
-  })
-
-  test('a backoff that ends within the window is not', () => {
-    const known = leaving(12 * hour)
-    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.jitterSeed, 20, policy.backoff))
+    const end = eventAt + 7 * day
+    const leaving = (lastAt: number): number => dueAt({ ...record, eventAt, attempts: 20, lastAt }, policy)
+    expect(leaving(end - hour)).toBe(end - 2 * policy.periodMs)
+    const last = end - 12 * hour
+    expect(leaving(last)).toBe(last + backoffDelayMs(record.jitterSeed, 20, policy.backoff))
   })
 })

@@ -43,6 +43,7 @@ describe('what a check shows', () => {
     ['failed as it was', listed, undefined, listed, longAfter, 'unchanged'],
     ['failed as it was, by a server that lags', listed, patchedAt, listed, longAfter, 'unchanged'],
     ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],
+    ['none is shown, before or after', failed(1, null), undefined, failed(1, null), longAfter, 'unchanged'],
     ['none is shown any more', listed, undefined, failed(1, null), longAfter, 'unchanged'],
   ]
 
