@@ -22,38 +22,24 @@ function progressOf(periodMs: number): { progress: Progress; setNow: (now: numbe
   }
 }
 
-describe('progress', () => {
-  test.each<[string, boolean, TelemetryEvent]>([
-    ['a sweep', true, sweepFact()],
-    ['a recent sweep', true, sweepFact({ kind: 'recent' })],
-    ['an incomplete sweep', true, sweepFact({ result: 'incomplete' })],
-    ['a recovery', true, outcomeFact()],
-    ['a delivery that failed again', true, outcomeFact({ outcome: 'failed-again' })],
-    ['a sweep that failed', false, failedSweep()],
-    ['an outcome that was given up', false, outcomeFact({ outcome: 'unknown' })],
-    ['a retry that was not sent', false, retryFact({ result: 'accepted', reason: 'ok', sent: false })],
-    ['a call', false, everyFact['platform-request']],
-    ['a token', false, everyFact['token-refreshed']],
-  ])('is %s: %s', (_name, isProgress, fact) => {
+test('progress is a list, an outcome, or an answer that is about the record', () => {
+  const isProgress = (fact: TelemetryEvent): boolean => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state(start).progressDueAt).toBe(start + (isProgress ? 3 : 2) * minute)
-  })
-
-  test('is a retry whose answer is about the record', () => {
-    const telling = retryResults.filter((result) => {
-      const { progress } = progressOf(minute)
-      progress.observe(retryFact({ result, reason: 'ok', sent: true }), start)
-      return progress.state(start).progressDueAt > start + 2 * minute
-    })
-    expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
-  })
+    return progress.state(start).progressDueAt === start + 3 * minute
+  }
+  const seen = [sweepFact(), sweepFact({ kind: 'recent' }), sweepFact({ result: 'incomplete' }), outcomeFact()]
+  expect([...seen, outcomeFact({ outcome: 'failed-again' })].filter((fact) => !isProgress(fact))).toEqual([])
+  const unsent = retryFact({ result: 'accepted', reason: 'ok', sent: false })
+  const others = [failedSweep(), outcomeFact({ outcome: 'unknown' }), unsent, everyFact['platform-request'], tokenHad]
+  expect(others.filter(isProgress)).toEqual([])
+  const telling = retryResults.filter((result) => isProgress(retryFact({ result, reason: 'ok', sent: true })))
+  expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
 })
 
 describe('progress is due', () => {
   test('with the start, also when it never comes', () => {
     const { progress } = progressOf(minute)
-    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
     progress.observe(failedSweep(), start + 30 * minute)
     progress.ticked(start + 31 * minute, undefined)
     expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
@@ -119,10 +105,12 @@ test('retries that the platform does not take are counted in a row, with the las
   }
 })
 
-test('records that expired are counted, and those that somebody else resolved in the last hour', () => {
+test('records that expired, and those that somebody else resolved in the last hour, are counted; how far attempts lie off is kept', () => {
   const { progress } = progressOf(minute)
   progress.observe({ type: 'expired', records: 3 }, 1)
   progress.observe({ type: 'expired', records: 5 }, 2)
+  progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
+  progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
   const resolved = { result: 'already-resolved', reason: 'ok', sent: true } as const
   progress.observe(retryFact(resolved), start)
   progress.observe(retryFact({ ...resolved, sent: false }), start)
@@ -130,26 +118,21 @@ test('records that expired are counted, and those that somebody else resolved in
   progress.observe(sweepFact({ resolvedByOthers: 30 }), start + 30 * minute)
   const others = (at: number): unknown => progress.state(start + at * minute).resolvedByOthers
   expect([others(31), others(61), others(91)]).toEqual([31, 30, 0])
-  expect(progress.state(start).expired).toBe(8)
+  expect(progress.state(start)).toMatchObject({ expired: 8, timeOffsetMs: 2000 })
   progress.begin(2000)
   expect(progress.state(start)).toMatchObject({ expired: 0, resolvedByOthers: 0 })
 })
 
 describe('sweeps', () => {
-  test('that failed say why in our own words, and what to do', () => {
+  test('that ended: no more are kept than are shown; those that failed say why in our own words, and what to do', () => {
     const { progress } = progressOf(minute)
+    for (let at = 1; at < 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
     const quotes = { stage: 'token', reason: 'unauthorized', message: 'rejected: "words from outside"' } as const
-    progress.observe(failedSweep({}, { ...quotes, advice: 'check the key' }), start)
-    const [last] = progress.state(start).sweeps
-    expect(last?.failure).toEqual({ stage: 'token', reason: 'unauthorized', advice: 'check the key' })
-    expect(JSON.stringify(last)).not.toContain('words from outside')
-  })
-
-  test('that ended, of which no more are kept than are shown', () => {
-    const { progress } = progressOf(minute)
-    for (let at = 1; at <= 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
-    const kept = progress.state(start).sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
+    progress.observe(failedSweep({ listed: 1000 }, { ...quotes, advice: 'check the key' }), 1000)
+    const { sweeps } = progress.state(start)
+    const kept = sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
     expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
+    expect(sweeps.at(-1)?.failure).toEqual({ stage: 'token', reason: 'unauthorized', advice: 'check the key' })
   })
 
   test('full ones: one that failed is none, and only one that saw all is complete', () => {
@@ -169,13 +152,6 @@ describe('sweeps', () => {
     progress.observe(sweepFact(), 5)
     expect(at()).toEqual([5, 5, 3])
   })
-})
-
-test('how far attempts lie off is kept as last seen', () => {
-  const { progress } = progressOf(minute)
-  progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
-  progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
-  expect(progress.state(start).timeOffsetMs).toBe(2000)
 })
 
 test('it is ready once it has had a token and a page of the list', () => {

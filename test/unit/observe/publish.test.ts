@@ -88,15 +88,11 @@ describe('a snapshot', () => {
     )
   })
 
-  test('of a standby has a series that says so', async () => {
+  test('of a standby, and of no known end, has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.show({ ...empty, leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } })
+    const leadership = { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } as const
+    metrics.show({ ...empty, leadership, failed: { ...noCounts(), due: 1 } })
     expect(await metrics.text()).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
-  })
-
-  test('without a known end is shown as such', async () => {
-    const metrics = createMetrics({ processMetrics: false })
-    metrics.show({ ...empty, failed: { ...noCounts(), due: 1 } })
     expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
   })
 
