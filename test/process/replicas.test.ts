@@ -41,14 +41,7 @@ test('kill -9 in mid-recovery: another leads, all recover once, and SIGTERM hand
   seedDue(sandbox, records)
   const env = { ...(await sandboxEnv(sandbox)), ...api.env, ...quick }
   const all = await Promise.all(
-    ['a', 'b', 'c'].map(async (name) => {
-      const folder = await api.podFolder(`token-${name}`)
-      const own = {
-        RECONCILER_INSTANCE_NAME: name,
-        RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: folder,
-      }
-      return running.use(await startDaemon({ ...env, ...own }))
-    }),
+    ['a', 'b', 'c'].map(async (name) => running.use(await startDaemon({ ...env, RECONCILER_INSTANCE_NAME: name }))),
   )
   const first = await leaderOf(all)
   const others = all.filter((daemon) => daemon !== first)

@@ -1,6 +1,5 @@
 // The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost answers.
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -32,10 +31,8 @@ export interface LeaseApi extends AsyncDisposable {
   edit(change: (lease: LeaseObject) => void): void
   /** Called for each call; undefined: it is answered. */
   fault: () => Fault | undefined
-  /** The only valid token; written where the pods read it. */
+  /** The only valid token, `token-1` at first; written where the pod reads it. */
   rotate(token: string): Promise<void>
-  /** A folder like `folder`, with a token of its own: the calls of one pod can be distinguished. */
-  podFolder(token: string): Promise<string>
 }
 
 const place = '/apis/coordination.k8s.io/v1/namespaces/test/leases'
@@ -49,10 +46,9 @@ async function bodyOf(request: IncomingMessage): Promise<LeaseObject | undefined
 export async function startLeaseApi(): Promise<LeaseApi> {
   const folder = await makeFolder()
   const authority = await trustedAuthority()
-  const tokens = new Set<string>()
+  let token = ''
   let stored: LeaseObject | undefined
   let version = 100
-  const pods: Awaited<ReturnType<typeof makeFolder>>[] = []
 
   const keep = (lease: LeaseObject): LeaseObject =>
     (stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: String((version += 1)) } })
@@ -68,15 +64,14 @@ export async function startLeaseApi(): Promise<LeaseApi> {
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const [, token] = /^Bearer (.*)$/.exec(request.headers.authorization ?? '') ?? []
+    const [, given] = /^Bearer (.*)$/.exec(request.headers.authorization ?? '') ?? []
     const method = request.method ?? ''
     const body = await bodyOf(request)
     const fault = api.fault()
     if (fault === 'silent') return
-    const isKnown = token !== undefined && tokens.has(token)
-    const made = typeof fault === 'number' ? fault : isKnown ? answerTo(method, request.url ?? '', body) : 401
+    const made = typeof fault === 'number' ? fault : given === token ? answerTo(method, request.url ?? '', body) : 401
     const [status, answer] = typeof made === 'number' ? [made, { kind: 'Status', code: made }] : [200, made]
-    api.tokens.push(token)
+    api.tokens.push(given)
     if (fault === 'lost') request.socket.destroy()
     else response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
   }
@@ -88,13 +83,8 @@ export async function startLeaseApi(): Promise<LeaseApi> {
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
 
-  async function fill(path: string, token: string): Promise<void> {
-    tokens.add(token)
-    await writeFile(`${path}/token`, `${token}\n`)
-    await writeFile(`${path}/ca.crt`, authority.pem)
-    await writeFile(`${path}/namespace`, 'test')
-  }
-  await fill(folder.path, 'token-1')
+  await folder.write('ca.crt', authority.pem)
+  await folder.write('namespace', 'test')
 
   const api: LeaseApi = {
     env: {
@@ -113,22 +103,17 @@ export async function startLeaseApi(): Promise<LeaseApi> {
       keep(copy)
     },
     fault: () => undefined,
-    async rotate(token) {
-      tokens.clear()
-      await fill(folder.path, token)
-    },
-    async podFolder(token) {
-      const pod = await makeFolder()
-      pods.push(pod)
-      await fill(pod.path, token)
-      return pod.path
+    async rotate(next) {
+      token = next
+      await folder.write('token', `${token}\n`)
     },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
       authority[Symbol.dispose]()
-      await Promise.all([folder, ...pods].map((one) => one[Symbol.asyncDispose]()))
+      await folder[Symbol.asyncDispose]()
     },
   }
+  await api.rotate('token-1')
   return api
 }
