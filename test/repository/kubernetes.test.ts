@@ -6,14 +6,16 @@ import { fileVariable } from '../../src/config/key.ts'
 import { loadConfig, loadSections } from '../../src/config/load.ts'
 import { neededMemoryMiB } from '../../src/runtime/memory.ts'
 import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
-import { hasKubectl, readManifests, renderOverlay } from '../support/kustomize.ts'
 import {
   controlToken,
   folder,
+  hasKubectl,
   inputOf,
   only,
+  readManifests,
   readMonitor,
   readOverlay,
+  renderOverlay,
   secret,
   secretKeys,
   specOf,

@@ -8,7 +8,7 @@ import { RoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role
 import { ConfigMap } from 'kubernetes-models/v1/ConfigMap'
 import { Secret } from 'kubernetes-models/v1/Secret'
 import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount'
-import type { Manifest } from './kustomize.ts'
+import type { Manifest } from './overlays.ts'
 
 const models = [
   ConfigMap,

@@ -1,10 +1,43 @@
 // The overlays of config/kubernetes as kubectl renders them, read as far as tests ask.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseAllDocuments } from 'yaml'
 import { fileVariable } from '../../src/config/key.ts'
 import type { ConfigInput } from '../../src/config/load.ts'
-import { readManifests, renderOverlay, type Manifest } from './kustomize.ts'
 
 export const folder = join(import.meta.dirname, '../../config/kubernetes')
+
+/** A Kubernetes object. */
+export interface Manifest {
+  apiVersion: string
+  kind: string
+  metadata: { name: string; namespace?: string; labels?: Record<string, string> }
+  [field: string]: unknown
+}
+
+/** False where kubectl is not installed, or is older than its components (1.21). */
+export const hasKubectl = spawnSync('kubectl', ['kustomize', '--help'], { encoding: 'utf8' }).stdout?.includes(
+  '--load-restrictor',
+)
+
+function parsed(text: string, source: string): Manifest[] {
+  return parseAllDocuments(text).map((document) => {
+    const [problem] = [...document.errors, ...document.warnings]
+    if (problem !== undefined) throw new Error(`${source}: ${problem.message}`)
+    return document.toJSON() as Manifest
+  })
+}
+
+/** All documents of a YAML file. @throws Error at an error or a warning of the parser */
+export function readManifests(path: string): Manifest[] {
+  return parsed(readFileSync(path, 'utf8'), path)
+}
+
+/** The objects of the overlay in this folder. @throws Error when kubectl refuses it */
+export function renderOverlay(folder: string): Manifest[] {
+  return parsed(execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' }), folder)
+}
 
 type Labels = Record<string, string>
 
