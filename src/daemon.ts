@@ -146,10 +146,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
-    metrics: async () => {
-      metrics.show(snapshot())
-      return { text: await metrics.text(), contentType: metrics.contentType }
-    },
+    metrics: async () => ({ text: await metrics.text(snapshot()), contentType: metrics.contentType }),
     live: () => notAlive(parts, schedule, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,

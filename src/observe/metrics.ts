@@ -15,15 +15,13 @@ export const metricPrefix = 'webhook_reconciler_'
 export interface MetricDefinition {
   type: 'counter' | 'gauge' | 'histogram'
   help: string
-  /** Label names with all their values: each series is initialised to 0. An empty list is filled at run time. */
+  /** Label names with all their values: each has its series from the start. An empty list is filled at run time. */
   labels?: Readonly<Record<string, readonly string[]>>
   buckets?: readonly number[]
-  /** `when-set`: without a value the metric is absent, instead of a 0 that means nothing. */
-  presence?: 'when-set'
   /**
-   * For a gauge: its value, or one for each value of its label (a missing one is 0). Undefined leaves it unchanged, or with
-   * `when-set` removes it. Only `build_info` has none. A new gauge is an entry here; a value that the snapshot lacks is a new
-   * field there, filled by `state` in reconciler.ts, by daemon-parts.ts, or where it is counted by progress.ts.
+   * For a gauge: its value, or one for each value of its label (a missing one is 0). Undefined: it is absent, instead of a 0
+   * that means nothing. Only `build_info` has none. A value that the snapshot lacks is a new field there, filled by `state` in
+   * reconciler.ts, by daemon-parts.ts, or where it is counted by progress.ts.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }
@@ -146,20 +144,17 @@ export const metricDefinitions = {
   receiver_up: {
     type: 'gauge',
     help: 'Receiver health: 1 when the receiver last answered its health check with 2xx, otherwise 0. Only with receiver.healthUrl, after the first answer.',
-    presence: 'when-set',
     read: ({ receiver }) => toFlag(receiver?.up),
   },
   leader: {
     type: 'gauge',
     help: 'Leadership: 1 while this instance works, 0 while it stands by, by the lease (namespace/name). Only with leaderElection.kind kubernetes.',
     labels: { lease: [] },
-    presence: 'when-set',
     read: ({ leadership: { isLeading, lease } }) => (lease === undefined ? undefined : { [lease]: Number(isLeading) }),
   },
   lease_available: {
     type: 'gauge',
     help: 'Lease: 0 when this instance stands by and its calls of the lease have failed for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
-    presence: 'when-set',
     read: ({ leadership: { lastingProblem, lease } }) =>
       lease === undefined ? undefined : Number(lastingProblem === undefined),
   },
@@ -208,13 +203,11 @@ export const metricDefinitions = {
   client_certificate_expiry_timestamp_seconds: {
     type: 'gauge',
     help: 'Expiry of the certificate in auth.certificateFile; absent without one.',
-    presence: 'when-set',
     read: ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
   },
   key_reload_successful: {
     type: 'gauge',
     help: 'Key reload: 1 when the key file was usable after its last change; 0 when not, and the old key stays in use. Absent before the first change.',
-    presence: 'when-set',
     read: ({ keyReload }) => toFlag(keyReload && keyReload.problem === undefined),
   },
   retries_in_flight: {

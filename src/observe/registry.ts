@@ -15,12 +15,10 @@ import type { Snapshot } from './snapshot.ts'
 export interface Metrics {
   /** Adds to a counter. */
   add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
-  /** Sets all gauges that are read from a snapshot. */
-  show(snapshot: Snapshot): void
   /** Adds a measurement to a histogram, in seconds. */
   observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
-  /** The text exposition format, and its content type. */
-  text(): Promise<string>
+  /** The text exposition format, with all gauges as the snapshot has them; and its content type. */
+  text(snapshot: Snapshot): Promise<string>
   contentType: string
 }
 
@@ -35,15 +33,11 @@ function series(labels: Readonly<Record<string, readonly string[]>>): Record<str
   )
 }
 
-function seed(instrument: Instrument, definition: MetricDefinition): void {
-  if (definition.presence === 'when-set') {
-    instrument.remove({})
-    return
-  }
-  for (const labels of series(definition.labels ?? {})) {
-    if (instrument instanceof Counter) instrument.inc(labels, 0)
-    else if (instrument instanceof Gauge) instrument.set(labels, 0)
-    else instrument.zero(labels)
+/** Each series of what is counted is there from the start, at 0. */
+function seed(instrument: Instrument, { labels = {} }: MetricDefinition): void {
+  for (const values of series(labels)) {
+    if (instrument instanceof Counter) instrument.inc(values, 0)
+    else if (instrument instanceof Histogram) instrument.zero(values)
   }
 }
 
@@ -60,24 +54,16 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
 }
 
 /** Sets a gauge from the snapshot, for the declared values of its label only, if any are declared. */
-function showGauge(
-  gauge: Instrument | undefined,
-  { labels = {}, presence, read }: MetricDefinition,
-  snapshot: Snapshot,
-): void {
-  const value = read?.(snapshot)
-  if (!(gauge instanceof Gauge)) return
-  if (value === undefined) {
-    if (presence === 'when-set') gauge.remove({})
-    return
+function showGauge(gauge: Gauge, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
+  if (read === undefined) return
+  const value = read(snapshot)
+  if (value === undefined) gauge.remove({})
+  else if (typeof value === 'number') gauge.set(value)
+  else {
+    const [[label, labelValues] = ['', []]] = Object.entries(labels)
+    for (const labelValue of labelValues.length === 0 ? Object.keys(value) : labelValues)
+      gauge.set({ [label]: labelValue }, value[labelValue] ?? 0)
   }
-  if (typeof value === 'number') {
-    gauge.set(value)
-    return
-  }
-  const [[label, labelValues] = ['', []]] = Object.entries(labels)
-  for (const labelValue of labelValues.length === 0 ? Object.keys(value) : labelValues)
-    gauge.set({ [label]: labelValue }, value[labelValue] ?? 0)
 }
 
 export interface MetricsOptions {
@@ -107,15 +93,18 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (!(instrument instanceof Counter)) throw new TypeError(`${name} is not a counter`)
       instrument.inc(labels, by)
     },
-    show(snapshot) {
-      for (const [name, definition] of definitions) showGauge(instruments.get(name), definition, snapshot)
-    },
     observe(name, value, labels) {
       const instrument = instruments.get(name)
       if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is not a histogram`)
       instrument.observe(labels, value)
     },
-    text: () => registry.metrics(),
+    text(snapshot) {
+      for (const [name, definition] of definitions) {
+        const instrument = instruments.get(name)
+        if (instrument instanceof Gauge) showGauge(instrument, definition, snapshot)
+      }
+      return registry.metrics()
+    },
     contentType: registry.contentType,
   }
 }

@@ -4,6 +4,7 @@ import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { publishEvent } from '../../../src/observe/publish.ts'
 import { createMetrics, type Metrics } from '../../../src/observe/registry.ts'
 import { metricPrefix } from '../../../src/observe/metrics.ts'
+import type { Snapshot } from '../../../src/observe/snapshot.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http/http.ts'
 import { noCounts } from '../../../src/reconcile/decide.ts'
@@ -11,9 +12,11 @@ import { aStatusState } from '../../support/status.ts'
 import { parseSamples } from '../../support/samples.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
 
+const empty = aStatusState({ now: 0, rateLimit: 0 })
+
 /** Every series that is not 0, without the prefix and without buckets. */
-async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
-  const samples = [...parseSamples(await metrics.text())]
+async function nonZero(metrics: Metrics, snapshot: Snapshot = empty): Promise<Record<string, number>> {
+  const samples = [...parseSamples(await metrics.text(snapshot))]
   const shown = samples.filter(([series, value]) => value !== 0 && !series.includes('_bucket'))
   return Object.fromEntries(shown.map(([series, value]) => [series.replace(metricPrefix, ''), value]))
 }
@@ -67,7 +70,7 @@ test('each fact moves what it should, and no other series', async () => {
 
 test('every value of a closed list has its series, so that no fact makes a new one', async () => {
   const metrics = createMetrics({ processMetrics: false })
-  const count = async (): Promise<number> => parseSamples(await metrics.text()).size
+  const count = async (): Promise<number> => parseSamples(await metrics.text(empty)).size
   const before = await count()
   for (const fact of Object.values(everyFact)) publishEvent(metrics, fact)
   for (const reason of reasons) publishEvent(metrics, { ...everyFact['platform-request'], reason })
@@ -77,13 +80,10 @@ test('every value of a closed list has its series, so that no fact makes a new o
 })
 
 describe('a snapshot', () => {
-  const empty = aStatusState({ now: 0, rateLimit: 0 })
-
   test('of nothing is nothing', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.show(empty)
     expect(await nonZero(metrics)).toEqual({})
-    expect(await metrics.text()).not.toMatch(
+    expect(await metrics.text(empty)).not.toMatch(
       /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader|lease_available)(?:\{.*\})? \d/,
     )
   })
@@ -91,15 +91,15 @@ describe('a snapshot', () => {
   test('of a standby, and of no known end, has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
     const leadership = { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } as const
-    metrics.show({ ...empty, leadership, failed: { ...noCounts(), due: 1 } })
-    expect(await metrics.text()).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
-    expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
+    const text = await metrics.text({ ...empty, leadership, failed: { ...noCounts(), due: 1 } })
+    expect(text).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
+    expect(text).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
   })
 
   test('of an operator’s pause is that of its gate', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.show({ ...empty, gates: [{ gate: 'paused', since: 1, subscriptions: undefined }] })
-    expect(await metrics.text()).toContain(`${metricPrefix}paused 1\n`)
+    const text = await metrics.text({ ...empty, gates: [{ gate: 'paused', since: 1, subscriptions: undefined }] })
+    expect(text).toContain(`${metricPrefix}paused 1\n`)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {
@@ -107,7 +107,7 @@ describe('a snapshot', () => {
     // The contract has no series for the last two.
     const expiring = { due: 21, 'backing-off': 22, exhausted: 23, blocked: 24, excluded: 25, awaiting: 26 }
     const counts = { due: 1, 'backing-off': 2, exhausted: 3, excluded: 4, blocked: 5, awaiting: 6 }
-    metrics.show({
+    const snapshot = {
       ...empty,
       failed: counts,
       oldestOpenAt: 1_500,
@@ -135,8 +135,8 @@ describe('a snapshot', () => {
       timeOffsetMs: -14_500,
       notAccepted: { inARow: 12, reason: 'server-error' },
       skewMs: { auth: -250, api: 40_000 },
-    })
-    expect(await nonZero(metrics)).toEqual({
+    } satisfies Snapshot
+    expect(await nonZero(metrics, snapshot)).toEqual({
       ...Object.fromEntries(
         Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
       ),
@@ -171,11 +171,11 @@ describe('a snapshot', () => {
       'clock_skew_seconds{origin="auth"}': -0.25,
       'clock_skew_seconds{origin="api"}': 40,
     })
-    metrics.show({ ...empty, certificateExpiresAt: 3_500, receiver: { up: false }, keyReload: { problem: 'empty' } })
+    const down = { ...empty, certificateExpiresAt: 3_500, receiver: { up: false }, keyReload: { problem: 'empty' } }
     // Down is a value, not the absence of one.
-    expect(await metrics.text()).toContain(`${metricPrefix}key_reload_successful 0\n`)
-    expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)
-    expect(await nonZero(metrics)).toEqual({
+    expect(await metrics.text(down)).toContain(`${metricPrefix}key_reload_successful 0\n`)
+    expect(await metrics.text(down)).toContain(`${metricPrefix}receiver_up 0\n`)
+    expect(await nonZero(metrics, down)).toEqual({
       // The lease is the same for as long as the process lives.
       'leader{lease="a/b"}': 1,
       client_certificate_expiry_timestamp_seconds: 3.5,

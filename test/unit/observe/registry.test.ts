@@ -4,11 +4,13 @@ import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import { createMetrics, type Metrics } from '../../../src/observe/registry.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../../src/observe/metrics.ts'
 import { parseExposition, type Family } from '../../support/samples.ts'
+import { aStatusState } from '../../support/status.ts'
 
+const empty = aStatusState({ now: 0, rateLimit: 0 })
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)
 
 async function families(metrics: Metrics): Promise<Map<string, Family>> {
-  return parseExposition(await metrics.text())
+  return parseExposition(await metrics.text(empty))
 }
 
 async function familyOf(metrics: Metrics, name: string): Promise<Family> {
@@ -26,7 +28,7 @@ describe('at the start', () => {
     const { type, help, samples } = await familyOf(createMetrics({ processMetrics: false }), name)
     expect({ type, help }).toEqual({ type: definition.type, help: definition.help })
     const values = [...samples.values()]
-    if (definition.presence === 'when-set') expect(values).toEqual([])
+    if (definition.read !== undefined && definition.read(empty) === undefined) expect(values).toEqual([])
     else if (definition.type === 'histogram') {
       const buckets = (definition.buckets?.length ?? 0) + 1
       expect(values).toHaveLength(combinations(definition) * (buckets + 2))
@@ -77,7 +79,7 @@ test('a recovery is measured from a minute to a week, an outcome from 100 ms to 
 test('a histogram counts what it measures from its bucket on', async () => {
   const metrics = createMetrics({ processMetrics: false })
   metrics.observe('sweep_duration_seconds', 61, { kind: 'full' })
-  const text = await metrics.text()
+  const text = await metrics.text(empty)
   expect(text).toContain(`\n${metricPrefix}sweep_duration_seconds_bucket{le="60",kind="full"} 0\n`)
   expect(text).toContain(`\n${metricPrefix}sweep_duration_seconds_bucket{le="300",kind="full"} 1\n`)
 })
