@@ -45,7 +45,6 @@ const sweepsOf = ({ facts }: RunningDaemon, result: string): number =>
   facts.filter((fact) => fact.type === 'sweep' && fact.report.result === result).length
 const hasToken = ({ facts }: RunningDaemon): boolean =>
   facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
-const patches = ({ requests }: RunningDaemon): number => requests.filter(({ method }) => method === 'PATCH').length
 
 test('a refused key: alive, not ready, and said once; the first tick after a token came makes a sweep', async () => {
   let isRefused = true
@@ -67,27 +66,6 @@ test('a refused key: alive, not ready, and said once; the first tick after a tok
   await scene.clock.settle()
   expect(sweepsOf(scene, 'complete')).toBe(1)
   expect(scene.ops().ready()).toEqual([])
-})
-
-test('a refused key: a record that was due goes out within seconds of a token', async () => {
-  let isRefused = false
-  await using scene = startDaemon({
-    env,
-    instead({ method, url }) {
-      if (method === 'POST') return isRefused ? refusedKey : undefined
-      if (method === 'PATCH') return { status: 401 }
-      return isRefused ? { status: 401 } : listed(url)
-    },
-  })
-  await scene.clock.advance(10_000)
-  isRefused = true
-  await tickFor(scene, ticksPerHour)
-  expect(scene.ops().status().holding).toContain('unauthorized')
-  const before = patches(scene)
-  isRefused = false
-  const had = scene.facts.length
-  await msUntil(scene, () => scene.facts.slice(had).some((fact) => fact.type === 'token-refreshed'))
-  expect(await msUntil(scene, () => patches(scene) > before)).toBeLessThanOrEqual(11_000)
 })
 
 /** Nothing answers from the first PATCH on, until it is mended. */
@@ -166,26 +144,4 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
   await scene.clock.advance(5000)
   expect(scene.ops().status().holding).toEqual([])
   expect(scene.facts.filter(({ type }) => type === 'trouble')).toEqual([])
-})
-
-test('a refusal that comes during an outage: after it one PATCH shows whether retries are allowed again', async () => {
-  let isMended = false
-  let sent = 0
-  await using scene: RunningDaemon = startDaemon({
-    env: { RECONCILER_RETRY_CONCURRENCY: '4' },
-    instead({ method, url }) {
-      if (method === 'POST') return undefined
-      if (method === 'GET') return sent === 0 || isMended ? listed(url) : outage
-      sent += 1
-      if (isMended) return { status: 403 }
-      return sent < 4 ? outage : scene.clock.sleep(5000).then(() => ({ status: 403 }))
-    },
-  })
-  await scene.clock.advance(4000)
-  expect(scene.ops().status().holding).toContain('platform')
-  await scene.clock.advance(60_000)
-  expect(sent).toBe(4)
-  isMended = true
-  expect(await msUntil(scene, () => sent > 4)).toBeLessThan(300_000)
-  expect(sent).toBe(5)
 })

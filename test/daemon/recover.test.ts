@@ -1,73 +1,9 @@
-// Days of the daemon beside a sandbox, in virtual time: what it shows while it observes, ticks without work, and records that keep failing.
+// Days of the daemon beside a sandbox, in virtual time: what it shows while it observes and recovers, a dead receiver, a pause, refused tokens.
 import { expect, test } from 'vitest'
 import { beginDay } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
-const minuteMs = 60_000
 const token = 'CANARY-0123456789abcdef0123456789abcdef'
-
-test('ticks without work go on, and say nothing at info once the recovery is over', async () => {
-  await using day = await beginDay()
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 3, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  const daemon = await day.start()
-  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(3)
-  // The first sweep after it reports that nothing is missing any more.
-  await daemon.goOn()
-
-  const [lines, sweeps] = [daemon.written.length, await daemon.metric('sweeps_total', { kind: 'full' })]
-  await daemon.goOn(10)
-  expect(await daemon.metric('sweeps_total', { kind: 'full' })).toBe(sweeps + 10)
-  expect(daemon.written.slice(lines)).toEqual([])
-})
-
-test('sweeps go on while a thousand retries wait for the rate', async () => {
-  await using day = await beginDay()
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 1500, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '4' })
-
-  const sweeps = await daemon.metric('sweeps_total')
-  await daemon.goOn(3)
-  expect((await daemon.metric('sweeps_total')) - sweeps).toBeGreaterThanOrEqual(3)
-  expect(await daemon.metric('failed_webhooks', { decision: 'due' })).toBeGreaterThan(300)
-})
-
-test('a record that keeps failing backs off, and is exhausted at the limit', async () => {
-  await using day = await beginDay()
-  day.sandbox.receiver.fail({ status: 500 })
-  const now = day.clock.now()
-  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  const daemon = await day.start({ RECONCILER_RETRY_MAX_ATTEMPTS: '4' })
-  const sent: number[] = [day.sandbox.acceptedRetries(id)]
-  for (let turn = 0; turn < 20; turn += 1) {
-    await daemon.goOn()
-    sent.push(day.sandbox.acceptedRetries(id))
-  }
-  // At once; one or two minutes later, less the jitter; two to four minutes after that.
-  expect(sent[0]).toBe(1)
-  expect(sent.indexOf(2)).toBeGreaterThanOrEqual(1)
-  expect(sent.indexOf(3) - sent.indexOf(2)).toBeGreaterThanOrEqual(2)
-  expect(sent.at(-1)).toBe(3)
-  expect(await daemon.metric('failed_webhooks', { decision: 'exhausted' })).toBe(1)
-  expect(day.sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
-})
-
-test('a retry that the platform refuses is no try: refusals never park a record', async () => {
-  await using day = await beginDay()
-  const now = day.clock.now()
-  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  day.sandbox.faults.set({ operation: 'retry', count: 6, fault: { kind: 'throttle', retryAfter: 'absent' } })
-  const daemon = await day.start({
-    RECONCILER_RETRY_MAX_ATTEMPTS: '3',
-    RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
-    RECONCILER_RETRY_BACKOFF_MAX: '1m',
-  })
-  await daemon.goOn(10)
-  expect(await daemon.metric('retries_total', { result: 'throttled' })).toBe(6)
-  expect(await daemon.metric('failed_webhooks', { decision: 'exhausted' })).toBe(0)
-  expect(day.sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
-})
 
 test('retry.enabled: false shows what would be done, and touches nothing', async () => {
   await using day = await beginDay()
@@ -112,23 +48,6 @@ test('metrics never show more than the platform has while a thousand are recover
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
   expect(await daemon.metric('failed_webhooks')).toBe(0)
   expect(sandbox.stats.tokens.issued).toBe(1)
-})
-
-test('a clock of the host that is set makes nothing due before its time, and shows as skew', async () => {
-  let aheadMs = 0
-  await using day = await beginDay()
-  const { clock, sandbox } = day
-  const lastAttempt = clock.now() - minuteMs
-  const id = sandbox.addWebhook({ eventInstant: clock.now() - 24 * hourMs, attempts: 9, lastAttempt })
-  const daemon = await day.start()
-  for (const setMs of [-240 * hourMs, 480 * hourMs]) {
-    clock.jump(setMs)
-    aheadMs += setMs
-    sandbox.read({ skewMs: -aheadMs })
-    await daemon.goOn(2, 30_000)
-    expect(await daemon.metric('clock_skew_seconds', { origin: 'api' })).toBeCloseTo(-aheadMs / 1000, -1)
-  }
-  expect(sandbox.acceptedRetries(id)).toBe(0)
 })
 
 test('a dead receiver: five to nine retries, then the circuit is open until it is up, or an operator probes', async () => {

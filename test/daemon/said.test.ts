@@ -10,7 +10,6 @@ import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]
 const subscriptions = ['1', '2', '3'].map((digit) => `${digit.repeat(8)}-1111-4111-8111-111111111111`)
-const [, second = ''] = subscriptions
 const eventTypes = ['outgoing-transfer-completed', 'incoming-transfer-completed', 'account-activated']
 
 interface Incident {
@@ -40,34 +39,6 @@ const incidents: Readonly<Record<string, Incident>> = {
         'The receiver is failing (no response) for 3 subscriptions: 600 deliveries wait.',
         /^It cannot be reached.* 33 of 33 retries failed again, since .* A probe goes out in/,
         /^Unknown: 600 deliveries wait for 3 subscriptions\.$/,
-      ],
-    ],
-  },
-  'one subscription of three': {
-    begin: ({ receiver }) => {
-      receiver.fail({ status: 401, subscriptionIds: [second] })
-    },
-    said: [
-      [
-        12,
-        'trouble',
-        'Subscription 22222222 answers HTTP 401: 185 deliveries wait.',
-        /^It rejects the platform's credentials: ask its team/,
-        /^Unknown: 185 deliveries wait for subscription 22222222\.$/,
-      ],
-    ],
-  },
-  'records that are refused again and again': {
-    begin: ({ receiver }) => {
-      receiver.fail({ status: 422, eventTypes: ['account-activated'] })
-    },
-    said: [
-      [
-        10,
-        'trouble',
-        matching(/^18\d deliveries are refused again and again\./),
-        /answers HTTP 422 to account-activated: \d+\./,
-        /^Unknown: 18\d deliveries are refused again and again\. They are retried until the receiver takes them/,
       ],
     ],
   },
