@@ -1,5 +1,4 @@
 // Wall clocks and instants: every daylight-saving rule there is, years far away, and texts that are nearly date-times.
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createTimeZone, formatLocalSecond, laterReadingNotAfter, parseLocal } from '../../../src/platform/time-zone.ts'
 
@@ -19,25 +18,15 @@ function byTemporal(local: number, name: string): [number, number] {
   return earlier.toPlainDateTime().equals(plain) ? [earlier.epochMilliseconds, later] : [later, later]
 }
 
-describe('years far away', () => {
-  test.each(['0001-01-01T00:00:00', '1582-10-10T00:00:00', '1883-11-18T12:00:00', '9999-12-31T23:59:59'])(
-    'the year of %s is as Temporal has it',
-    (text) => {
-      for (const name of ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe']) {
-        const local = parseLocal(text, createTimeZone(name)) ?? NaN
-        expect(createTimeZone(name).toInstants(local)).toEqual(byTemporal(local, name))
-      }
-    },
-  )
-
-  test('more years than are remembered do no harm', () => {
-    const zone = createTimeZone('Europe/Berlin')
-    for (const year of [...Array(200).keys(), ...Array(200).keys()]) {
-      const local = Date.UTC(1900 + year, 6, 1)
-      expect(zone.toInstants(local)).toEqual(byTemporal(local, 'Europe/Berlin'))
+test.each(['0001-01-01T00:00:00', '1582-10-10T00:00:00', '1883-11-18T12:00:00', '9999-12-31T23:59:59'])(
+  'the year of %s is as Temporal has it',
+  (text) => {
+    for (const name of ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe']) {
+      const local = parseLocal(text, createTimeZone(name)) ?? NaN
+      expect(createTimeZone(name).toInstants(local)).toEqual(byTemporal(local, name))
     }
-  })
-})
+  },
+)
 
 test('within three days of every change of an offset since 2011, it is as Temporal has it', () => {
   const names = Intl.supportedValuesOf('timeZone')
@@ -72,17 +61,13 @@ test.each(['', 'Mars/Olympus', 'Europe/Berlin ', 'local'])('the zone %j is refus
 
 describe('parseLocal', () => {
   test.each([
-    ['2026-01-15T12:00:00', '2026-01-15T12:00:00'],
     ['2026-01-15T12:00:00.1', '2026-01-15T12:00:00.100'],
-    ['2026-01-15T12:00:00.123456', '2026-01-15T12:00:00.123'],
     ['2026-01-15T12:00:00.999999999', '2026-01-15T12:00:00.999'],
     ['2026-01-15T12:00:00,5', '2026-01-15T12:00:00.500'],
     ['2026-01-15T12:00', '2026-01-15T12:00:00'],
     ['2026-01-15 12:00:00', '2026-01-15T12:00:00'],
-    ['2026-01-15t12:00:00', '2026-01-15T12:00:00'],
     ['2026-01-15', '2026-01-15T00:00:00'],
     ['2026-12-31T23:59:60', '2026-12-31T23:59:59'],
-    ['2026-03-29T02:30:00', '2026-03-29T02:30:00'],
     ['0001-01-01T00:00:00', '0001-01-01T00:00:00'],
   ])('%s is a local time, for any zone', (text, local) => {
     for (const name of ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati']) {
@@ -96,17 +81,16 @@ describe('parseLocal', () => {
       const days = new Date(Date.UTC(year, month, 0)).getUTCDate()
       for (let day = 1; day <= 31; day += 1) {
         const text = `${year}-${two(month)}-${two(day)}T12:30:15.250`
-        expect(parseLocal(text, utc), text).toBe(day <= days ? Date.parse(`${text}Z`) : undefined)
+        const local = parseLocal(text, utc)
+        expect(local, text).toBe(day <= days ? Date.parse(`${text}Z`) : undefined)
+        if (local !== undefined) expect(`${formatLocalSecond((local - 250) / 1000)}.250`).toBe(text)
       }
     }
   })
 
   test.each([
     '2026-07-15T10:00:00Z',
-    '2026-07-15t10:00:00Z',
     '2026-07-15t12:00:00+02:00',
-    '2026-07-15T12:00+02:00',
-    '2026-07-15T06:00:00-04:00',
     '2026-07-15 12:00:00+02:00',
     '2026-07-15T10:00:00Z[UTC]',
     '2026-07-15T12:00:30+02:00:30',
@@ -124,7 +108,6 @@ describe('parseLocal', () => {
     '',
     '2026-02-30T00:00:00',
     '2026-01-15T25:00:00',
-    '2026-01-15T12:00:00 ',
     '2026-01-15T12:00:00+99:00',
     '2026-01-15T12:00:00' + '0'.repeat(60),
     // Four digits are a year; what lies beyond them would lead out of what an instant can be.
@@ -135,15 +118,6 @@ describe('parseLocal', () => {
     expect(parseLocal(text, utc)).toBeUndefined()
     expect(parseLocal(text, createTimeZone('Europe/Berlin'))).toBeUndefined()
   })
-})
-
-test('formatLocalSecond writes what is read back as what it was', () => {
-  const seconds = fc.integer({ min: at('0001-01-01T00:00:00') / 1000, max: at('9999-12-31T23:59:59') / 1000 })
-  fc.assert(
-    fc.property(seconds, (second) => {
-      expect(parseLocal(formatLocalSecond(second), utc)).toBe(second * 1000)
-    }),
-  )
 })
 
 test.each([
