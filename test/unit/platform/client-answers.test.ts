@@ -1,8 +1,8 @@
-// What the client makes of every answer to a list and to a retry, under any HTTP status.
-import { describe, expect, test } from 'vitest'
-import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
+// What the client makes of every answer to a list and to a retry, under any HTTP status, and what the rate limiter learns of it.
+import { expect, test } from 'vitest'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
-import { TransportError, type Reason } from '../../../src/platform/http/http.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
 import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { createClientUnderTest, type ClientUnderTest } from '../../support/platform-client.ts'
 import type { Reply } from '../../support/scripted-server.ts'
@@ -10,10 +10,9 @@ import { webhookId, wireInvalidStatus, wirePage, wireRetried, wireWebhook } from
 
 const { signal } = new AbortController()
 
-async function list(reply: Reply): Promise<unknown> {
-  const { client, clock, server } = createClientUnderTest()
-  server.replies(reply)
-  return clock.run(client.list({ status: 'failed', page: 0, size: 100 }, signal))
+async function list(reply: Reply, under = createClientUnderTest()): Promise<unknown> {
+  under.server.replies(reply)
+  return under.clock.run(under.client.list({ status: 'failed', page: 0, size: 100 }, signal))
 }
 
 async function retry(reply: Reply, id = webhookId): Promise<{ answer: RetryAnswer; under: ClientUnderTest }> {
@@ -22,153 +21,148 @@ async function retry(reply: Reply, id = webhookId): Promise<{ answer: RetryAnswe
   return { answer: await under.clock.run(under.client.retry(id, signal)), under }
 }
 
-describe('a page', () => {
-  test('gives its records and what it says of itself; an unreadable row is reported, the rest goes on', async () => {
-    const other = wireWebhook({ id: webhookId.replace('1', 'A') })
-    const odd = [null, { ...wireWebhook(), id: '..' }, { ...wireWebhook(), eventDateTime: null }]
-    const page = await list({ body: wirePage([...odd, wireWebhook(), other], { size: 50, totalElements: 1234 }) })
-    expect(page).toMatchObject({
-      rows: 5,
-      size: 50,
-      total: 1234,
-      records: [{ id: webhookId }, { id: other.id }],
-      unreadable: [{ field: 'row' }, { field: 'id', id: undefined }, { field: 'eventDateTime', id: webhookId }],
-    })
-    expect(JSON.stringify(page)).not.toContain('CANARY')
-  })
+const after = (seconds: string): Pick<Reply, 'headers'> => ({ headers: { 'retry-after': seconds } })
+const broken = (reason: TransportError['reason'], requestNotSent = false): Reply => ({
+  error: new TransportError(reason, 'CODE', { requestNotSent }),
+})
+const resolved = 'already-resolved conflict processing'
+const ok = 'ok'
 
-  test.each([
-    ['without metadata', { data: { webhooks: [] } }],
-    ['page a list', wirePage([], [])],
-    ['texts', wirePage([], { size: '100', totalElements: '1' })],
-    ['negative', wirePage([], { size: -1, totalElements: -1 })],
-    ['broken', wirePage([], { size: 0.5, totalElements: 1.5 })],
-    ['beyond what can be counted', wirePage([], { size: 1e300, totalElements: 1e300 })],
-    ['a page of nothing', wirePage([], { size: 0, totalElements: null })],
-  ])('%s: its size and total are not known', async (_, body) => {
-    expect(await list({ body })).toEqual({ records: [], unreadable: [], rows: 0, size: undefined, total: undefined })
-  })
+/** An answer: why it is no page, its status, and the tries; what it is for a retry; what the rate limiter learns. */
+test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
+  ['an error under 200', { body: { code: 'svc.x' } }, 'other 200 1', 'rejected other', ok],
+  ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
+  ['a login page', { body: '<html>CANARY' }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
+  ['another shape', { body: { data: { webhooks: {} } } }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
+  ['nothing', { status: 204, ...after('60') }, 'invalid-body 204 3', 'platform-error invalid-body lost', ok],
+  ['the known error under 200', { body: wireInvalidStatus() }, 'conflict 200 1', resolved, ok],
+  ['a redirect', { status: 307 }, 'redirect 307 1', 'platform-error redirect', ok],
+  ['400', { status: 400, body: { code: 'svc.x' } }, 'bad-request 400 1', 'rejected bad-request', ok],
+  ['402', { status: 402 }, 'other 402 1', 'rejected other', ok],
+  ['the known error under 401', { status: 401, body: wireInvalidStatus() }, 'conflict 401 1', resolved, ok],
+  ['403', { status: 403 }, 'forbidden 403 1', 'unauthorized forbidden', ok],
+  ['404', { status: 404 }, 'not-found 404 1', 'gone not-found', ok],
+  ['408', { status: 408 }, 'timeout 408 3', 'unreachable timeout', ok],
+  ['409 without the code', { status: 409 }, 'conflict 409 1', 'rejected conflict', ok],
+  ['429', { status: 429 }, 'throttled 429 3', 'throttled throttled', 'throttled'],
+  ['429 with seconds', { status: 429, ...after('7') }, 'throttled 429 3', 'throttled throttled', 'throttled 7000'],
+  ['500', { status: 500, body: 'CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
+  [
+    '502 of the platform',
+    { status: 502, body: { code: 'svc.x' } },
+    'server-error 502 3',
+    'platform-error server-error',
+    ok,
+  ],
+  ['503', { status: 503, ...after('7') }, 'server-error 503 3', 'platform-error server-error lost', 'overloaded 7000'],
+  [
+    '503, code empty',
+    { status: 503, body: { code: '' } },
+    'server-error 503 3',
+    'platform-error server-error lost',
+    'overloaded',
+  ],
+  [
+    'the known error under 503',
+    { status: 503, body: wireInvalidStatus(), ...after('7') },
+    'conflict 503 1',
+    resolved,
+    ok,
+  ],
+  ['600', { status: 600 }, 'other 600 1', 'platform-error other lost', ok],
+  ['an answer that is too large', broken('too-large'), 'too-large none 1', 'platform-error too-large lost', 'nothing'],
+  ['a reset', broken('connection'), 'connection none 3', 'unreachable connection lost', 'nothing'],
+  ['a refused connection', broken('connection', true), 'connection none 3', 'unreachable connection', 'nothing'],
+  ['no answer in time', broken('timeout'), 'timeout none 3', 'unreachable timeout lost', 'nothing'],
+  ['TLS', broken('tls', true), 'tls none 3', 'unreachable tls', 'nothing'],
+])('%s', async (_, reply, listed, retried, learned) => {
+  const lister = createClientUnderTest()
+  const failure = (await list(reply, lister).catch((error: unknown) => error)) as PlatformFailure
+  expect(failure).toBeInstanceOf(PlatformFailure)
+  expect(String(failure)).not.toMatch(/CANARY|api\.test|token-1/)
+  const { length } = lister.server.sent
+  expect(`${failure.reason} ${failure.status ?? 'none'} ${length}`).toBe(listed)
+  expect(lister.taken.list).toBe(length)
+  // The metric says the same reason as the failure, once for every exchange.
+  const { reason } = failure
+  expect(lister.events).toMatchObject(Array.from({ length }, () => ({ operation: 'list', reason })))
 
-  test.each<[string, Reply, Reason, number | undefined]>([
-    ['another shape', { body: { data: { webhooks: { 0: {} } } } }, 'invalid-body', 200],
-    ['an empty object', { body: {} }, 'invalid-body', 200],
-    ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body', 200],
-    ['nothing', { status: 204 }, 'invalid-body', 204],
-    ['an error under 200', { body: { code: 'svc.x', message: 'CANARY' } }, 'other', 200],
-    ['the known error', { status: 409, body: wireInvalidStatus() }, 'conflict', 409],
-    ['500', { status: 500, body: 'CANARY' }, 'server-error', 500],
-    ['a reset', { error: new TransportError('connection', 'ECONNRESET') }, 'connection', undefined],
-  ])('is not %s', async (_, reply, reason, status) => {
-    const failure = await list(reply).catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(PlatformFailure)
-    expect(failure).toMatchObject({ reason, status })
-    expect(String(failure)).not.toMatch(/CANARY|api\.test|token-1/)
-  })
+  const { answer, under } = await retry(reply)
+  const { found, lost, result, sent } = answer
+  expect([result, answer.reason, found ?? (lost === true ? 'lost' : [])].flat().join(' ')).toBe(retried)
+  expect(sent).toBe(true)
+  // A PATCH is never repeated for any of these.
+  expect(under.server.sent).toHaveLength(1)
+  expect(under.tokens.voided).toEqual([])
+  expect(under.events).toMatchObject([{ operation: 'retry', reason: answer.reason }])
+  const reports = under.reports.map(({ kind, retryAfterMs }) => [kind, retryAfterMs ?? []].flat().join(' '))
+  expect(reports.join() || 'nothing').toBe(learned)
 })
 
-describe('a retry is accepted', () => {
-  test.each([200, 202, 299])('by HTTP %i with the record that was asked for', async (status) => {
-    const { answer } = await retry({ status, body: wireRetried() })
-    expect(answer).toMatchObject({ result: 'accepted', reason: 'ok', sent: true })
-    expect(answer.record).toMatchObject({ id: webhookId, status: 'processing', attempts: 1 })
-    expect(JSON.stringify(answer)).not.toContain('CANARY')
+test('a page gives its records and what it says of itself; an unreadable row is reported, the rest goes on', async () => {
+  const other = wireWebhook({ id: webhookId.replace('1', 'A') })
+  const odd = [null, { ...wireWebhook(), id: '..' }, { ...wireWebhook(), eventDateTime: null }]
+  const page = await list({ body: wirePage([...odd, wireWebhook(), other], { size: 50, totalElements: 1234 }) })
+  expect(page).toMatchObject({
+    rows: 5,
+    size: 50,
+    total: 1234,
+    records: [{ id: webhookId }, { id: other.id }],
+    unreadable: [{ field: 'row' }, { field: 'id', id: undefined }, { field: 'eventDateTime', id: webhookId }],
   })
-
-  test('by an id in the other case, which goes out as it came', async () => {
-    const id = 'AAAAAAAA-2222-4333-8444-555555555555'
-    const { answer, under } = await retry({ body: wireRetried(wireWebhook({ id: id.toLowerCase() })) }, id)
-    expect(answer).toMatchObject({ result: 'accepted' })
-    expect(under.server.sent[0]?.request.url.href).toContain(id)
-  })
-
-  test('by a record that cannot be read: the id is what counts', async () => {
-    const { answer } = await retry({ body: wireRetried({ id: webhookId, status: null }) })
-    expect(answer).toEqual({ result: 'accepted', reason: 'ok', sent: true })
-  })
-
-  test.each([
-    ['another record', wireRetried(wireWebhook({ id: webhookId.replace('1', '9') }))],
-    ['no record', wireRetried(null)],
-    ['a list', { data: { webhook: [wireWebhook()] } }],
-    ['a login page', '<html>CANARY</html>'],
-    ['nothing', ''],
-  ])('not by %s: what came of it is not known', async (_, body) => {
-    const { answer, under } = await retry({ body })
-    expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true, lost: true })
-    // The metric says the same.
-    expect(under.events).toMatchObject([{ operation: 'retry', reason: 'invalid-body' }])
-  })
+  expect(JSON.stringify(page)).not.toContain('CANARY')
 })
 
-describe('a record is already resolved', () => {
-  test.each([200, 204, 302, 401, 403, 404, 409, 429, 503, 599])(
-    'by the known code under HTTP %i: the platform spoke, nothing else counts',
-    async (status) => {
-      const { answer, under } = await retry({ status, body: wireInvalidStatus() })
-      expect(answer).toEqual({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'processing' })
-      expect(under.server.sent).toHaveLength(1)
-      expect(under.tokens.voided).toEqual([])
-    },
-  )
-
-  test.each([
-    [['Failed', 'Successful'], 'successful'],
-    [['FAILED', ' PROCESSING '], 'processing'],
-    [['Failed', 'processing', 'more'], 'processing'],
-    [['Failed', 'constructor'], 'other'],
-    [['Failed'], 'other'],
-    [['Failed', null], 'other'],
-    [['Failed', ['Processing']], 'other'],
-    [{ 0: 'Failed', 1: 'Processing' }, 'other'],
-    [undefined, 'other'],
-  ])('messageParameters %j: found %s', async (messageParameters, found) => {
-    const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
-    expect(answer.found).toBe(found)
-  })
+test.each([
+  ['without metadata', { data: { webhooks: [] } }],
+  ['texts', wirePage([], { size: '100', totalElements: '1' })],
+  ['negative', wirePage([], { size: -1, totalElements: -1 })],
+  ['broken', wirePage([], { size: 0.5, totalElements: 1e300 })],
+  ['a page of nothing', wirePage([], { size: 0, totalElements: null })],
+])('size and total of a page: %s, so not known', async (_, body) => {
+  expect(await list({ body })).toEqual({ records: [], unreadable: [], rows: 0, size: undefined, total: undefined })
 })
 
-describe('a retry fails', () => {
-  const broken = (reason: TransportError['reason'], requestNotSent = false): Reply => ({
-    error: new TransportError(reason, 'CODE', { requestNotSent }),
-  })
+test.each([200, 202, 299])('a retry is accepted by HTTP %i with the record that was asked for', async (status) => {
+  const { answer } = await retry({ status, body: wireRetried() })
+  expect(answer).toMatchObject({ result: 'accepted', reason: 'ok', sent: true })
+  expect(answer.record).toMatchObject({ id: webhookId, status: 'processing', attempts: 1 })
+  expect(JSON.stringify(answer)).not.toContain('CANARY')
+})
 
-  test.each<[string, Reply, RetryResult, Reason, 'lost'?]>([
-    ['an error under 200', { body: { code: 'svc.x' } }, 'rejected', 'other'],
-    ['a redirect', { status: 307 }, 'platform-error', 'redirect'],
-    ['400', { status: 400, body: { code: 'svc.x' } }, 'rejected', 'bad-request'],
-    ['402', { status: 402 }, 'rejected', 'other'],
-    ['403', { status: 403 }, 'unauthorized', 'forbidden'],
-    ['404', { status: 404 }, 'gone', 'not-found'],
-    ['408', { status: 408 }, 'unreachable', 'timeout'],
-    ['409 without the code', { status: 409 }, 'rejected', 'conflict'],
-    ['429', { status: 429 }, 'throttled', 'throttled'],
-    ['500', { status: 500, body: 'CANARY' }, 'platform-error', 'server-error', 'lost'],
-    ['502 of the platform itself', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
-    ['503 with an empty code', { status: 503, body: { code: '' } }, 'platform-error', 'server-error', 'lost'],
-    ['600', { status: 600 }, 'platform-error', 'other', 'lost'],
-    ['an answer that is too large', broken('too-large'), 'platform-error', 'too-large', 'lost'],
-    ['a reset', broken('connection'), 'unreachable', 'connection', 'lost'],
-    ['a refused connection', broken('connection', true), 'unreachable', 'connection'],
-    ['no answer in time', broken('timeout'), 'unreachable', 'timeout', 'lost'],
-    ['no connection in time', broken('timeout', true), 'unreachable', 'timeout'],
-    ['TLS', broken('tls', true), 'unreachable', 'tls'],
-    ['TLS that broke later', broken('tls'), 'unreachable', 'tls', 'lost'],
-  ])('by %s', async (_, reply, result, reason, lost) => {
-    const { answer, under } = await retry(reply)
-    expect(answer).toEqual({ result, reason, sent: true, ...(lost && { lost: true }) })
-    // A PATCH is never repeated for any of these.
-    expect(under.server.sent).toHaveLength(1)
-    expect(under.events).toMatchObject([{ operation: 'retry', reason }])
-  })
+test('also by an id in the other case, which goes out as it came, and by a record that cannot be read', async () => {
+  const id = 'AAAAAAAA-2222-4333-8444-555555555555'
+  const { answer, under } = await retry({ body: wireRetried(wireWebhook({ id: id.toLowerCase() })) }, id)
+  expect(answer).toMatchObject({ result: 'accepted' })
+  expect(under.server.sent[0]?.request.url.href).toContain(id)
+  const unreadable = await retry({ body: wireRetried({ id: webhookId, status: null }) })
+  expect(unreadable.answer).toEqual({ result: 'accepted', reason: 'ok', sent: true })
+})
 
-  test('by a refused key: it is not authorized, and nothing is sent', async () => {
-    const { client, server, tokens } = createClientUnderTest()
-    tokens.error = new TokenError('refused', { kind: 'rejected', reason: 'bad-request' })
-    expect(await client.retry(webhookId, signal)).toEqual({
-      result: 'unauthorized',
-      reason: 'unauthorized',
-      sent: false,
-    })
-    expect(server.sent).toEqual([])
-  })
+test.each([
+  ['another record', wireRetried(wireWebhook({ id: webhookId.replace('1', '9') }))],
+  ['no record', wireRetried(null)],
+  ['a list', { data: { webhook: [wireWebhook()] } }],
+])('but not by %s: what came of it is not known', async (_, body) => {
+  const { answer } = await retry({ body })
+  expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true, lost: true })
+})
+
+test.each([
+  [['Failed', 'Successful'], 'successful'],
+  [['FAILED', ' PROCESSING '], 'processing'],
+  [['Failed', 'constructor'], 'other'],
+  [['Failed', ['Processing']], 'other'],
+  [{ 0: 'Failed', 1: 'Processing' }, 'other'],
+  [undefined, 'other'],
+])('a record is already resolved, messageParameters %j: found %s', async (messageParameters, found) => {
+  const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
+  expect(answer.found).toBe(found)
+})
+
+test('a refused key: a retry is not authorized, and nothing is sent', async () => {
+  const { client, server, tokens } = createClientUnderTest()
+  tokens.error = new TokenError('refused', { kind: 'rejected', reason: 'bad-request' })
+  expect(await client.retry(webhookId, signal)).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: false })
+  expect(server.sent).toEqual([])
 })

@@ -1,11 +1,10 @@
-// The calls of the client: what is sent, 401 and its replay, repeats, waits that can be given up, and what the rate limiter learns.
+// The calls of the client: what is sent, 401 and its replay, repeats, and waits that can be given up.
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import type { PlatformClient } from '../../../src/platform/client.ts'
-import { TransportError } from '../../../src/platform/http/http.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest } from '../../support/platform-client.ts'
 import type { Reply } from '../../support/scripted-server.ts'
-import { webhookId, wireInvalidStatus, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
+import { webhookId, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 
 const refused: Reply = { status: 401, body: { error: 'invalid_token' } }
 const live = new AbortController().signal
@@ -189,32 +188,6 @@ describe('without a token', () => {
 })
 
 describe('repeats of a list', () => {
-  test.each<[string, Reply, number]>([
-    ['500', { status: 500 }, 3],
-    ['429', { status: 429 }, 3],
-    ['408', { status: 408 }, 3],
-    ['a login page', { body: '<html>' }, 3],
-    ['a reset', { error: new TransportError('connection', 'ECONNRESET') }, 3],
-    ['TLS', { error: new TransportError('tls', 'CERT_HAS_EXPIRED') }, 3],
-    ['400', { status: 400 }, 1],
-    ['403', { status: 403 }, 1],
-    ['404', { status: 404 }, 1],
-    ['409', { status: 409 }, 1],
-    ['a redirect', { status: 302 }, 1],
-    ['an error under 200', { body: { code: 'svc.x' } }, 1],
-    ['an answer that is too large', { error: new TransportError('too-large', 'TOO_LARGE') }, 1],
-  ])('after %s', async (_, reply, times) => {
-    const under = createClientUnderTest()
-    under.server.replies(reply)
-    const { reason } = (await call(under, 'list').catch((error: unknown) => error)) as { reason: unknown }
-    expect(under.server.sent).toHaveLength(times)
-    expect(under.taken.list).toBe(times)
-    // The metric says the same reason as the failure, once for every exchange.
-    expect(under.events.map(({ operation, reason: told }) => [operation, told])).toEqual(
-      Array<unknown>(times).fill(['list', reason]),
-    )
-  })
-
   test('the waits between are of full jitter: up to half a second, up to one', async () => {
     const draws = [0.999, 0.999, 0, 0]
     const under = createClientUnderTest({ random: () => draws.shift() ?? 0 })
@@ -292,25 +265,6 @@ describe('giving up', () => {
     const under = createClientUnderTest()
     await expect(call(under, operation, AbortSignal.abort(reason))).rejects.toBe(reason)
     expect(under.server.sent).toEqual([])
-  })
-})
-
-describe('the rate limiter learns', () => {
-  const after = (value: string): Record<string, string> => ({ 'retry-after': value })
-
-  test.each<[string, Reply, object[]]>([
-    ['200 with Retry-After', { ...good.retry, headers: after('60') }, [{ kind: 'ok', retryAfterMs: undefined }]],
-    ['500', { status: 500 }, [{ kind: 'ok', retryAfterMs: undefined }]],
-    ['429', { status: 429 }, [{ kind: 'throttled', retryAfterMs: undefined }]],
-    ['429 with seconds', { status: 429, headers: after('7') }, [{ kind: 'throttled', retryAfterMs: 7_000 }]],
-    ['503 with seconds', { status: 503, headers: after('7') }, [{ kind: 'overloaded', retryAfterMs: 7_000 }]],
-    ['the known error under 503', { status: 503, body: wireInvalidStatus() }, [{ kind: 'ok' }]],
-    ['no answer', { error: new TransportError('connection', 'ECONNRESET') }, []],
-  ])('of %s', async (_, reply, reports) => {
-    const under = createClientUnderTest()
-    under.server.replies(reply)
-    await call(under, 'retry')
-    expect(under.reports).toMatchObject(reports)
   })
 })
 

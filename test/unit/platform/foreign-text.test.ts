@@ -21,21 +21,13 @@ describe('a foreign text', () => {
 
   test.each([
     ['a JWT', jwt],
-    ['a JWT without its signature', jwt.slice(0, jwt.lastIndexOf('.'))],
-    ['a part of a JWT', 'eyJhbGciOiJSUzI1NiIs'],
     ['an opaque token', 'f3a9c2d4e5b60718293a4b5c'],
     ['a long token without digits', 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'],
     ['a UUID', '0b8c3c6e-5a65-4b0c-9a53-6f3b3f2a9d10'],
-    ['a client secret', 'client_secret=hunter22'],
-    ['credentials in a URL', 'http://admin:hunter22@x.io/'],
     ['an IBAN with an error in it', 'DE00370400440532013000'],
     ['an Authorization value', 'Bearer short1'],
     ['a Basic value', 'basic dXNlcjpwYXNz1'],
     ['PEM', '-----BEGIN PRIVATE KEY-----\nMIIJQg\nIBADANBg\n-----END PRIVATE KEY-----'],
-    ['PEM without an end', '-----BEGIN PRIVATE KEY-----\nMIIJQg IBADANBg'],
-    ['an IBAN', 'DE89370400440532013000'],
-    ['an IBAN in groups', 'DE89 3704 0044 0532 0130 00'],
-    ['an IBAN in small letters', 'gb29nwbk60161331926819'],
     ['an IBAN with dashes', 'NO93-8601-1117-947'],
   ])('removes %s', (_, secret) => {
     const text = foreignText(`before ${secret} after`)
@@ -49,11 +41,7 @@ describe('a foreign text', () => {
 
   test.each([
     ['line breaks', 'a\r\nlevel=error\tb', 'a level=error b'],
-    ['terminal control', 'a\u001b[31mred\u001b[0m\u0007', 'a [31mred [0m'],
-    ['C1 controls', 'a\u009b31mb', 'a 31mb'],
-    ['NUL', 'a\0b', 'a b'],
     ['bidirectional overrides', 'a\u202eb', 'a b'],
-    ['zero width', 'a\u200bb', 'a b'],
     ['line separators', 'a\u2028b\u2029c', 'a b c'],
     ['half a character', 'a\ud800b', 'a\ufffdb'],
   ])('takes %s out', (_, text, expected) => {

@@ -9,13 +9,6 @@ const jwt = 'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjbGllbnQifQ.c2lnbmF
 const pem =
   '-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nTUlJSktnSUJBQUtDQWdFQQ==\n-----END RSA PRIVATE KEY-----'
 
-/** Made to be valid: mod 97-10 over the country's own form. */
-function ibanOf(country: string, bban: string): string {
-  const digits = `${bban}${country}00`.replaceAll(/[A-Z]/g, (letter) => String(parseInt(letter, 36)))
-  const check = 98n - (BigInt(digits) % 97n)
-  return `${country}${String(check).padStart(2, '0')}${bban}`
-}
-
 const spaced = (iban: string): string => iban.replaceAll(/(.{4})(?=.)/g, '$1 ')
 
 describe('tokens', () => {
@@ -92,13 +85,6 @@ describe('IBANs', () => {
     expect(redact(changed)).toBe(changed)
   })
 
-  test('any valid one of a country with letters or with digits alone', () => {
-    const digits = (length: number): fc.Arbitrary<string> =>
-      fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: length, maxLength: length })
-    fc.assert(fc.property(digits(18), (bban) => redact(`a ${spaced(ibanOf('DE', bban))} b`) === 'a [iban] b'))
-    fc.assert(fc.property(digits(14), (bban) => redact(ibanOf('GB', `ABCD${bban}`)) === '[iban]'))
-  })
-
   // It holds a valid IBAN.
   const uuid = '533eb5d6-ad27-4218-8341-7a696df6dbf9'
 
@@ -120,7 +106,7 @@ describe('IBANs', () => {
   })
 
   test('one beside a UUID goes', () => {
-    expect(redact(`${uuid} ${ibanOf('DE', '370400440532013000')} ${uuid}`)).toBe(`${uuid} [iban] ${uuid}`)
+    expect(redact(`${uuid} ${known[0]} ${uuid}`)).toBe(`${uuid} [iban] ${uuid}`)
   })
 
   test('a hundred thousand UUIDs stay, in either case', () => {
