@@ -1,10 +1,9 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
 import type { RetryAnswer } from '../../src/platform/operations.ts'
-import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
-import { createOutcomes, type Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
-import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/retry/backlog.ts'
+import type { Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
+import type { Backlog, Learned } from '../../src/reconcile/retry/backlog.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
@@ -31,25 +30,6 @@ export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testN
 /** A backlog with the outcomes of its records. */
 export interface TestBacklog extends Backlog {
   outcomes: Outcomes
-}
-
-export function testBacklog(options: { policy?: Partial<Policy>; maxRecords?: number } = {}): TestBacklog {
-  const policy = { ...defaultPolicy, ...options.policy }
-  const zone = createTimeZone('UTC')
-  const backlog = createBacklog({ policy, zone, maxRecords: options.maxRecords ?? 1000, isClosed: () => true })
-  const ignore = (): void => undefined
-  const outcomes = createOutcomes({
-    backlog,
-    circuits: { settle: ignore, free: ignore },
-    planner: { released: ignore },
-    policy: policy.outcome,
-    zone,
-    knowsTime: () => false,
-    clock: { monotonic: () => 0 },
-    emit: ignore,
-    wake: { confirm: ignore, retry: ignore },
-  })
-  return Object.assign(backlog, { outcomes })
 }
 
 /** A place in a circuit that is not counted. */

@@ -110,6 +110,11 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   }
 }
 
+/** A backlog with the outcomes of its records; the platform's time is not known. */
+export function testBacklog(options: Pick<ReconcileOptions, 'policy' | 'maxRecords'> = {}): TestBacklog {
+  return reconcile({ maxRecords: 1000, knowsTime: () => false, ...options }).backlog
+}
+
 /** The same with these records in its backlog, as if a sweep had brought them. */
 export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
   const world = reconcile({ ...options, records })

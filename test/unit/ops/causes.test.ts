@@ -9,10 +9,10 @@ import {
   listingOf,
   minuteMs,
   noted,
-  testBacklog,
   testNow,
   type TestBacklog,
 } from '../../support/backlog.ts'
+import { testBacklog } from '../../support/reconcile.ts'
 import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 

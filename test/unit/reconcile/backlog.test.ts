@@ -19,9 +19,9 @@ import {
   minuteMs,
   noted,
   subscription,
-  testBacklog,
   testNow,
 } from '../../support/backlog.ts'
+import { testBacklog } from '../../support/reconcile.ts'
 import { uuid } from '../../support/incident.ts'
 
 const now = testNow
