@@ -4,7 +4,9 @@ import type { Config } from '../../src/config/schema.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { DaemonHost } from '../../src/daemon-parts.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { metricPrefix } from '../../src/observe/metrics.ts'
 import { keepingLog } from '../support/log.ts'
+import { parseSamples } from '../support/samples.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
@@ -46,18 +48,6 @@ export interface LifeOptions {
   /** Gets the metrics as they are in the last moment of an end in good order. */
   onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
   onWarning: (message: string) => void
-}
-
-const prefix = 'webhook_reconciler_'
-
-function parse(exposition: string): ReadonlyMap<string, number> {
-  const values = new Map<string, number>()
-  for (const line of exposition.split('\n')) {
-    if (!line.startsWith(prefix)) continue
-    const end = line.lastIndexOf(' ')
-    values.set(line.slice(prefix.length, end), Number(line.slice(end + 1)))
-  }
-  return values
 }
 
 export function startLife(options: LifeOptions): Life {
@@ -121,7 +111,8 @@ export function startLife(options: LifeOptions): Life {
   }
 
   async function read(): Promise<ReadonlyMap<string, number>> {
-    return parse((await server?.metrics())?.text ?? '')
+    const text = (await server?.metrics())?.text ?? '\n'
+    return new Map([...parseSamples(text)].map(([series, value]) => [series.slice(metricPrefix.length), value]))
   }
 
   const quiet = (): void => undefined
