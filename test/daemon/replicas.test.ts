@@ -55,6 +55,7 @@ interface Trouble {
   doubles: number
 }
 
+/** Others are drawn: test/simulation/replicas.test.ts. */
 const troubles: Record<string, Trouble> = {
   'is killed': { begin: (leader) => leader.kill(), takeoverMs: leaseMs + retryMs, doubles: 8 },
   'is frozen for a minute': {
@@ -62,18 +63,6 @@ const troubles: Record<string, Trouble> = {
     end: (leader) => leader.thaw(),
     takeoverMs: leaseMs + retryMs,
     doubles: 8,
-  },
-  'is cut off from the Lease': {
-    begin: (leader) => void (leader.faults = { ...noFaults, cut: true }),
-    end: (leader) => void (leader.faults = noFaults),
-    takeoverMs: leaseMs + retryMs,
-    doubles: 0,
-  },
-  'reads the Lease, and cannot write it any more': {
-    begin: (leader) => void (leader.faults = { ...noFaults, writesFail: 'unstored' }),
-    end: (leader) => void (leader.faults = noFaults),
-    takeoverMs: leaseMs + retryMs,
-    doubles: 0,
   },
   'gets SIGTERM': { begin: (leader) => void leader.stop(), takeoverMs: retryMs + 1000, doubles: 0 },
 }
