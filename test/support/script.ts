@@ -276,8 +276,6 @@ function sweepCommands(world: Reconcile): Commands {
     held: () => backlog.size(),
     leftOut: () => backlog.leftOut.counts().due,
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
-    beyond: () => sweeper.beyondWindow(),
-    stuck: () => sweeper.stuckProcessing(),
   }
 }
 

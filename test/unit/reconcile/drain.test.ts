@@ -14,7 +14,6 @@ function estimate(changes: Partial<DrainState>): number | undefined {
 const hour = 3_600_000
 
 test.each<[string, Partial<DrainState>, number | undefined]>([
-  ['nothing left: now', {}, 0],
   ['at the present pace', { pending: 600, recoveredPerMs: 0.01 }, 60_000],
   ['with those that back off', { pending: 500, backingOff: 100, notBefore: now + 10, recoveredPerMs: 0.01 }, 60_000],
   ['not before the last backoff', { pending: 6, backingOff: 1, notBefore: now + hour, recoveredPerMs: 1 }, hour],
@@ -26,33 +25,25 @@ test.each<[string, Partial<DrainState>, number | undefined]>([
   expect(estimate(changes)).toBe(expected)
 })
 
-test('it says whether the pace or a backoff decides', () => {
-  const state = { pending: 6, backingOff: 1, recoveredPerMs: 0.001, now }
-  expect(estimateDrain({ ...state, notBefore: now + 7000 }).limitedBy).toBe('pace')
-  expect(estimateDrain({ ...state, notBefore: now + 7001 }).limitedBy).toBe('backoff')
-})
-
 describe('the daemon', () => {
   const failed = { due: 1, blocked: 2, 'backing-off': 3, awaiting: 4, exhausted: 1000, excluded: 1000 }
+  const none = { due: 0, blocked: 0, 'backing-off': 0, awaiting: 0, exhausted: 1, excluded: 0 }
   const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
     const drain = drainOf({ ...state, ...changes })
     return drain.doneAt && drain.doneAt - state.now
   }
 
-  test('counts what is open, not what is exhausted or excluded', () => {
-    expect(msOf({})).toBe(5000)
-    expect(msOf({ failed: { ...failed, due: 0, blocked: 0, 'backing-off': 0, awaiting: 0 } })).toBe(0)
-  })
-
-  test('has the backoffs on the platform’s clock', () => {
+  test('counts what is open, not what is exhausted or excluded; backoffs are on the platform’s clock', () => {
+    expect([msOf({}), msOf({ failed: none })]).toEqual([5000, 0])
     expect(msOf({ lastDueAt: state.now + 60_000, skewMs: { auth: 0, api: 20_000 } })).toBe(40_000)
+    const limitedBy = (lastDueAt: number): string => drainOf({ ...state, lastDueAt }).limitedBy
+    expect([limitedBy(state.now + 5000), limitedBy(state.now + 5001)]).toEqual(['pace', 'backoff'])
   })
 
   test('has no estimate while a gate stops all retries for an unknown time; nothing left is done all the same', () => {
     const isKnown = gateNames.filter((gate) => msOf(shut(gate)) !== undefined)
     expect(isKnown).toEqual(['throttled', 'outcomes', 'circuit', 'limit'])
-    const none = { due: 0, blocked: 0, 'backing-off': 0, awaiting: 0, exhausted: 1, excluded: 0 }
     expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
   })
 

@@ -61,7 +61,6 @@ describe('slots and fences', () => {
 describe('a round', () => {
   test.each<Row>([
     ['of no records ends', 'round; retries -> 0'],
-    ['of a hundred ends when each has been retried', 'failed 100 a; round; retries -> 100; left -> none'],
     [
       'leaves what becomes due while it runs',
       'failed 300 a; failed 1 b age=1d rests=29s; round; retries -> 300; left -> b 1',
