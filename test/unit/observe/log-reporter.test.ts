@@ -199,17 +199,6 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     ],
   ],
   [
-    'circuits are counted by the next full sweep, once for a stretch of trouble',
-    [sweepFact(), circuit('open'), circuit('half-open'), circuit('open'), sweepFact(), circuit('closed'), sweepFact()],
-    [
-      line(swept, { circuitsOpened: 0, circuitsClosed: 0 }),
-      line(opened),
-      line(swept, { circuitsOpened: 1, circuitsClosed: 0 }),
-      line('info: circuit_closed'),
-      line(swept, { circuitsOpened: 0, circuitsClosed: 1 }),
-    ],
-  ],
-  [
     'circuits by the thousand are 20 lines each way, of the same subscriptions, and their number',
     [...many('open', 5000), ...many('half-open', 5000), ...many('open', 5000), ...many('closed', 5000), sweepFact()],
     [
