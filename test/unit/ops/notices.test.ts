@@ -1,4 +1,4 @@
-// The sentences of /status: the headline says why and how many, the level is that of what is retried, every notice has advice.
+// The sentences of /status, beside those of an incident in test/daemon/said.test.ts: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
@@ -95,11 +95,6 @@ describe('the headline', () => {
     'trouble: 2 subscriptions are failing (HTTP 503, no response): 10 deliveries wait. 15 deliveries are missing.': [
       { failed: { ...blocked, due: 5 }, ...open, circuits: two, causes: causesOf('open', 'open', 'closed') },
     ],
-    'trouble: The receiver is failing (HTTP 503, no response) for 2 subscriptions: 10 deliveries wait.': [
-      { failed: blocked, ...open, circuits: two, causes: causesOf('open', 'open') },
-    ],
-    "trouble: platform.timeZone (UTC) is wrong: the platform's times are 2 h ahead of it. At least 1 delivery is missing.":
-      [{ failed: { ...noDecisions, due: 1 }, timeOffsetMs: 7_199_992 }],
     'trouble: 8 deliveries have left the window undelivered, and no retry goes out any more. 9 deliveries are missing, 8 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
     'waiting: 9 deliveries are refused again and again. 10 deliveries are missing.': [
@@ -116,9 +111,6 @@ describe('the headline', () => {
     ],
     'trouble: The receiver is down: receiver.healthUrl does not answer 2xx. 10 deliveries are missing.': [
       { failed: blocked, ...both(shut('receiver-down'), open) },
-    ],
-    'trouble: The platform cannot be listed: no answer in time. Nothing was missing at 11:59:48 UTC.': [
-      { sweeps: [aSweep('failed')] },
     ],
     'trouble: The platform cannot be listed: no answer in time. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
@@ -165,11 +157,6 @@ function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] 
 
 describe('notices', () => {
   test.each<[string, Partial<StatusState>, RegExp]>([
-    [
-      'a sweep that failed',
-      { sweeps: [aSweep('failed')] },
-      /No full sweep has succeeded since .* ago: newer failures are not known\.$/,
-    ],
     ['an incomplete one', { sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
     [
       'expiring ones',
@@ -222,14 +209,6 @@ describe('notices', () => {
       / It rejects the platform's credentials: .* 10 of 10 retries .* A probe is under way\.$/,
     ],
     [
-      'a refused permission, and that listing works',
-      {
-        ...shut('unauthorized'),
-        gates: [{ gate: 'unauthorized', since, call: { operation: 'retry', reason: 'forbidden' }, ...all }],
-      },
-      / The last retry: HTTP 403\. Listing works\. Since 12:00:00 UTC\.$/,
-    ],
-    [
       'what the platform answers',
       { gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }] },
       / The last list call: HTTP 5xx\. Since 12:00:00 UTC\.$/,
@@ -240,14 +219,6 @@ describe('notices', () => {
       /^The new key file cannot be used.* k \(f\): holds no key\.$/,
     ],
     ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else retried 37 deliveries in the last hour/],
-    [
-      'who refuses again and again',
-      {
-        endless: { circuit: 0, refused: 2 },
-        causes: { ...noCauses, total: 1, records: 2, list: [aCause({ responseStatusCode: 422, refusedAgain: 2 })] },
-      },
-      / Subscription [0-9a-f]{8} answers HTTP 422 to outgoing-transfer-completed: 2\.$/,
-    ],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
     const [only = { text: `${headline} ${detail}`.trim(), advice }] = notices
