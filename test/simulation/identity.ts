@@ -30,7 +30,8 @@ export function decode(part: string | undefined): Record<string, unknown> {
 }
 
 export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIdentity {
-  const usedIds = new Map<string, number>()
+  /** Of the whole run: a jti never comes again. */
+  const used = new Set<unknown>()
   let tokens = new Map<string, number>()
   let given = 0
 
@@ -48,7 +49,10 @@ export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIden
       }
       if (JSON.stringify(decode(header)) !== JSON.stringify(assertionHeader)) return refusal('header')
       if (decode(signature)['key'] !== registered) return refusal('signature')
-      const refused = checkClaims(decode(payload), { clientId, audience: issuer, now, usedIds })
+      const claims = decode(payload)
+      if (used.has(claims['jti'])) return refusal('replayed')
+      used.add(claims['jti'])
+      const refused = checkClaims(claims, { clientId, audience: issuer, now, usedIds: new Map() })
       if (refused !== undefined) return refusal(refused.problem)
       given += 1
       const value = `token-${given}`
