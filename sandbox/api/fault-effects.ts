@@ -47,7 +47,6 @@ function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined
     case 'drip':
     case 'broken-json':
     case 'huge-body':
-    case 'expires-in':
     case 'wrong-id':
     case 'no-date':
       return undefined
@@ -71,8 +70,6 @@ export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext
       return { ...answer, body: answer.body.slice(0, Math.ceil(answer.body.length / 2)) }
     case 'huge-body':
       return { ...answer, body: answer.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
-    case 'expires-in':
-      return withBody(answer, (body) => ({ ...body, expires_in: fault.value }))
     case 'wrong-id':
       return withBody(answer, (body) => withWrongId(body, context.random))
     case 'no-date':

@@ -43,8 +43,6 @@ const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('huge-body'), mebibytes: z.number().min(0).max(512) }),
   /** Default 302. */
   z.strictObject({ kind: z.literal('redirect'), location: z.string(), status: httpStatus.optional() }),
-  /** `expires_in` of a token answer: any JSON value, undefined leaves it out. */
-  z.strictObject({ kind: z.literal('expires-in'), value: z.unknown().optional() }),
   /** The token endpoint refuses with this OAuth error (default `invalid_client`, 401). */
   z.strictObject({
     kind: z.literal('refuse-token'),

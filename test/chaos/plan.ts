@@ -93,26 +93,7 @@ export function drawRound(seed: number, records: number): RoundPlan {
   }
 }
 
-function tellBlow(blow: Blow): string {
-  const where = `${blow.kind} at retry ${blow.atRetry}`
-  if (blow.kind === 'freeze') return `${where} for ${blow.ms} ms`
-  return blow.kind === 'partition' ? `${where} for ${blow.ms} ms (${blow.fault.kind})` : where
-}
-
 /** The round in one line. */
-export function describeRound({
-  seed,
-  records,
-  poison,
-  subscriptions,
-  delivery,
-  harmedShare,
-  blows,
-}: RoundPlan): string {
-  const { mode, delayMs, meanwhile } = delivery
-  const shown = `${mode} ${delayMs} ms${mode === 'sync' ? '' : `, ${meanwhile} meanwhile`}`
-  return (
-    `seed ${seed}: ${records} records (${poison} poisoned) of ${subscriptions} subscriptions, delivered ${shown}; ` +
-    `${100 * harmedShare} % of requests harmed; ${blows.map(tellBlow).join(', ')}`
-  )
+export function describeRound({ faults: _, ...shown }: RoundPlan): string {
+  return JSON.stringify(shown)
 }

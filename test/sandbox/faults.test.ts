@@ -71,16 +71,13 @@ test('a call that hangs is left hanging until the client gives up', async () => 
   await expect(answer).rejects.toThrow()
 })
 
-test.each<[Fault, number, string]>([
-  [{ kind: 'refuse-token', error: 'unauthorized_client', status: 400 }, 400, '"error":"unauthorized_client"'],
-  [{ kind: 'expires-in' }, 200, '"token_type":"Bearer","scope":"api"'],
-  [{ kind: 'expires-in', value: '3600' }, 200, '"expires_in":"3600"'],
-])('the token endpoint under %o', async (fault, status, body) => {
+test('a refused token says the error', async () => {
   await using sandbox = await startPlatform()
+  const fault = { kind: 'refuse-token', error: 'unauthorized_client', status: 400 } as const
   sandbox.faults.set({ operation: 'token', fault })
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
-  expect(answer.status).toBe(status)
-  expect(await answer.text()).toContain(body)
+  expect(answer.status).toBe(400)
+  expect(await answer.json()).toMatchObject({ error: 'unauthorized_client' })
 })
 
 test('paths that the platform does not have: 404 without a code', async () => {

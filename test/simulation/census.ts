@@ -22,14 +22,10 @@ export interface Census {
 
 /** What a scenario has, each with how often. */
 function drawnIn(scenario: Scenario): [what: string, times: number][] {
-  const { faults, habits, jumps, keys, lives, others, pauses, platformJumps, receivers, revocations, theme } = scenario
+  const { faults, jumps, keys, lives, others, pauses, platformJumps, receivers, revocations, theme } = scenario
   const outages = receivers.flatMap((receiver) => receiver.outages)
   return [
     [`theme ${theme}`, 1],
-    ...Object.entries(habits).map(([habit, value]): [string, number] => [
-      `habit ${habit} ${typeof value === 'number' && habit !== 'conflictStatus' ? (value === 0 ? 'none' : 'some') : String(value)}`,
-      1,
-    ]),
     ...faults.map(({ kind }): [string, number] => [`fault ${kind}`, 1]),
     ...outages.map(({ how }): [string, number] => [`outage ${how}`, 1]),
     ...lives.map(({ how }): [string, number] => [`end by ${how}`, 1]),

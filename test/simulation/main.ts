@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { createCensus } from './census.ts'
 import { generate } from './generate.ts'
-import { simulate, type Simulated } from './simulate.ts'
+import type { Simulated } from './simulate.ts'
 
 const usage = `npm run simulate -- [--seeds N] [--from S]   runs seeds S to S+N-1 (default: 10000 from 1)
 npm run simulate -- --seed S [--verbose]   runs one; --verbose prints everything that happens
@@ -48,21 +48,9 @@ interface Player extends AsyncDisposable {
   play(seed: number): Promise<Played>
 }
 
-/** Plays in this thread. */
-function createPlayer(): Player {
-  return {
-    async play(seed) {
-      const startedAt = performance.now()
-      const simulated = await simulate(generate(seed), values.verbose ? { tell: print } : {})
-      return { simulated, ms: performance.now() - startedAt }
-    },
-    [Symbol.asyncDispose]: () => Promise.resolve(),
-  }
-}
-
 /** Plays in a thread of its own. */
 function startPlayer(): Player {
-  const worker = new Worker(new URL('worker.ts', import.meta.url))
+  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: { isVerbose: values.verbose } })
   return {
     async play(seed) {
       worker.postMessage(seed)
@@ -70,7 +58,9 @@ function startPlayer(): Player {
       return played
     },
     async [Symbol.asyncDispose]() {
-      await worker.terminate()
+      // What it has printed arrives before it ends.
+      worker.postMessage('end')
+      await once(worker, 'exit')
     },
   }
 }
@@ -105,7 +95,7 @@ async function main(): Promise<void> {
   }
 
   async function playAll(): Promise<void> {
-    await using player = atOnce > 1 ? startPlayer() : createPlayer()
+    await using player = startPlayer()
     while (seed < first + count) {
       const next = seed
       seed += 1
