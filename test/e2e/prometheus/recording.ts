@@ -49,7 +49,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
     for (const name of samples.keys()) if (!values.has(name)) values.set(name, Array<string>(minutes).fill('_'))
     for (const [name, series] of values) {
       const value = samples.get(name)
-      series.push(value === undefined ? 'stale' : String(shifted(name, value)))
+      series.push(value === undefined ? 'stale' : String(shifted(name, value)).replace('Infinity', 'Inf'))
     }
     minutes += 1
   }
