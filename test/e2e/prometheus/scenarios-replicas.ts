@@ -36,13 +36,6 @@ export const replicas: Scenario[] = [
     firing: { 60: none, 70: none, 200: none },
   },
   {
-    name: 'three replicas: a standby goes down',
-    job: 'webhooks/webhook-reconciler',
-    series: leads,
-    replicas: [{ up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale', [due]: '60+60x60 stale' }, {}],
-    firing: { 60: none, 70: none, 300: none },
-  },
-  {
     name: 'three replicas: all go down',
     series: goneAt60,
     replicas: [
@@ -50,17 +43,6 @@ export const replicas: Scenario[] = [
       { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
     ],
     firing: { 60: none, 70: ['Down', 'Down', 'Down'] },
-  },
-  {
-    name: 'three replicas: all pods are deleted',
-    series: { up: '1x60 stale', ...{ [buildInfo]: '1x60 stale', [leader]: '1x60 stale', [due]: '180+60x60 stale' } },
-    replicas: healthy.map(() => ({
-      up: '1x60 stale',
-      [buildInfo]: '1x60 stale',
-      [leader]: '0x60 stale',
-      [due]: '60+60x60 stale',
-    })),
-    firing: { 60: none, 70: ['Down'] },
   },
   {
     name: 'two leases in one job, and an instance that is alone: none leads by the first, and one does again',

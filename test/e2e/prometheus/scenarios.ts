@@ -163,11 +163,6 @@ const credentials: Scenario[] = [
     series: { [refreshes('success')]: '0+1x500', [refreshes('transient')]: '0+1x500' },
     firing: { 60: none },
   },
-  {
-    name: 'no token from the start: never succeeded',
-    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('transient')]: '1+1x500' },
-    firing: { 10: ['TokenRefreshFailing'], 50: ['TokenRefreshFailing'] },
-  },
 ]
 
 const platform: Scenario[] = [
@@ -180,11 +175,6 @@ const platform: Scenario[] = [
     name: 'no sweep ever ended: never succeeded',
     series: { ...neverWorked, [incomplete]: '60+60x500' },
     firing: { 14: none, 20: ['SweepStalled'], 60: ['SweepStalled'] },
-  },
-  {
-    name: 'a sweep that ends ten minutes late is no stall',
-    series: { [due]: '180+60x60 3780x12 4560+60x500' },
-    firing: { 72: none, 90: none },
   },
   {
     name: 'platform down: all that follows stays quiet',
