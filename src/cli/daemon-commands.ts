@@ -7,6 +7,7 @@ import { redact, redactedJson } from '../runtime/redact.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import { askDaemon, fieldsOf, readStatus, stopsOf } from './daemon-client.ts'
 import { counted } from '../ops/words.ts'
+import type { Probes } from '../reconcile/retry/circuits.ts'
 import type { CommandFlags } from './flags.ts'
 import { answer, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
@@ -28,12 +29,11 @@ async function showStatus(url: string, options: CommandFlags, io: Io): Promise<E
   }
   const shown = { url, moments, paint: createPaint(io.stdout, io.env), width: widthOf(io.stdout) }
   const { incident, instance, schemaVersion } = read
-  const document = options.incident === true ? { schemaVersion, instance, incident } : { ...read, url: undefined }
-  if (options.json === true && options.watch === true) io.stdout.write(`${redactedJson(document)}\n`)
-  else {
-    const text = options.incident === true ? incidentText : statusText
-    answer(io.stdout, options, document, () => start + text(read, shown))
-  }
+  const [document, text] = options.incident
+    ? [{ schemaVersion, instance, incident }, incidentText]
+    : [{ ...read, url: undefined }, statusText]
+  if (options.json && options.watch) io.stdout.write(`${redactedJson(document)}\n`)
+  else answer(io.stdout, options, document, () => start + text(read, shown))
   return exitCode.done
 }
 
@@ -56,20 +56,12 @@ function tokenOf(control: Config['control']): string {
   throw new ConfigurationError([{ key, origin: 'missing', message }])
 }
 
-export type ControlName = 'pause' | 'resume' | 'probe'
-
 /** The answer to `pause` and `resume`. */
 interface PauseAnswer {
   paused: boolean
   since?: Date
   changed: boolean
   outlivesRestart?: boolean
-}
-
-/** The answer to `probe`. */
-interface ProbeAnswer {
-  circuits: number
-  underWay: number
 }
 
 const controlTimeoutMs = 5000
@@ -86,7 +78,7 @@ async function send(
   url: string,
   token: string,
   io: Io,
-): Promise<PauseAnswer | ProbeAnswer | { code: ExitCode; problem: string }> {
+): Promise<PauseAnswer | Probes | { code: ExitCode; problem: string }> {
   const headers = { authorization: `Bearer ${token}` }
   const answer = await callDaemon({ url, method: 'POST', headers, timeoutMs: controlTimeoutMs }, io)
   if ('problem' in answer) {
@@ -95,21 +87,20 @@ async function send(
   }
   const { body, status } = answer
   const fields = fieldsOf(body)
-  if (status === 200 && ('circuits' in fields || 'changed' in fields))
-    return fields as unknown as PauseAnswer | ProbeAnswer
+  if (status === 200 && ('circuits' in fields || 'changed' in fields)) return fields as unknown as PauseAnswer | Probes
   const unexpected = `answers HTTP ${status}, and not as the daemon does: check server.host and server.port`
   const told = 'error' in fields ? `refuses: ${redact(String(fields['error']))}` : unexpected
   const code = status === 401 || status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
   return { code, problem: `${url} ${refusals[status] ?? told}` }
 }
 
-function probeText({ circuits, underWay }: ProbeAnswer): string {
+function probeText({ circuits, underWay }: Probes): string {
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
   if (underWay === 0) return 'no circuit was open'
   return `${counted(underWay, 'probe is', 'probes are')} under way: ask for the status in a few seconds`
 }
 
-function pauseText(name: ControlName, { changed, outlivesRestart, since }: PauseAnswer, { show }: Moments): string {
+function pauseText(name: string, { changed, outlivesRestart, since }: PauseAnswer, { show }: Moments): string {
   if (name === 'resume') return changed ? 'retries resumed' : 'was not paused'
   const atRestart = outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
   if (changed) return `retries paused; resume with webhook-reconciler resume${atRestart}`
@@ -117,7 +108,7 @@ function pauseText(name: ControlName, { changed, outlivesRestart, since }: Pause
 }
 
 /** Runs `pause`, `resume` and `probe`. */
-export async function controlCommand(io: Io, options: CommandFlags, _: unknown, name: ControlName): Promise<ExitCode> {
+export async function controlCommand(io: Io, options: CommandFlags, _: unknown, name: string): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
   const sent = await send(`${originOf(config.server, options.port)}/-/${name}`, tokenOf(config.control), io)

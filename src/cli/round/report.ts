@@ -38,12 +38,6 @@ export interface RetrySums extends Record<Outcome, number> {
   refused: number
 }
 
-/** Follows the events of one round. */
-export interface RetryTally {
-  observe(event: TelemetryEvent): void
-  summary(): Pick<RoundReport, 'sums' | 'retried'>
-}
-
 /** What a retry came to; undefined while its outcome is yet to come. */
 export function resultOf({ lost, outcome, result }: RetriedRecord): Exclude<keyof RetrySums, 'retried'> | undefined {
   if (outcome !== undefined) return outcome
@@ -51,32 +45,28 @@ export function resultOf({ lost, outcome, result }: RetriedRecord): Exclude<keyo
   return result === 'accepted' || lost === true ? undefined : 'refused'
 }
 
-export function createRetryTally(): RetryTally {
-  const retried = new Map<string, RetriedRecord>()
-
-  return {
-    observe(event) {
-      if (event.type !== 'retry' && event.type !== 'outcome') return
-      const { eventId, eventType, subscriptionId, webhookId } = event
-      const known = retried.get(webhookId) ?? { webhookId, eventId, subscriptionId, eventType, result: 'accepted' }
-      if (event.type === 'outcome') {
-        const { outcome, responseStatusCode } = event
-        retried.set(webhookId, { ...known, outcome, responseStatusCode })
-      } else if (event.answer.sent) {
-        const { found, lost, result } = event.answer
-        // A final answer gives its outcome before the retry event comes.
-        retried.set(webhookId, { ...known, result, ...(found && { found }), ...(lost && { lost }) })
-      }
-    },
-    summary() {
-      const sums = { retried: retried.size, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
-      for (const record of retried.values()) {
-        const result = resultOf(record)
-        if (result !== undefined) sums[result] += 1
-      }
-      return { sums, retried: [...retried.values()] }
-    },
+/** Notes what an event says of a retried record, by its webhook id. */
+export function noteRetried(retried: Map<string, RetriedRecord>, event: TelemetryEvent): void {
+  if (event.type !== 'retry' && event.type !== 'outcome') return
+  const { eventId, eventType, subscriptionId, webhookId } = event
+  const known = retried.get(webhookId) ?? { webhookId, eventId, subscriptionId, eventType, result: 'accepted' }
+  if (event.type === 'outcome') {
+    const { outcome, responseStatusCode } = event
+    retried.set(webhookId, { ...known, outcome, responseStatusCode })
+  } else if (event.answer.sent) {
+    const { found, lost, result } = event.answer
+    // A final answer gives its outcome before the retry event comes.
+    retried.set(webhookId, { ...known, result, ...(found && { found }), ...(lost && { lost }) })
   }
+}
+
+export function sumsOf(retried: readonly RetriedRecord[]): RetrySums {
+  const sums = { retried: retried.length, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
+  for (const record of retried) {
+    const result = resultOf(record)
+    if (result !== undefined) sums[result] += 1
+  }
+  return sums
 }
 
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */

@@ -4,7 +4,7 @@ import { createGrace } from '../../ops/grace.ts'
 import { counted, span } from '../../ops/words.ts'
 import { decide, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
+import { exitCode, type ExitCode, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
 import { askDaemon, openCircuitsOf, pausedSince, situationOf, type AskedDaemon } from '../daemon-client.ts'
 import type { CommandFlags } from '../flags.ts'
@@ -14,7 +14,16 @@ import { explainRecord, type ExplainedRecord } from '../record.ts'
 import { inSession, unavailable, type Session } from '../session.ts'
 import { gather } from './gather.ts'
 import { toText } from './report-text.ts'
-import { createRetryTally, estimateOf, exitCodeOf, type RetrySums, type RoundReport, type StoppedBy } from './report.ts'
+import {
+  estimateOf,
+  exitCodeOf,
+  noteRetried,
+  sumsOf,
+  type RetriedRecord,
+  type RetrySums,
+  type RoundReport,
+  type StoppedBy,
+} from './report.ts'
 import { configFor, selectionOf, type RecordSelection } from './select.ts'
 
 /** A round that has decided, and retried nothing yet. */
@@ -45,16 +54,6 @@ function decisionsOf(
   }
 }
 
-/** The running daemon's state; a signal does not keep the round from its report. */
-async function askUnlessStopped(io: Io, { config, stop }: Session): Promise<AskedDaemon> {
-  try {
-    return await askDaemon(config.server, io)
-  } catch (error) {
-    if (!isAbort(error, stop)) throw error
-    return { url: '', problem: 'not asked' }
-  }
-}
-
 function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
   const { gates, instance, url } = daemon
@@ -82,7 +81,8 @@ async function look(
   if (command === 'plan') stop.throwIfAborted()
   const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
   const receiver = isAsked ? await reconciler.receiver.ask(stop) : undefined
-  const daemon = await askUnlessStopped(io, session)
+  // A signal does not keep the round from its report.
+  const daemon = stop.aborted ? { url: '', problem: 'not asked' } : await askDaemon(config.server, io)
   const now = reconciler.client.now()
   // The daemon's own gates hold for its own records, not for selected ones. Where retries are off, a round plans as if they were on.
   const situationIn = (subscriptionId: string): Situation => {
@@ -106,7 +106,8 @@ async function look(
     ...decisionsOf(session, situationIn, now),
     dryRun: command === 'plan' || !config.retry.enabled,
     retriesEnabled: config.retry.enabled,
-    ...createRetryTally().summary(),
+    sums: sumsOf([]),
+    retried: [],
     blocked: 0,
     awaiting: 0,
     cutOff: 0,
@@ -233,11 +234,12 @@ async function runRound(round: DecidedRound, options: CommandFlags, io: Io): Pro
   const isStopped = stop.aborted
   if (command === 'retry' && !isStopped && !(await confirmRetry(round, due, options, io))) return undefined
   const mayRetry = !isStopped && !(command === 'once' && pausedSince(daemon) !== null)
-  const tally = createRetryTally()
+  const retried = new Map<string, RetriedRecord>()
   const retryingSince = clock.monotonic()
   session.listen((event) => {
-    tally.observe(event)
-    progress.show(() => progressText(due.length, tally.summary().sums, (clock.monotonic() - retryingSince) / 1000))
+    noteRetried(retried, event)
+    const seconds = (clock.monotonic() - retryingSince) / 1000
+    progress.show(() => progressText(due.length, sumsOf([...retried.values()]), seconds))
   })
   const cutOff = mayRetry ? await retryDue(round) : 0
   const blocked = dueRecords(round).length
@@ -246,7 +248,8 @@ async function runRound(round: DecidedRound, options: CommandFlags, io: Io): Pro
   return {
     ...report,
     seconds: secondsSince(started, session),
-    ...tally.summary(),
+    sums: sumsOf([...retried.values()]),
+    retried: [...retried.values()],
     blocked,
     awaiting,
     cutOff,

@@ -3,9 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { createMoments } from '../../../src/cli/moments.ts'
 import { toText } from '../../../src/cli/round/report-text.ts'
 import {
-  createRetryTally,
   estimateOf,
   exitCodeOf,
+  noteRetried,
+  sumsOf,
+  type RetriedRecord,
   type RoundReport,
   type StoppedBy,
 } from '../../../src/cli/round/report.ts'
@@ -39,9 +41,9 @@ test.each<[string, TelemetryEvent[], Partial<RoundReport['sums']>]>([
   ],
   ['was never sent', [retry({ result: 'unauthorized', sent: false })], { retried: 0 }],
 ])('a record counts once: one that %s', (_, events, sums) => {
-  const tally = createRetryTally()
-  for (const event of events) tally.observe(event)
-  expect(tally.summary().sums).toEqual({ ...none, retried: 1, ...sums })
+  const retried = new Map<string, RetriedRecord>()
+  for (const event of events) noteRetried(retried, event)
+  expect(sumsOf([...retried.values()])).toEqual({ ...none, retried: 1, ...sums })
 })
 
 const good: RoundReport = {
@@ -64,7 +66,7 @@ const good: RoundReport = {
   estimate: { records: 2, seconds: 1, callsPerSecond: 20 },
   dryRun: false,
   retriesEnabled: true,
-  ...createRetryTally().summary(),
+  retried: [],
   sums: { ...none, retried: 2, recovered: 2 },
   blocked: 0,
   awaiting: 0,
