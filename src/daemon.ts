@@ -1,10 +1,12 @@
 // The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
 import type { CommandRefusal } from './leader-election/leadership.ts'
 import { every } from './runtime/clock.ts'
+import { formatDuration } from './config/duration.ts'
+import { withoutQuery } from './config/url.ts'
 import type { Reconciler, RetrySignals } from './reconciler.ts'
 import type { Emit } from './observe/events.ts'
 import { errorFields } from './observe/log/log.ts'
-import { startedFields } from './observe/log/log-daemon.ts'
+import type { LogFields } from './observe/log/log-events.ts'
 import type { Probes } from './reconcile/retry/circuits.ts'
 import type { Listener } from './ops/listen.ts'
 import { createGrace } from './ops/grace.ts'
@@ -157,6 +159,24 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     },
     clock,
   })
+}
+
+function startedFields(options: DaemonOptions, port: number): LogFields['daemon_started'] {
+  const { config, nodeVersion, proxy, version } = options
+  const { circuit, platform, receiver, retry, schedule, select, window } = config
+  const selectedBy = Object.entries(select).flatMap(([name, names]) => (names.length > 0 ? [name] : []))
+  return {
+    ...{ version, nodeVersion, port, proxy },
+    platform: platform.baseUrl,
+    issuer: config.auth.issuerUrl,
+    schedule: schedule.cron,
+    lookback: formatDuration(window.lookback),
+    notBefore: window.notBefore === undefined ? undefined : new Date(window.notBefore).toISOString(),
+    selectedBy: selectedBy.length > 0 ? selectedBy : undefined,
+    receiverHealth: receiver.healthUrl && withoutQuery(receiver.healthUrl),
+    circuit: circuit.enabled ? undefined : 'off: retries go at full pace, also into a receiver that is down',
+    retries: retry.enabled ? 'enabled' : 'observe only',
+  }
 }
 
 /**

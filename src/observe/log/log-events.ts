@@ -1,6 +1,5 @@
 // The catalogue of log events: levels, message, meaning; and the fields of each, those of the daemon's event that it logs.
 // docs/log.md's table is generated from it.
-import type { startedFields } from './log-daemon.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import type { Decision } from '../../reconcile/decide.ts'
 import type { FailedCall } from '../../reconcile/retry/platform-breaker.ts'
@@ -35,6 +34,23 @@ type IncidentFields = Pick<
   Incident,
   'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered' | 'resolvedByOthers'
 > & { from: string; to: string; longestSeconds: number | undefined; causes: string[]; gates: string[] }
+/** Where the daemon points, and what it may do there. */
+interface Started {
+  version: string
+  nodeVersion: string
+  port: number
+  platform: string
+  issuer: string | undefined
+  /** The proxies that calls go through, without credentials. */
+  proxy: string | undefined
+  schedule: string
+  lookback: string
+  notBefore: string | undefined
+  selectedBy: readonly string[] | undefined
+  receiverHealth: string | undefined
+  circuit: string | undefined
+  retries: string
+}
 interface Slice {
   sweepId?: string
   seconds: number
@@ -53,7 +69,7 @@ export interface ErrorFields {
 
 /** Everything that a line may have, beside `level`, `time`, `instance`, `audit`, `event` and `msg`. */
 export interface LogFields {
-  daemon_started: ReturnType<typeof startedFields>
+  daemon_started: Started
   shutdown_started: { signal: string | undefined; inFlight: number; grace: string }
   shutdown_grace_expired: { inFlight: number }
   daemon_stopped: { cutOff: number }
