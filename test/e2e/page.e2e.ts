@@ -36,7 +36,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await browser.close()
-  await server[Symbol.asyncDispose]()
+  await server.clock.run(server.close())
 })
 
 function open(path = '/?refresh=off', options: BrowserContextOptions = {}): Promise<OpenPage> {
