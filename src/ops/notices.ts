@@ -170,7 +170,7 @@ function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'd
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
   const unseen =
     seconds > 0
-      ? `Failures of the last ${off} are not seen yet: they are found so late.`
+      ? `Failures of the last ${off} are not seen yet.`
       : `The oldest ${off} of the window are not seen.`
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,

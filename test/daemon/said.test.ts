@@ -74,7 +74,7 @@ const incidents: Readonly<Record<string, Incident>> = {
         20,
         'trouble',
         "platform.timeZone (UTC) is wrong: the platform's times are 2 h ahead of it. No missing delivery is known.",
-        /^Failures of the last 2 h are not seen yet: they are found so late\. Event times are 2 h off\.$/,
+        /^Failures of the last 2 h are not seen yet\. Event times are 2 h off\.$/,
         /^Unknown: platform\.timeZone is wrong\.$/,
       ],
     ],
