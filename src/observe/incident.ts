@@ -97,6 +97,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   let last: Incident | undefined
   let isFirstSweep = true
   let exhausted = 0
+  /** Since when sweeps fail: what they would have found is part of the incident that begins after them. */
+  let failingSince: number | undefined
   /** Since when nothing is urgent. */
   let calmSince: number | undefined
   let shut: readonly Gate[] = []
@@ -113,10 +115,11 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   function begin(counts: Counts, seconds: number): Running {
     next.sums.begunBefore = isFirstSweep
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
-    return Object.assign(next, { since: clock.now() - seconds * 1000, exhaustedBefore })
+    return Object.assign(next, { since: failingSince ?? clock.now() - seconds * 1000, exhaustedBefore })
   }
 
-  function noteCounts(incident: Running, counts: Counts, open: number): void {
+  function noteCounts(incident: Running, counts: Counts): void {
+    const open = openOf(counts)
     incident.sums.backingOff = counts['backing-off']
     incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
     if (open <= incident.sums.peak) return
@@ -126,17 +129,20 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
   }
 
-  function noteSweep(counts: Counts, seconds: number): void {
+  function noteSweep({ failed: counts, result, seconds }: FactOf<'sweep'>['report']): void {
+    if (result === 'failed') failingSince ??= clock.now() - seconds * 1000
+    if (counts === undefined) return
     const isUrgent = urgentOf(counts) > 0
     if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
     const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
     if (isNew) running = begin(counts, seconds)
     next = empty()
+    failingSince = undefined
     isFirstSweep = false
     exhausted = counts.exhausted
     calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
     if (running === undefined) return
-    noteCounts(running, counts, openOf(counts) + (isNew ? running.sums.recovered + running.sums.resolvedByOthers : 0))
+    noteCounts(running, counts)
     noteGates()
     if (isNew) report(toIncident(running))
     if (calmSince === undefined || clock.now() - calmSince < calmMs) return
@@ -159,8 +165,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       const { sums } = running ?? next
       sums.resolvedByOthers += resolvedByOthersOf(event)
       if (event.type === 'expired') sums.expired += event.records
-      if (event.type === 'sweep' && event.report.failed !== undefined)
-        noteSweep(event.report.failed, event.report.seconds)
+      if (event.type === 'sweep') noteSweep(event.report)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
       if (gateEvents.has(event.type)) noteGates()
       if (event.type !== 'leading') return

@@ -29,7 +29,8 @@ export function decisionLines(counts: Counts): string[] {
 function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
   // Exhausted records wait for no circuit.
   const isBlocked = circuit !== 'closed' && byDecision.exhausted < records
-  return [...decisionLines(byDecision), ...(isBlocked ? [`circuit ${circuit}`] : [])]
+  const [largest, ...rest] = decisionLines(byDecision)
+  return [...(largest === undefined ? [] : [largest]), ...(isBlocked ? [`circuit ${circuit}`] : []), ...rest]
 }
 
 function typeLines({ eventTypes: { list, total } }: CauseStatus): string[] {

@@ -1,6 +1,7 @@
 // Why deliveries are missing: failed records grouped by subscription and last answer, and the exhausted ones.
 import {
   decide,
+  exhaustedAt,
   isRefusedAgain,
   nextRetryOf,
   noCounts,
@@ -27,6 +28,8 @@ export interface Cause {
   records: number
   /** Of these: refused twice, though the receiver takes others. */
   refusedAgain: number
+  /** When the first of those reaches retry.maxAttempts if it is refused each time, epoch ms; Infinity without one. */
+  exhaustedAt: number
   /** How many event types they have, and those with the most records (at most 20), as the platform has them without secrets. */
   eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
@@ -108,7 +111,14 @@ interface Group {
 function createGroups(): { of(subscriptionId: string, responseStatusCode: number | null): Group; list(): Group[] } {
   const groups = new Map<string, Map<number | null, Group>>()
   const list: Group[] = []
-  const empty = { records: 0, refusedAgain: 0, lastAt: -Infinity, oldestAt: Infinity, next: noRetry }
+  const empty = {
+    records: 0,
+    refusedAgain: 0,
+    exhaustedAt: Infinity,
+    lastAt: -Infinity,
+    oldestAt: Infinity,
+    next: noRetry,
+  }
   return {
     of: (subscriptionId, responseStatusCode) =>
       groups
@@ -170,7 +180,10 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     records += 1
     types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
     cause.records += 1
-    if (decision === 'backing-off' && isRefusedAgain(entry, situation)) cause.refusedAgain += 1
+    if (decision === 'backing-off' && isRefusedAgain(entry, situation)) {
+      cause.refusedAgain += 1
+      cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
+    }
     cause.byDecision[decision] += 1
     cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
@@ -190,7 +203,9 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
 }
 
 /** A cause as documents have it. */
-export interface CauseStatus extends Omit<Cause, 'lastAt' | 'oldestAt' | 'next'> {
+export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'oldestAt' | 'next'> {
+  /** When the first of `refusedAgain` reaches retry.maxAttempts if it is refused each time; null without one. */
+  firstExhausted: Date | null
   lastAttempt: Date | null
   oldestEvent: Date | null
   /** The earliest time at which one of them may be retried; null when no clock tells. */
@@ -202,7 +217,8 @@ export interface CauseStatus extends Omit<Cause, 'lastAt' | 'oldestAt' | 'next'>
 }
 
 /** `skewMs`: how far the platform's clock is ahead of the one that the times are shown by. */
-export function showCause({ lastAt, next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
+export function showCause({ exhaustedAt, lastAt, next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
   const [lastAttempt, nextRetry] = [toDate(lastAt - skewMs), toDate(next.at - skewMs)]
-  return { ...cause, lastAttempt, oldestEvent: toDate(oldestAt), nextRetry, nextRetryBy: next.by }
+  const firstExhausted = toDate(exhaustedAt - skewMs)
+  return { ...cause, firstExhausted, lastAttempt, oldestEvent: toDate(oldestAt), nextRetry, nextRetryBy: next.by }
 }

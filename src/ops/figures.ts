@@ -22,8 +22,19 @@ export function isWholeKnown(status: StatusFacts): boolean {
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
+/** How long records that are refused again and again are retried. */
+function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
+  const limits = causes.list.map(({ firstExhausted }) => firstExhausted?.getTime() ?? Infinity)
+  const expiry = firstExpiry?.getTime() ?? Infinity
+  const limit = Math.min(...limits, expiry)
+  const end = limit < expiry ? 'reach retry.maxAttempts' : 'leave the window'
+  const first = limit === Infinity ? '' : `, the first ${fromNow(new Date(limit), now)}`
+  return `They are retried until the receiver takes them or they ${end}${first}.`
+}
+
 /** Why the end is unknown, by what decides it. */
-function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: StatusFacts): string {
+function unknownEnd(status: StatusFacts): string {
+  const { circuits, drain, refusedAgain, subscriptions: names } = status
   switch (drain.limitedBy) {
     case 'gate':
       return 'Retries are blocked.'
@@ -36,7 +47,7 @@ function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: Sta
       return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
     }
     case 'refused':
-      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. They are retried until the receiver takes them, or retry.maxAttempts is reached.`
+      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. ${untilWhen(status)}`
     case 'zone':
       return 'platform.timeZone is wrong.'
     case 'pace':

@@ -1,6 +1,6 @@
 // The incident as names and values, for the page and for `status --incident`.
 import type { Incident } from '../observe/incident.ts'
-import { reasonOf } from '../reconcile/retry/gates.ts'
+import { describeGate } from '../reconcile/retry/gates.ts'
 import { isWholeKnown } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, fromNow, response, span, subscriptionName, type SubscriptionNames } from './words.ts'
@@ -8,7 +8,7 @@ import { clockTime, count, fromNow, response, span, subscriptionName, type Subsc
 /** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
 export function incidentTitle(incident: Incident, status: StatusFacts): string {
   if (incident.endedAt !== null)
-    return incident.backingOff > 0 ? 'Last incident, over but for those still missing' : 'Last incident'
+    return incident.backingOff > 0 ? 'Last incident, with deliveries still missing' : 'Last incident'
   return status.missing === 0 && isWholeKnown(status) ? 'Incident, nothing missing now' : 'Incident'
 }
 
@@ -41,7 +41,7 @@ export function incidentPairs(
   return [
     ['time', lasted(incident, now)],
     ...rest,
-    ['peak', `${count(peak)} missing`],
+    ['peak', `${count(peak)} missing at once`],
     ...causes.map(
       ({ records, responseStatusCode, subscriptionId }) =>
         [
@@ -49,12 +49,10 @@ export function incidentPairs(
           `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
         ] as const,
     ),
-    ...(others > 0 && causes.length > 0
-      ? [['at the peak', `others, or arrived before they were counted: ${count(others)}`] as const]
-      : []),
+    ...(others > 0 && causes.length > 0 ? [['at the peak', `others: ${count(others)}`] as const] : []),
     ['recovered', `${count(recovered)}${byOthers}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
-    ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: ${reasonOf(gate)}`] as const),
+    ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: "${describeGate(gate).reason}"`] as const),
   ]
 }

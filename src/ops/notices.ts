@@ -169,9 +169,7 @@ function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'd
   const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
   const unseen =
-    seconds > 0
-      ? `Failures of the last ${off} are not seen yet.`
-      : `The oldest ${off} of the window are not seen.`
+    seconds > 0 ? `Failures of the last ${off} are not seen yet.` : `The oldest ${off} of the window are not seen.`
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
     detail: `${unseen} Event times are ${off} off.`,

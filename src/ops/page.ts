@@ -122,9 +122,9 @@ function causes(status: StatusDocument): Part {
     ...(hasCommand ? [commands[index]] : []),
   ])
   const left = total - shown.length
-  return section('causes', 'Causes', [
+  return section('causes', 'Missing by cause', [
     table(
-      `${counted(total, 'cause', 'causes')} by subscription and the receiver’s answer at the last failure, the largest first.`,
+      `${counted(total, 'cause', 'causes')}: a subscription, and the receiver’s answer when a delivery last failed. The largest first.`,
       [...causeColumns, ...(hasCommand ? [{ name: 'by hand' }] : [])],
       rows,
     ),
@@ -212,7 +212,6 @@ function surroundings({
   now,
   rate,
   startedAt,
-  summary,
   sweeps,
   timeZone,
   ...rest
@@ -238,7 +237,7 @@ function surroundings({
     ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
   ]
   return html`<details class="card">
-    <summary><h2>Sweeps, token, clocks, limits${summary.level === 'well' && ': fine'}</h2></summary>
+    <summary><h2>Sweeps, token, clocks, limits</h2></summary>
     ${facts(pairs)}
   </details>`
 }

@@ -101,6 +101,14 @@ export function dueAt(known: Known, policy: Policy): number {
   return due > leavesAt && last < lastChance ? lastChance : due
 }
 
+/** When it reaches the attempt limit if the receiver refuses it each time, in epoch ms of the platform's clock. */
+export function exhaustedAt(known: Known, policy: Policy): number {
+  let at = dueAt(known, policy)
+  for (let attempts = attemptsOf(known) + 1; attempts < policy.maxAttempts; attempts += 1)
+    at += backoffDelayMs(known.jitterSeed, attempts, policy.backoff)
+  return at
+}
+
 /** Whether it leaves the window within `window.expiryWarning`. `now` in epoch ms of the platform's clock. */
 export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Policy, now: number): boolean {
   return eventAt + window.lookback - now < window.expiryWarning

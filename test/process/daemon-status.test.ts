@@ -188,18 +188,18 @@ describe('status', () => {
     }
     await using daemon = await startStatus({ ...whole, incident })
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
-    expect(asText.out).toBe(`beside: Last incident, over but for those still missing
+    expect(asText.out).toBe(`beside: Last incident, with deliveries still missing
 time           02:46:00 UTC to 03:26:10 UTC, 40 min
 still missing  6 at its end: they are retried with backoff
-peak           1,470 missing
+peak           1,470 missing at once
 at the peak    11111111, HTTP 401: 482
-at the peak    others, or arrived before they were counted: 988
+at the peak    others: 988
 recovered      1,461, and 31 retried by others, the slowest 52 min after its event
 expired        none
 failed again   44
 gave up        3
-blocked        30 min: nearly all retries of a subscription failed again: its circuit is open
-blocked        1 min: retries are paused by an operator
+blocked        30 min: "Nearly all retries of a subscription failed again: its circuit is open."
+blocked        1 min: "Retries are paused by an operator."
 `)
     const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
     expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })

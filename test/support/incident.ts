@@ -25,6 +25,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     responseStatusCode: 503,
     records: 1,
     refusedAgain: 0,
+    exhaustedAt: Infinity,
     eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },
     lastAt: incidentNow - 5 * minuteMs,

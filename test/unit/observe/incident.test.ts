@@ -18,7 +18,7 @@ async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last
   const gates = (): { gate: Gate }[] => [{ gate: 'circuit' }, { gate: 'limit' }]
   const incidents = createIncidents({ clock, gates, causes: () => [], report: (incident) => reports.push(incident) })
   for (const step of steps) {
-    if (step === 'failed') incidents.note(failedSweep())
+    if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
     else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
     await clock.advance(minuteMs)
   }
@@ -34,9 +34,11 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['nothing is missing', calm, undefined, 0],
   ['what backs off or is exhausted begins none', [{ 'backing-off': 3, exhausted: 2 }, ...calm], undefined, 0],
   ['found by the first sweep', [{ due: 1 }], { since: at(0, -1), begunBefore: true, endedAt: null }, 1],
-  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 5, longestSeconds: 7 }, 1], // prettier-ignore
+  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 3, longestSeconds: 7 }, 1], // prettier-ignore
   ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
   ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: at(0, -1), endedAt: null }, 1],
+  ['it begins with the sweeps that failed before', [{}, 'failed', 'failed', { due: 1 }], { since: at(1, -1) }, 1],
+  ['but not with those before a sweep that found nothing', ['failed', {}, { due: 1 }], { since: at(2, -1) }, 1],
   ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: at(7, -1), peak: 1 }, 2],
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: null }, 1],
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],
@@ -55,7 +57,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
     { exhausted: 2 },
     1,
   ],
-  ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5, peak: 4 }, 1], // prettier-ignore
+  ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5 }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore

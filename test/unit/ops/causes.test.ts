@@ -13,6 +13,7 @@ import {
   type TestBacklog,
 } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
+import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
 import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 
@@ -127,6 +128,11 @@ test('refused again and again is what failed twice while its circuit was closed,
   expect(seen({}, { closedAt: testNow - 500 })).toEqual([0, { circuit: 0, refused: 0 }])
   const failing = { since: testNow - 5000, responseStatusCode: null }
   expect(seen({}, { failing })).toEqual([0, { circuit: 1, refused: 0 }])
+  const { backoff, maxAttempts } = defaultPolicy
+  const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
+  seen({ tries: maxAttempts - 2 })
+  const [cause] = group(backlog, {}).list
+  expect(cause?.exhaustedAt).toBe(testNow - 1000 + (delays[0] ?? 0) + (delays[1] ?? 0))
 })
 
 test('nothing, or what is excluded, is no cause', () => {

@@ -71,7 +71,7 @@ describe('in one look', () => {
     expect(text).toContain('Missing 0 ')
     expect(text).toContain('Recovered 0 since the start, 1 h ago')
     expect(text).toContain('Done Now Everything has arrived.')
-    for (const heading of ['Causes', 'Exhausted', 'Missing, ']) expect(text).not.toContain(heading)
+    for (const heading of ['Missing by cause', 'Exhausted', 'Missing, ']) expect(text).not.toContain(heading)
     const recovered = { lastDay: 1240, lastAt: incidentNow - 5 * 60 * minuteMs }
     expect(read(aStatusState({ ...swept, recovered, startedAt: 0 }))).toContain(
       'Recovered 1,240 in the last 24 h; the last 5 h ago',
