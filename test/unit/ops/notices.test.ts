@@ -1,13 +1,14 @@
 // The sentences of /status, beside those of an incident in test/daemon/said.test.ts: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
+import { doneOf } from '../../../src/ops/figures.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
-const minuteMs = 60_000
+const [minuteMs, hourMs] = [60_000, 3_600_000]
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
@@ -225,6 +226,27 @@ describe('notices', () => {
     expect(notices.length + (advice === '' ? 0 : 1)).toBe(1)
     expect(only.text).toMatch(text)
     expect(only.advice).toMatch(/^[A-Z].*[^ ]$/)
+  })
+
+  test.each([
+    ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reach retry.maxAttempts, the first in 3 h'],
+    ['with the window', [5 * hourMs], 4 * hourMs, 'leave the window, the first in 4 h'],
+  ])('what is refused again and again ends %s', (_, limits, expiresIn, end) => {
+    const list = limits.map((ms) => aCause({ refusedAgain: 1, exhaustedAt: incidentNow + ms }))
+    const status = toStatus(
+      aStatusState({
+        ...swept,
+        failed: { ...noDecisions, 'backing-off': 2 },
+        endless: { circuit: 0, refused: 2 },
+        causes: { ...noCauses, total: list.length, records: 2, list },
+        oldestOpenAt: incidentNow - hourMs,
+        lookbackMs: hourMs + expiresIn,
+      }),
+    )
+    expect(doneOf(status)).toEqual([
+      'Unknown',
+      `2 deliveries are refused again and again. They are retried until the receiver takes them or they ${end}.`,
+    ])
   })
 
   test('advice is that of the failure, and of the offset as it is now', () => {
