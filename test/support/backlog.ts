@@ -25,7 +25,7 @@ export const testNow = Date.UTC(2026, 0, 15, 12)
 export const defaultPolicy: Policy = toPolicy(loadWith({}).config, 30_000)
 
 /** The whole window, in UTC. */
-export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - minuteMs) / 1000 }
+const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - minuteMs) / 1000 }
 
 /** A backlog with the outcomes of its records. */
 export interface TestBacklog extends Backlog {

@@ -10,7 +10,7 @@ type FactType = TelemetryEvent['type']
 export type FactOf<Type extends FactType> = Extract<TelemetryEvent, { type: Type }>
 
 /** A full sweep that saw the whole, empty window. */
-export function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
+function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
   return {
     sweepId: 'abcd1234',
     kind: 'full',

@@ -47,7 +47,7 @@ export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' |
 }
 
 /** Always the middle: sleeps and jitter are the same each time. */
-export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-2222-4333-8444-555555555555' }
+const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-2222-4333-8444-555555555555' }
 
 export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(testNow)

@@ -60,18 +60,6 @@ describe('progress is due', () => {
     expect(progress.state(start).progressDueAt).toBe(start + expected)
   })
 
-  test('later when sweeps rest, and not again later when the rest is over', () => {
-    const { progress, setNow } = progressOf(minute)
-    const restEnds = start + 100 * minute - 1
-    for (let at = start; at <= start + 150 * minute; at += minute) {
-      setNow(at)
-      if (at === start) progress.observe(sweepFact(), start)
-      progress.ticked(at, restEnds - at)
-      const firstThatMay = Math.min(at + minute, start + 100 * minute)
-      expect(progress.state(start).progressDueAt).toBe(firstThatMay + 2 * minute)
-    }
-  })
-
   test('without asking the schedule for each of a hundred thousand retries', () => {
     const { progress, setNow, asked } = progressOf(minute)
     for (let at = start; at < start + 10 * minute; at += 6) {

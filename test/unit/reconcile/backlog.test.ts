@@ -1,5 +1,5 @@
-// The backlog: what a listing may change, which records have a place when it is full, and what the summary says. That what it holds
-// and what it only counted is the truth: test/simulation/promises/quiet.ts.
+// The backlog: what a listing may change, which records have a place when it is full, and the last attempt that counts. That
+// its summary is the truth, also of what it only counted: test/simulation/promises/quiet.ts; in any case of ids: identity.ts.
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
@@ -25,7 +25,6 @@ import { testBacklog } from '../../support/reconcile.ts'
 import { uuid } from '../../support/incident.ts'
 
 const now = testNow
-const notHeld = (): object => ({})
 const utc = createTimeZone('UTC')
 
 describe('places of a full backlog', () => {
@@ -115,15 +114,6 @@ describe('places of a full backlog', () => {
 })
 
 describe('learning from a listing', () => {
-  test('the case of an id does not make another record of it', () => {
-    const backlog = testBacklog()
-    const record = due({ id: 'abcdef00-0000-4000-8000-00000000000a' })
-    learn(backlog, listingOf([record]), now)
-    learn(backlog, listingOf([{ ...record, id: record.id.toUpperCase() }], { askedAt: 2000 }), now)
-    expect(backlog.size()).toBe(1)
-    expect(backlog.get(record.id.toUpperCase())).toBe(backlog.get(record.id))
-  })
-
   test('a record that a complete listing does not show was resolved by somebody else, unless it was tried', () => {
     const backlog = testBacklog()
     const records = [due({ id: uuid(1) }), due({ id: uuid(2) })]
@@ -214,32 +204,5 @@ describe('the last attempt', () => {
     learn(backlog, listingOf([record]), putBack)
     expect(decision()).toBe('due')
     expect(entryOf(backlog, record).tries).toBe(1)
-  })
-})
-
-describe('the summary', () => {
-  test('has the oldest event that is neither exhausted nor excluded, and what its subscription’s gate holds', () => {
-    const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
-    expect(backlog.summary(now, notHeld).oldestOpenAt).toBeUndefined()
-    const [shut, open] = [subscription(1), subscription(2)]
-    const records = [
-      due({ eventLocal: now - 6 * dayMs, attempts: 30 }),
-      due({ eventLocal: now - 5 * dayMs, module: 'other' }),
-      due({ eventLocal: now - 4 * dayMs, subscriptionId: shut }),
-      due({ eventLocal: now - 3 * dayMs, subscriptionId: open }),
-    ]
-    learn(backlog, listingOf(records), now)
-    const { counts, oldestOpenAt } = backlog.summary(now, (id) => ({ gate: id === shut ? 'circuit' : undefined }))
-    expect(counts).toEqual({ due: 1, blocked: 1, exhausted: 1, excluded: 1, 'backing-off': 0, awaiting: 0 })
-    expect(oldestOpenAt).toBe(now - 4 * dayMs)
-  })
-
-  test('has the oldest open event also when there is no room for it', () => {
-    const backlog = testBacklog({ maxRecords: 1 })
-    learn(backlog, listingOf([due({ eventLocal: now - hourMs / 2 })]), now)
-    learn(backlog, listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now)
-    expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 4 * dayMs)
-    backlog.forgetBefore((now - 3 * dayMs) / 1000)
-    expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 3 * dayMs)
   })
 })

@@ -1,7 +1,6 @@
 // The platform's circuit breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
 import { expect, test } from 'vitest'
 import { failureOf } from '../../../src/reconcile/platform-trouble.ts'
-import { listErrors } from '../../support/script-parts.ts'
 import { play } from '../../support/script.ts'
 
 /** After what happens: the retries that may go out (all, one at a time, none), the trouble, and the pings since the last time. */
@@ -106,15 +105,6 @@ test('jitter makes the pauses only ever shorter', async () => {
   await play('start; list 500; note 500 3; lists -> 1; wait 550ms; lists -> 1; wait 1050ms; lists -> 1', {
     random: 0.999,
   })
-})
-
-test.each([
-  ['no-token', { stage: 'token', rejected: true, reason: 'bad-request' }],
-  ['401', { stage: 'list', rejected: true }],
-  ['403', { stage: 'list', rejected: true }],
-  ['500', { stage: 'list', rejected: false }],
-])('a call that failed by %s is described by its stage, and by whether it was refused', (how, failure) => {
-  expect(failureOf(listErrors[how])).toMatchObject(failure)
 })
 
 test('a bug is no failure of the platform', () => {
