@@ -5,6 +5,7 @@ import { aStatusState } from '../../support/status.ts'
 import { awaitedRemarks } from '../../../src/cli/explain.ts'
 import { explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/record.ts'
 import { loadWith } from '../../support/configuration.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -13,8 +14,6 @@ import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 const now = Date.UTC(2026, 0, 15, 12)
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
 const zone = createTimeZone('UTC')
-const id = '11111111-2222-4333-8444-555555555555'
-const subscriptionId = '33333333-2222-4333-8444-555555555555'
 
 function situation(env: Record<string, string> = {}): ExplainOptions {
   const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
@@ -23,19 +22,7 @@ function situation(env: Record<string, string> = {}): ExplainOptions {
 }
 
 function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
-  return {
-    id,
-    eventId: '22222222-2222-4333-8444-555555555555',
-    subscriptionId,
-    status: 'failed',
-    attempts: 3,
-    eventLocal: now - 2 * hour,
-    lastAttemptLocal: now - hour,
-    eventType: 'account-activated',
-    module: 'accounts',
-    responseStatusCode: 503,
-    ...changes,
-  }
+  return failedRecord({ attempts: 3, eventLocal: now - 2 * hour, lastAttemptLocal: now - hour, ...changes })
 }
 
 function explain(one: WebhookRecord, options: ExplainOptions): ExplainedRecord {

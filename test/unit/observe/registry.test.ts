@@ -42,13 +42,6 @@ describe('at the start', () => {
     const all = await families(createMetrics({ processMetrics: true }))
     expect([...all.keys()].slice(own.size)).toEqual(processMetricNames)
   })
-
-  test('each registry is its own: two in one process do not meet', async () => {
-    const [one, other] = [createMetrics({ processMetrics: true }), createMetrics({ processMetrics: true })]
-    one.add('sweeps_total', { kind: 'full', result: 'complete' })
-    expect([...(await familyOf(one, 'sweeps_total')).samples.values()]).toContain(1)
-    expect([...(await familyOf(other, 'sweeps_total')).samples.values()]).not.toContain(1)
-  })
 })
 
 test.each(definitions)('%s follows the naming rules, and has a bounded number of series', (name, definition) => {
