@@ -9,7 +9,18 @@ import { createKnowledge, type Known } from './knowledge.ts'
 import type { KeyFiles } from './key-files.ts'
 import { createOpenListings } from './open-listings.ts'
 import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
-import { createWatchers } from './promises/all.ts'
+import { createAttemptsWatcher } from './promises/attempts.ts'
+import { createBreakerWatcher } from './promises/breaker.ts'
+import { createCallsWatcher } from './promises/calls.ts'
+import { createDeadReceiversWatcher } from './promises/dead-receivers.ts'
+import { createFailedAgainWatcher } from './promises/failed-again.ts'
+import { createIdentityWatcher } from './promises/identity.ts'
+import { createLateChecksWatcher } from './promises/late-checks.ts'
+import { createExpiryWatcher } from './promises/expiry.ts'
+import { createQuietWatcher } from './promises/quiet.ts'
+import { createRestsWatcher } from './promises/rests.ts'
+import { createTruthWatcher } from './promises/truth.ts'
+import { createWaitsWatcher } from './promises/waits.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
 import type { Scenario } from './scenario.ts'
 import type { Tally } from './tally.ts'
@@ -41,6 +52,22 @@ export interface ProcessWatchOptions {
   trace: Trace
   tally: Tally
 }
+
+/** All promises that are watched beside the invariants. */
+const makers = [
+  createAttemptsWatcher,
+  createBreakerWatcher,
+  createCallsWatcher,
+  createDeadReceiversWatcher,
+  createFailedAgainWatcher,
+  createIdentityWatcher,
+  createLateChecksWatcher,
+  createExpiryWatcher,
+  createQuietWatcher,
+  createRestsWatcher,
+  createTruthWatcher,
+  createWaitsWatcher,
+]
 
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
 const answersForJump = 12
@@ -213,14 +240,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     isBeingListed,
     isFaultlessSince,
   }
-  const watchers = createWatchers({
-    ...options,
-    knowledge,
-    holds,
-    violate,
-    exempt,
-    exercise,
-  })
+  const watchers = makers.map((make) => make({ ...options, knowledge, holds, violate, exempt, exercise }))
 
   function checkBound(name: string, value: number): void {
     const most = config.backlog.maxRecords
