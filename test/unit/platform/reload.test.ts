@@ -1,5 +1,5 @@
 // A key file that changes while the daemon runs: which content is used, and what is reported of it.
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -25,30 +25,6 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-interface Volume {
-  path: string
-  swap(content: Content): Promise<void>
-  remove(): Promise<void>
-}
-
-/** As the kubelet lays it out: key.pem -> ..data/key.pem, ..data -> a dated directory. */
-async function createVolume(): Promise<Volume> {
-  const root = await mkdtemp(join(folder, 'volume-'))
-  await symlink(join('..data', 'key.pem'), join(root, 'key.pem'))
-  let version = 0
-  return {
-    path: join(root, 'key.pem'),
-    async swap(content) {
-      const dated = `..2026_01_15_${++version}`
-      await mkdir(join(root, dated))
-      await writeFile(join(root, dated, 'key.pem'), contents.get(content) ?? '')
-      await symlink(dated, join(root, '..data_tmp'))
-      await rename(join(root, '..data_tmp'), join(root, '..data'))
-    },
-    remove: () => rm(join(root, '..data'), { force: true }),
-  }
-}
-
 type Outcome = 'new' | 'failed' | 'good again' | 'nothing'
 
 test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
@@ -61,13 +37,13 @@ test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
   ['that is gone for a while', false, ['gone', 'gone', 'first', 'gone'], ['failed', 'nothing', 'good again', 'failed']],
   ['that is gone between unusable ones', false, ['empty', 'gone', 'empty'], ['failed', 'failed', 'failed']],
 ])('a file %s', async (_, isOk, becomes, outcomes) => {
-  const volume = await createVolume()
-  await volume.swap('first')
-  const source = loadKey({ file: volume.path })
+  const file = join(folder, 'key.pem')
+  await writeFile(file, contents.get('first') ?? '')
+  const source = loadKey({ file })
   for (const [index, content] of becomes.entries()) {
     const expected = outcomes[index]
-    if (content === 'gone') await volume.remove()
-    else await volume.swap(content)
+    if (content === 'gone') await rm(file, { force: true })
+    else await writeFile(file, contents.get(content) ?? '')
     const before = source.current().fingerprint
     const events: CredentialEvent[] = []
     const isNew = reloadFile('auth.privateKeyFile', source, (event) => events.push(event))
