@@ -1,14 +1,7 @@
 // Rows as a platform, a gateway or an attacker may send them: what is kept, what is unreadable, and that nothing else gets through.
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import {
-  isUnreadable,
-  isUuid,
-  readRecord,
-  type UnreadableRow,
-  type WebhookRecord,
-} from '../../../src/platform/record.ts'
+import { isUuid, readRecord, type UnreadableRow, type WebhookRecord } from '../../../src/platform/record.ts'
 
 const zone = createTimeZone('UTC')
 const id = '11111111-2222-4333-8444-555555555555'
@@ -99,36 +92,10 @@ describe('isUuid', () => {
   })
 
   test.each([
-    '',
-    '..',
-    '%2e%2e%2fadmin',
-    ...[`${id}/../..`, `${id}%2f..`, `${id}?x=1`, `${id}#x`, `${id} `, `${id}\n`, `${id}0`],
-    ...[`/${id}`, ` ${id}`, `{${id}}`, `urn:uuid:${id}`, id.slice(1)],
-    ...[id.replaceAll('-', ''), id.replace('1', 'g'), id.replace('1', '１'), id.replaceAll('-', '‐')],
-    undefined,
-    [id],
-    { toString: () => id },
+    ...['', '..', '%2e%2e%2fadmin', `${id}/../..`, `${id}%2f..`, `${id}?x=1`, `${id}#x`, `${id} `, `${id}\n`, `${id}0`],
+    ...[`/${id}`, ` ${id}`, `{${id}}`, `urn:uuid:${id}`, id.slice(1), id.replaceAll('-', ''), id.replace('1', 'g')],
+    ...[id.replace('1', '１'), id.replaceAll('-', '‐'), undefined, [id], { toString: () => id }],
   ])('refuses %j', (value) => {
     expect(isUuid(value)).toBe(false)
   })
-})
-
-test('whatever a row holds, reading it never throws, and a record can be decided on', () => {
-  const odd = fc.anything({ withBigInt: true, withNullPrototype: true, withDate: true })
-  const rows = fc.oneof(
-    odd,
-    fc.record(Object.fromEntries(Object.keys(row).map((key) => [key, odd])), { requiredKeys: [] }),
-    fc.dictionary(fc.constantFrom(...Object.keys(row)), odd).map((some) => ({ ...row, ...some })),
-  )
-  fc.assert(
-    fc.property(rows, (value) => {
-      const record = readRecord(value, zone)
-      if (isUnreadable(record)) return
-      expect(isUuid(record.id)).toBe(true)
-      expect(Number.isSafeInteger(record.eventLocal)).toBe(true)
-      expect(record.attempts).toBeGreaterThanOrEqual(0)
-      expect(record.eventType.length + record.module.length).toBeLessThanOrEqual(400)
-    }),
-    { numRuns: 500 },
-  )
 })

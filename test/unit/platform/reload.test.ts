@@ -1,5 +1,5 @@
 // A key file that changes while the daemon runs: which content is used, and what is reported of it.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -25,6 +25,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
+/** As the kubelet does it: a link leads to another file. */
+async function swap(link: string, content: Content): Promise<void> {
+  const target = join(await mkdtemp(join(folder, 'dated-')), 'key.pem')
+  await writeFile(target, contents.get(content) ?? '')
+  await symlink(target, `${link}_tmp`)
+  await rename(`${link}_tmp`, link)
+}
+
 type Outcome = 'new' | 'failed' | 'good again' | 'nothing'
 
 test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
@@ -38,12 +46,12 @@ test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
   ['that is gone between unusable ones', false, ['empty', 'gone', 'empty'], ['failed', 'failed', 'failed']],
 ])('a file %s', async (_, isOk, becomes, outcomes) => {
   const file = join(folder, 'key.pem')
-  await writeFile(file, contents.get('first') ?? '')
+  await swap(file, 'first')
   const source = loadKey({ file })
   for (const [index, content] of becomes.entries()) {
     const expected = outcomes[index]
     if (content === 'gone') await rm(file, { force: true })
-    else await writeFile(file, contents.get(content) ?? '')
+    else await swap(file, content)
     const before = source.current().fingerprint
     const events: CredentialEvent[] = []
     const isNew = reloadFile('auth.privateKeyFile', source, (event) => events.push(event))

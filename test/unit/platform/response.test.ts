@@ -1,7 +1,6 @@
 // Every answer is classified once: each HTTP status with each kind of body, and Retry-After in all that servers write there.
 import { describe, expect, test } from 'vitest'
 import {
-  maxRetryAfterMs,
   PlatformFailure,
   classify,
   retryAfterMs,
@@ -99,21 +98,23 @@ describe('Retry-After', () => {
     return retryAfterMs(response(429, '', headers), now)
   }
 
-  test.each([
-    ['0', 0],
-    [' 120 ', 120_000],
-    ['007', 7_000],
-    ['300', 300_000],
-    ['301', maxRetryAfterMs],
-    ['9'.repeat(400), maxRetryAfterMs],
-  ])('%j seconds', (value, ms) => {
+  test.each(
+    Object.entries({
+      '0': 0,
+      ' 120 ': 120_000,
+      '007': 7_000,
+      '300': 300_000,
+      '301': 300_000,
+      ['9'.repeat(400)]: 300_000,
+    }),
+  )('%j seconds', (value, ms) => {
     expect(wait(value)).toBe(ms)
   })
 
   test.each([
     ['in two minutes by our idea of the platform clock', inTwoMinutes, undefined, 120_000],
     ["relative to the answer's own Date", inTwoMinutes, 'Thu, 15 Jan 2026 12:01:30 GMT', 30_000],
-    ['with a Date from another epoch', inTwoMinutes, 'Thu, 15 Jan 1970 12:00:00 GMT', maxRetryAfterMs],
+    ['with a Date from another epoch', inTwoMinutes, 'Thu, 15 Jan 1970 12:00:00 GMT', 300_000],
     ['with a Date that only looks like one', inTwoMinutes, '5', 120_000],
     ['in the past', 'Thu, 15 Jan 2026 11:59:59 GMT', undefined, 0],
   ])('a date %s', (_, value, date, ms) => {
@@ -122,43 +123,26 @@ describe('Retry-After', () => {
 
   test.each([
     undefined,
-    '',
-    '-5',
-    '1.5',
-    '1e3',
-    '0x10',
-    '5 seconds',
-    '120, 120',
-    'abc 12',
-    '2026-01-15T12:02:00Z',
-    'Thursday, 15-Jan-26 12:02:00 GMT',
-    'Thu, 15 Jan 2026 12:02:00 +0100',
-    'Thu, 15 Foo 2026 12:02:00 GMT',
-    'Tue, 31 Feb 2026 12:02:00 GMT',
+    ...['', '-5', '1.5', '1e3', '0x10', '5 seconds', '120, 120', 'abc 12', '2026-01-15T12:02:00Z'],
+    ...['Thursday, 15-Jan-26 12:02:00 GMT', 'Thu, 15 Jan 2026 12:02:00 +0100'],
+    ...['Thu, 15 Foo 2026 12:02:00 GMT', 'Tue, 31 Feb 2026 12:02:00 GMT'],
   ])('%j says nothing, so the default pause holds', (value) => {
     expect(wait(value)).toBeUndefined()
   })
 })
 
-describe('PlatformFailure', () => {
-  test('says what and why, and holds nothing else', () => {
-    const failure = new PlatformFailure('server-error', 503, 'list')
-    expect(failure.message).toBe('list: server-error (HTTP 503)')
-    expect(new PlatformFailure('timeout', undefined, 'list').message).toBe('list: timeout')
-    expect({ ...failure }).toEqual({
-      code: 'PLATFORM_FAILURE',
-      name: 'PlatformFailure',
-      reason: 'server-error',
-      status: 503,
-      advice: "if it lasts for 15 min, ask the platform's operator",
-    })
+test('a failure says what, why and what to do, and holds nothing else', () => {
+  const failure = new PlatformFailure('server-error', 503, 'list')
+  expect(failure.message).toBe('list: server-error (HTTP 503)')
+  expect(new PlatformFailure('timeout', undefined, 'list').message).toBe('list: timeout')
+  expect({ ...failure }).toEqual({
+    code: 'PLATFORM_FAILURE',
+    name: 'PlatformFailure',
+    reason: 'server-error',
+    status: 503,
+    advice: "if it lasts for 15 min, ask the platform's operator",
   })
-
-  test.each([
-    ['connection', 'ECONNREFUSED', 'nothing listens there: check platform.baseUrl'],
-    ['timeout', undefined, 'raise platform.requestTimeout'],
-    ['forbidden', undefined, 'access to the webhooks'],
-  ] as const)('%s (%s) has advice of its own', (reason, transportCode, advice) => {
-    expect(new PlatformFailure(reason, undefined, 'list', transportCode).advice).toContain(advice)
-  })
+  const { advice } = new PlatformFailure('connection', undefined, 'list', 'ECONNREFUSED')
+  expect(advice).toContain('nothing listens there: check platform.baseUrl')
+  expect(new PlatformFailure('forbidden', undefined, 'list').advice).toContain('access to the webhooks')
 })
