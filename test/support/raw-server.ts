@@ -1,6 +1,7 @@
 // A TCP server that answers with any bytes a test gives it: what no HTTP server would send.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { expect } from 'vitest'
 
 export interface RawServer extends AsyncDisposable {
   url: URL
@@ -30,14 +31,11 @@ function requestLength(text: string): number | undefined {
 export async function startRawServer(onRequest: OnRequest, greeting?: string): Promise<RawServer> {
   const requests: string[] = []
   const open = new Set<Socket>()
-  const changed = new EventTarget()
-  const change = (): boolean => changed.dispatchEvent(new Event('change'))
   let connections = 0
 
   const server = createServer((socket) => {
     connections += 1
     open.add(socket)
-    change()
     if (greeting !== undefined) socket.write(greeting)
     let text = ''
     socket.setEncoding('latin1')
@@ -47,29 +45,24 @@ export async function startRawServer(onRequest: OnRequest, greeting?: string): P
         requests.push(text.slice(0, length))
         text = text.slice(length)
         onRequest(socket, requests.length - 1)
-        change()
       }
     })
     socket.on('error', () => undefined)
-    socket.on('close', () => {
-      open.delete(socket)
-      change()
-    })
+    socket.on('close', () => open.delete(socket))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
 
-  async function until(isSo: () => boolean): Promise<void> {
-    while (!isSo()) await once(changed, 'change')
-  }
+  const atLeast = (counted: () => number, count: number): Promise<void> =>
+    expect.poll(counted, { interval: 5 }).toBeGreaterThanOrEqual(count)
 
   return {
     url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`),
     requests,
     connections: () => connections,
-    connected: (count) => until(() => connections >= count),
-    received: (count) => until(() => requests.length >= count),
-    idle: () => until(() => open.size === 0),
+    connected: (count) => atLeast(() => connections, count),
+    received: (count) => atLeast(() => requests.length, count),
+    idle: () => expect.poll(() => open.size, { interval: 5 }).toBe(0),
     async [Symbol.asyncDispose]() {
       for (const socket of open) socket.destroy()
       server.close()
