@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
-import { fullSweeps, periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
+import { periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
 
 test('only a tick starts a sweep; a schedule without ticks fails the liveness probe', async () => {
   // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
@@ -84,7 +84,7 @@ test('a tick during a Retry-After of the platform is skipped', async () => {
   await scene.clock.advance(200_000)
   scene.tick()
   await scene.clock.settle()
-  expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
+  expect(await scene.metric('sweeps_total', { kind: 'full' })).toBeGreaterThanOrEqual(1)
   expect(scene.ops().status().holding).toEqual([])
   expect(await until()).toBe(0)
 })

@@ -70,9 +70,6 @@ export function entryOf(backlog: Backlog, record: Pick<WebhookRecord, 'id'>): Fa
   return entry
 }
 
-/** A subscription by its number. */
-export const subscription = (number: number): string => `aaaaaaaa-0000-4000-8000-${String(number).padStart(12, '0')}`
-
 /** A failed record of yesterday, which is due. */
 export function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
   return failedRecord({ eventLocal: testNow - dayMs, ...fields })

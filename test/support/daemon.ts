@@ -46,8 +46,6 @@ export interface DaemonOptions {
   startServer?: typeof startOpsServer
   /** True: what Node says of this process is among its metrics. */
   processMetrics?: boolean
-  /** As the first line shows it. */
-  proxy?: string
   /** Default: none. */
   certificate?: Reloadable<Certificate>
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
@@ -142,7 +140,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
     lease: options.lease,
     certificate: options.certificate,
-    proxy: options.proxy,
+    proxy: undefined,
     version: '1.2.3',
     nodeVersion: 'v26',
     schedule: {
@@ -244,9 +242,4 @@ export async function beginDay(readings: ReadingsInput & { timeZone?: string } =
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
-}
-
-/** Full sweeps that ended. */
-export function fullSweeps({ facts }: RunningDaemon): number {
-  return facts.filter((fact) => fact.type === 'sweep' && fact.report.kind === 'full').length
 }

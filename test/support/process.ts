@@ -200,7 +200,11 @@ export async function startDaemon(
   try {
     const { port } = await program.said('daemon_started')
     const url = `http://127.0.0.1:${String(port)}`
-    return Object.assign(program, { url, metrics: () => readMetrics(url) })
+    const metrics = async (): Promise<DaemonMetrics> => {
+      const samples = parseSamples((await get(`${url}/metrics`)).body)
+      return { samples, sum: (name, labels) => sumOf(samples, metricPrefix + name, labels) }
+    }
+    return Object.assign(program, { url, metrics })
   } catch (error) {
     await program[Symbol.asyncDispose]()
     throw error
@@ -211,14 +215,6 @@ export interface DaemonMetrics {
   samples: Samples
   /** Sum of the series of one of our metrics, named without its prefix, whose labels contain these. */
   sum(name: string, labels?: Readonly<Record<string, string>>): number
-}
-
-/** Asks the ops server at this origin. */
-export async function readMetrics(url: string): Promise<DaemonMetrics> {
-  const { body, status } = await get(`${url}/metrics`)
-  if (status !== 200) throw new Error(`/metrics answered ${status}: ${body}`)
-  const samples = parseSamples(body)
-  return { samples, sum: (name, labels) => sumOf(samples, metricPrefix + name, labels) }
 }
 
 export interface OpsAnswer {

@@ -18,7 +18,6 @@ import {
   listingOf,
   minuteMs,
   noted,
-  subscription,
   testNow,
 } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
@@ -73,7 +72,7 @@ describe('places of a full backlog', () => {
     ['who backs off comes after all that can go now', 'a backingOff 300, b due 300', 200, [10, 190]],
     ['and exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
     ['they do not have it from those that back off', 'p exhausted 300, q backingOff 300, b due 50', 200, [0, 150, 50]],
-    ['within a subscription, too, what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
+    ['within a too, what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
     ['an open circuit keeps ten of its records, enough for probes', 'open due 300, b due 300', 200, [10, 190]],
     ['and what nobody else can use', 'open due 300, b due 50', 200, [150, 50]],
     [
@@ -88,7 +87,7 @@ describe('places of a full backlog', () => {
   })
 
   test('subscriptions that outnumber the places do not change sides with each listing', () => {
-    const all = Array.from({ length: 20 }, (_, index) => due({ subscriptionId: subscription(index % 5) }))
+    const all = Array.from({ length: 20 }, (_, index) => due({ subscriptionId: uuid(index % 5) }))
     const backlog = testBacklog({ maxRecords: 3 })
     learn(backlog, listingOf(all), now)
     const kept = [...backlog.entries()]
@@ -97,10 +96,10 @@ describe('places of a full backlog', () => {
   })
 
   test('a record that is retried between two steps of a merge keeps its place', () => {
-    const present = Array.from({ length: 6000 }, () => due({ subscriptionId: subscription(1) }))
+    const present = Array.from({ length: 6000 }, () => due({ subscriptionId: uuid(1) }))
     const backlog = testBacklog({ maxRecords: 6000 })
     learn(backlog, listingOf(present), now)
-    const others = Array.from({ length: 1500 }, () => due({ subscriptionId: subscription(2) }))
+    const others = Array.from({ length: 1500 }, () => due({ subscriptionId: uuid(2) }))
     const steps = backlog.learn(listingOf(others, { complete: false }), now)
     // After four steps the newcomers are met; the fifth takes the first of 7,500 contenders.
     for (let step = 0; step < 5; step += 1) steps.next()
@@ -127,7 +126,7 @@ describe('learning from a listing', () => {
   test.each([
     ['the platform called it successful, and lists it as failed', { found: 'successful' as const }, []],
     ['a complete listing did not show it', {}, [listingOf([])]],
-    ['it gave way', {}, [listingOf([due({ subscriptionId: subscription(2) })], { complete: false })]],
+    ['it gave way', {}, [listingOf([due({ subscriptionId: uuid(2) })], { complete: false })]],
   ])('tries are remembered when %s', (_, fields, listings) => {
     const backlog = testBacklog({ maxRecords: 1 })
     const record = due()
