@@ -1,6 +1,6 @@
 // Metrics that come of several parts, as a whole daemon on a virtual clock shows them.
 import { expect, test } from 'vitest'
-import { emptyPage, periodMs, startDaemon, withControl, type RunningDaemon } from '../support/daemon.ts'
+import { emptyPage, periodMs, startDaemon, type RunningDaemon } from '../support/daemon.ts'
 
 const seconds = (scene: RunningDaemon): number => scene.clock.now() / 1000
 
@@ -61,18 +61,6 @@ test('the rest after a slow sweep is no stall', async () => {
   expect(lists).toHaveLength(1)
   scene.stop()
   for (const list of lists.splice(0)) list.answer()
-})
-
-test('a gate is 1 while it is shut, and 0 when it is open again', async () => {
-  await using scene = startDaemon({ env: withControl })
-  const shut = (): Promise<number> => scene.metric('gates', { gate: 'paused' })
-  await scene.clock.advance(1000)
-  const shown = [await shut()]
-  for (const change of ['pause', 'resume'] as const) {
-    await scene.clock.run(Promise.resolve(scene.ops().control?.pause[change]()))
-    shown.push(await shut())
-  }
-  expect(shown).toEqual([0, 1, 0])
 })
 
 test('the target age, and log lines by level as far as they are written', async () => {
