@@ -84,7 +84,7 @@ export interface DaemonParts {
 /** What the chart of the status page shows, without iterating over records. */
 function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress, monotonicNow: number): ChartedState {
   const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
-  const { expired, lastFullSweepAt } = progress.state(0)
+  const { expired, lastFullSweepAt } = progress.state()
   const isListed = lastFullSweepAt !== undefined
   return {
     missing: isListed ? backlog.size() + backlog.leftOut.missing() + expired : null,
@@ -165,13 +165,9 @@ export function createParts(options: DaemonOptions): DaemonParts {
 
   /** A standby owes no progress. */
   function progressNow(): ProgressState {
-    const now = clock.now()
-    const { progressDueAt, ...seen } = progress.state(now)
-    return {
-      ...seen,
-      startedAt,
-      progressDueAt: leaderElection.isLeading() ? progressDueAt : Math.max(now + periodMs, progressDueAt),
-    }
+    const { progressDueAt, ...seen } = progress.state()
+    const isOwed = leaderElection.isLeading()
+    return { ...seen, progressDueAt: isOwed ? progressDueAt : Math.max(clock.now() + periodMs, progressDueAt) }
   }
 
   function credentials(): CredentialState {
@@ -209,6 +205,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
       ...credentials(),
       ...progressNow(),
       now: clock.now(),
+      startedAt,
+      resolvedByOthers: history.resolvedByOthers(),
       leadership: leaderElection.state(),
       nextTickAt: schedule.nextAt(),
       recoveredPerMs: history.recoveredPerMs(),

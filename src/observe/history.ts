@@ -1,6 +1,6 @@
 // The last week by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
 import type { Clock } from '../runtime/clock.ts'
-import type { TelemetryEvent } from './events.ts'
+import { resolvedByOthersOf, type TelemetryEvent } from './events.ts'
 
 /** The state that the chart of the status page shows. */
 export interface ChartedState {
@@ -40,6 +40,8 @@ export interface History {
   recoveredPerMs(): number
   /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
   recovered(): { lastDay: number; lastAt: number | undefined }
+  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
+  resolvedByOthers(): number
 }
 
 const minuteMs = 60_000
@@ -53,7 +55,9 @@ const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
-type Minute = ChartedState & { recovered: number }
+type Minute = ChartedState & typeof noRecords
+
+const noRecords = { recovered: 0, byOthers: 0 }
 
 function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
   const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
@@ -88,9 +92,9 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       return
     }
     for (let quiet = last + 1; before !== undefined && quiet < now; quiet += 1)
-      minutes.push({ ...before, recovered: 0 })
+      minutes.push({ ...before, ...noRecords })
     last = now
-    minutes.push({ ...state(), recovered: 0 })
+    minutes.push({ ...state(), ...noRecords })
     minutes.splice(0, minutes.length - keptMinutes)
   }
 
@@ -115,6 +119,8 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   return {
     note(event) {
       moveOn()
+      const minute = minutes.at(-1)
+      if (minute !== undefined) minute.byOthers += resolvedByOthersOf(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
     },
     steps(since = Infinity) {
@@ -133,6 +139,10 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     recovered() {
       moveOn()
       return { lastDay: minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0), lastAt }
+    },
+    resolvedByOthers() {
+      moveOn()
+      return minutes.slice(-hourMinutes).reduce((sum, { byOthers }) => sum + byOthers, 0)
     },
   }
 }

@@ -1,5 +1,5 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
-import { resolvedByOthersOf, type TelemetryEvent } from './events.ts'
+import type { TelemetryEvent } from './events.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { RetryAnswer } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
@@ -19,25 +19,23 @@ export interface SweepEnd {
 }
 
 /** Times in epoch ms of this host's clock; undefined before the first. */
-export interface ProgressState {
-  startedAt: number
+const nothingSeen = {
   /** The last sweeps that ended, oldest first. */
-  sweeps: readonly SweepEnd[]
+  sweeps: [] as readonly SweepEnd[],
   /** When a full sweep last ended without failing. */
-  lastFullSweepAt: number | undefined
+  lastFullSweepAt: undefined as number | undefined,
   /** When a full sweep last saw the whole window, and when one last did not. */
-  lastCompleteSweepAt: number | undefined
-  lastIncompleteSweepAt: number | undefined
-  progressDueAt: number
+  lastCompleteSweepAt: undefined as number | undefined,
+  lastIncompleteSweepAt: undefined as number | undefined,
   /** How many retries in a row the platform did not accept, and the last one's reason. */
-  notAccepted: { inARow: number; reason?: Reason }
+  notAccepted: { inARow: 0 } as { inARow: number; reason?: Reason },
   /** Records that left the window while they were failed. */
-  expired: number
-  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
-  resolvedByOthers: number
+  expired: 0,
   /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
-  timeOffsetMs: number | undefined
+  timeOffsetMs: undefined as number | undefined,
 }
+
+export type ProgressState = typeof nothingSeen & { progressDueAt: number }
 
 export interface ProgressOptions {
   /** Epoch ms: the first tick comes with the start. */
@@ -60,20 +58,9 @@ export interface Progress {
   ticked(now: number, restEndsInMs: number | undefined): void
   /** Conditions that are missing for readiness, in words. */
   notReady(): string[]
-  state(now: number): ProgressState
+  state(): ProgressState
 }
 
-const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt' | 'resolvedByOthers'> = {
-  sweeps: [],
-  lastFullSweepAt: undefined,
-  lastCompleteSweepAt: undefined,
-  lastIncompleteSweepAt: undefined,
-  notAccepted: { inARow: 0 },
-  expired: 0,
-  timeOffsetMs: undefined,
-}
-
-const [minuteMs, hourMs] = [60_000, 3_600_000]
 /** Number of ended sweeps that are kept. */
 export const maxSweeps = 10
 /** Extra time for a tick that is late or skipped. */
@@ -103,24 +90,10 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
   let known = { ...nothingSeen }
-  /** Records that somebody else resolved, by the minute in which that was seen. */
-  let byOthers = new Map<number, number>()
 
   /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
-  }
-
-  function noteOthers(records: number, now: number): void {
-    const minute = Math.floor(now / minuteMs)
-    if (records > 0) byOthers.set(minute, (byOthers.get(minute) ?? 0) + records)
-    for (const old of byOthers.keys()) if (old < minute - hourMs / minuteMs) byOthers.delete(old)
-  }
-
-  function resolvedByOthers(now: number): number {
-    let sum = 0
-    for (const [minute, records] of byOthers) if (minute * minuteMs > now - hourMs) sum += records
-    return sum
   }
 
   function observeSweep({ continued, failure, kind, listed, result, seconds }: SweepReport, now: number): void {
@@ -143,14 +116,12 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     begin(now) {
       tickAt = now
       known = { ...nothingSeen }
-      byOthers = new Map()
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.answer)
-      noteOthers(resolvedByOthersOf(event), now)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
       if (isProgress(event)) moveOn(now)
@@ -163,11 +134,6 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
-    state: (now) => ({
-      ...known,
-      resolvedByOthers: resolvedByOthers(now),
-      startedAt,
-      progressDueAt: tickAt + slackMs,
-    }),
+    state: () => ({ ...known, progressDueAt: tickAt + slackMs }),
   }
 }

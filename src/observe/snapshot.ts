@@ -53,6 +53,9 @@ export interface CredentialState {
 /** Read in daemon-parts.ts; what was counted so far comes from progress.ts. */
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
+  startedAt: number
+  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
+  resolvedByOthers: number
   leadership: LeadershipState
   nextTickAt: number | undefined
   /** Recovered deliveries per ms, at present. */

@@ -26,7 +26,7 @@ test('progress is a list, an outcome, or an answer that is about the record', ()
   const isProgress = (fact: TelemetryEvent): boolean => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    return progress.state(start).progressDueAt === start + 3 * minute
+    return progress.state().progressDueAt === start + 3 * minute
   }
   const seen = [sweepFact(), sweepFact({ kind: 'recent' }), sweepFact({ result: 'incomplete' }), outcomeFact()]
   expect([...seen, outcomeFact({ outcome: 'failed-again' })].filter((fact) => !isProgress(fact))).toEqual([])
@@ -42,7 +42,7 @@ describe('progress is due', () => {
     const { progress } = progressOf(minute)
     progress.observe(failedSweep(), start + 30 * minute)
     progress.ticked(start + 31 * minute, undefined)
-    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
+    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
   })
 
   test.each([
@@ -53,11 +53,11 @@ describe('progress is due', () => {
     const { progress, setNow } = progressOf(periodMs)
     setNow(start + 10)
     progress.observe(sweepFact(), start + 10)
-    expect(progress.state(start).progressDueAt).toBe(start + expected)
+    expect(progress.state().progressDueAt).toBe(start + expected)
     // It stays there while nothing comes, no matter what ticks.
     setNow(start + 9_000 * minute)
     progress.ticked(start + 9_000 * minute, -1)
-    expect(progress.state(start).progressDueAt).toBe(start + expected)
+    expect(progress.state().progressDueAt).toBe(start + expected)
   })
 
   test('without asking the schedule for each of a hundred thousand retries', () => {
@@ -72,7 +72,7 @@ describe('progress is due', () => {
   test('after a period when the schedule knows of no next tick', () => {
     const progress = createProgress({ startedAt: start, periodMs: minute, nextTickAt: () => undefined })
     progress.observe(sweepFact(), start + 1)
-    expect(progress.state(start).progressDueAt).toBe(start + 1 + 3 * minute)
+    expect(progress.state().progressDueAt).toBe(start + 1 + 3 * minute)
   })
 })
 
@@ -80,7 +80,7 @@ test('retries that the platform does not take are counted in a row, with the las
   const { progress } = progressOf(minute)
   const countAfter = (result: (typeof retryResults)[number], reason: 'server-error' | 'timeout'): unknown => {
     progress.observe(retryFact({ result, reason, sent: true }), start)
-    return progress.state(start).notAccepted
+    return progress.state().notAccepted
   }
   for (const result of ['accepted', 'already-resolved', 'gone'] as const) {
     countAfter('platform-error', 'server-error')
@@ -93,22 +93,15 @@ test('retries that the platform does not take are counted in a row, with the las
   }
 })
 
-test('records that expired, and those that somebody else resolved in the last hour, are counted; how far attempts lie off is kept', () => {
+test('records that expired are counted; how far attempts lie off is kept', () => {
   const { progress } = progressOf(minute)
   progress.observe({ type: 'expired', records: 3 }, 1)
   progress.observe({ type: 'expired', records: 5 }, 2)
   progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
-  const resolved = { result: 'already-resolved', reason: 'ok', sent: true } as const
-  progress.observe(retryFact(resolved), start)
-  progress.observe(retryFact({ ...resolved, sent: false }), start)
-  progress.observe(retryFact({ ...resolved, result: 'accepted' }), start)
-  progress.observe(sweepFact({ resolvedByOthers: 30 }), start + 30 * minute)
-  const others = (at: number): unknown => progress.state(start + at * minute).resolvedByOthers
-  expect([others(31), others(61), others(91)]).toEqual([31, 30, 0])
-  expect(progress.state(start)).toMatchObject({ expired: 8, timeOffsetMs: 2000 })
+  expect(progress.state()).toMatchObject({ expired: 8, timeOffsetMs: 2000 })
   progress.begin(2000)
-  expect(progress.state(start)).toMatchObject({ expired: 0, resolvedByOthers: 0 })
+  expect(progress.state()).toMatchObject({ expired: 0 })
 })
 
 describe('sweeps', () => {
@@ -117,7 +110,7 @@ describe('sweeps', () => {
     for (let at = 1; at < 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
     const quotes = { stage: 'token', reason: 'unauthorized', message: 'rejected: "words from outside"' } as const
     progress.observe(failedSweep({ listed: 1000 }, { ...quotes, advice: 'check the key' }), 1000)
-    const { sweeps } = progress.state(start)
+    const { sweeps } = progress.state()
     const kept = sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
     expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
     expect(sweeps.at(-1)?.failure).toEqual({ stage: 'token', reason: 'unauthorized', advice: 'check the key' })
@@ -126,7 +119,7 @@ describe('sweeps', () => {
   test('full ones: one that failed is none, and only one that saw all is complete', () => {
     const { progress } = progressOf(minute)
     const at = (): unknown => {
-      const { lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state(start)
+      const { lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state()
       return [lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt]
     }
     progress.observe(sweepFact({ result: 'failed' }), 1)
