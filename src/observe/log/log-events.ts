@@ -20,10 +20,16 @@ interface Limited {
   suppressed: number | undefined
 }
 /** Counted from one full sweep to the next. */
-export type SinceLastSweep = Record<
-  'retries' | 'accepted' | 'recovered' | 'failedAgain' | 'unknown' | 'expired' | 'circuitsOpened' | 'circuitsClosed',
-  number
->
+export const nothingSince = {
+  retries: 0,
+  accepted: 0,
+  recovered: 0,
+  failedAgain: 0,
+  unknown: 0,
+  expired: 0,
+  circuitsOpened: 0,
+  circuitsClosed: 0,
+}
 type SweepFields = Omit<SweepReport, 'failed' | 'failure'>
 type AnswerFields = { [Name in 'result' | 'reason' | 'found' | 'lost']: FactOf<'retry'>['answer'][Name] }
 type Failure = NonNullable<SweepReport['failure']>
@@ -75,7 +81,7 @@ export interface LogFields {
   daemon_stopped: { cutOff: number }
   full_sweep_completed: SweepFields &
     Partial<Record<Decision, number>> &
-    SinceLastSweep & { failures: number | undefined }
+    typeof nothingSince & { failures: number | undefined }
   sweep_failed: SweepFields & Partial<Omit<Failure, 'message'>> & { problem?: string }
   slice_skipped: Slice & Partial<Limited>
   record_unreadable: { sweepId: string; webhookId: string | undefined; field: string } & Limited

@@ -1,7 +1,7 @@
 // Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
 import type { Clock } from '../../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
-import type { SinceLastSweep } from './log-events.ts'
+import { nothingSince } from './log-events.ts'
 import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
 import { createCondition, createLimit } from './repetition.ts'
@@ -39,20 +39,6 @@ export function sliceFields({ reason, span }: SkippedSlice): { seconds: number; 
   return { seconds: span.to - span.from, from, reason }
 }
 
-/** Counted from one full sweep to the next. */
-function nothingSince(): SinceLastSweep {
-  return {
-    retries: 0,
-    accepted: 0,
-    recovered: 0,
-    failedAgain: 0,
-    unknown: 0,
-    expired: 0,
-    circuitsOpened: 0,
-    circuitsClosed: 0,
-  }
-}
-
 const countedAs = {
   recovered: 'recovered',
   'failed-again': 'failedAgain',
@@ -78,7 +64,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
   /** Circuits that opened and are not closed yet; true when that was logged above debug. */
   const openCircuits = new Map<string, boolean>()
-  let since = nothingSince()
+  let since = { ...nothingSince }
   let listed = -1
   let sweepLoggedAt = -Infinity
   let hadToken = false
@@ -147,7 +133,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     log.event('full_sweep_completed', { ...sweep, ...since, failures }, isSaid ? 'info' : 'debug')
     if (since.expired === 0) expiry.ends()
     if (sweep.skippedSlices === 0) skipped.ends()
-    since = nothingSince()
+    since = { ...nothingSince }
     listed = sweep.listed
   }
 
@@ -203,7 +189,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   function logLeading(event: FactOf<'leading'>): void {
     for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
     openCircuits.clear()
-    since = nothingSince()
+    since = { ...nothingSince }
     log.event('leading', { ...event, identity })
   }
 
