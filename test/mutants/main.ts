@@ -111,14 +111,8 @@ function report(trials: readonly Trial[], wanted: readonly Layer[]): void {
   if (survivors.length > 0)
     print(`# Survivors\n\n${survivors.map(({ mutant }) => formatMutant(mutant)).join('\n\n')}\n`)
   const folderOf = ({ mutant: { file } }: Trial): string => (file.includes('/') ? (file.split('/', 1)[0] ?? '') : '')
-  for (const folder of [...new Set(trials.map(folderOf))].sort()) {
-    print(
-      share(
-        `src/${folder}`,
-        trials.filter((trial) => folderOf(trial) === folder),
-      ),
-    )
-  }
+  const byFolder = Object.entries(Object.groupBy(trials, folderOf)).toSorted()
+  for (const [folder, own = []] of byFolder) print(share(`src/${folder}`, own))
   for (const { name } of wanted)
     print(`first caught in ${name}: ${trials.filter(({ caughtIn }) => caughtIn === name).length}`)
   print(share('all', trials))

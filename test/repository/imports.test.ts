@@ -56,22 +56,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   sandbox: ['src/runtime/clock.ts', 'src/platform/wire.ts'],
 }
 
-test('the files are found, and their imports', () => {
-  expect(imports.size).toBeGreaterThan(40)
-  expect(imports.get('src/reconciler.ts')).toContain('src/platform/connection.ts')
-})
-
-test('a circle would be found', () => {
-  const circular = new Map([
-    ['a.ts', ['b.ts']],
-    ['b.ts', ['c.ts']],
-    ['c.ts', ['b.ts']],
-  ])
-  expect(findCircle(circular)).toEqual(['b.ts', 'c.ts', 'b.ts'])
-})
-
 test('no import circles', () => {
+  expect(imports.get('src/reconciler.ts')).toContain('src/platform/connection.ts')
   expect(findCircle(imports)).toBeUndefined()
+  // One would be found.
+  const back = new Map([...imports, ['src/platform/connection.ts', ['src/reconciler.ts']]])
+  expect(findCircle(back)).toContain('src/reconciler.ts')
 })
 
 test.each(Object.keys(mayImport))('%s imports only what comes before it', (folder) => {
