@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { own } from './series.ts'
 import { fillIn, panelsOf, readDashboard } from '../../repository/dashboard.ts'
-import { success, unitTests } from './promtool.ts'
+import { promtool, success, unitTests, type Ran } from './promtool.ts'
 import { startRecording } from './recording.ts'
 import { healthySeries, ofTarget, standbySeries, testFile } from './scenario.ts'
 
@@ -70,10 +70,12 @@ test('shows what the leader knows, and how many calls it may make', async () => 
   expect(told).toMatch(success)
 })
 
-test('every query returns data while records are missing, or once they were recovered', async () => {
+test('promtool takes the metrics, and every query returns data while records are missing, or once they were recovered', async () => {
   await using recording = await startRecording()
   const { sandbox } = recording
   await recording.start({ RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
+  const check = async (): Promise<Ran> => promtool(['check', 'metrics'], await recording.exposition())
+  expect(await check()).toEqual({ code: 0, output: '' })
   sandbox.receiver.down()
   await recording.pass(5)
   recording.fail(30)
@@ -81,6 +83,7 @@ test('every query returns data while records are missing, or once they were reco
   sandbox.receiver.up()
   await recording.pass(6)
   expect(sandbox.counts().successful).toBe(30)
+  expect(await check()).toEqual({ code: 0, output: '' })
   const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => fillIn(expr, '5m')))
   expect(queries.length).toBeGreaterThan(25)
   // A quantile of nothing is NaN, which is no data, and equals nothing.

@@ -23,6 +23,8 @@ export interface Recording extends AsyncDisposable {
   start(changes?: Environment): Promise<void>
   /** Lets time pass: a tick of the schedule each half minute, a scrape each minute. */
   pass(minutes: number): Promise<void>
+  /** What it serves at /metrics now. */
+  exposition(): Promise<string>
   /** What Prometheus scraped so far, at its minute 0 first. */
   series(): Series
 }
@@ -42,8 +44,10 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
   const shifted = (name: string, value: number): number =>
     value > 0 && /_timestamp_seconds(\{|$)/.test(name) ? value - beganAt : value
 
+  const exposition = async (): Promise<string> => (await daemon?.ops().metrics())?.text ?? ''
+
   async function scrape(): Promise<void> {
-    const samples = new Map(daemon === undefined ? [] : parseSamples((await daemon.ops().metrics()).text))
+    const samples = new Map(daemon === undefined ? [] : parseSamples(await exposition()))
     samples.set('up', daemon === undefined ? 0 : 1)
     if (daemon !== undefined) samples.set('process_start_time_seconds', startedAt)
     for (const name of samples.keys()) if (!values.has(name)) values.set(name, Array<string>(minutes).fill('_'))
@@ -96,6 +100,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
         }
       }
     },
+    exposition,
     series: () => Object.fromEntries([...values].map(([name, series]) => [name, series.join(' ')])),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
