@@ -1,4 +1,4 @@
-// Runner settings of `npm run test:e2e`: what needs Prometheus, Chromium, the network or full size. Apart from `npm test`, which needs none.
+// Runner settings of `npm run test:e2e`: what needs Prometheus, Chromium or the network. Apart from `npm test`, which needs none.
 import { defineConfig } from 'vitest/config'
 import { testLimitMs } from '../support/limits.ts'
 

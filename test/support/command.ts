@@ -26,8 +26,7 @@ export interface CommandOptions {
   signal?: AbortSignal
   /** Standard input. Default: it is empty. */
   input?: AsyncIterable<Uint8Array>
-  /** Called with all that is written to stderr, or to stdout, at once. */
-  onErr?: (text: string) => void
+  /** Called with all that is written to stdout at once. */
   onOut?: (text: string) => void
 }
 
@@ -51,7 +50,6 @@ export async function runCommand(args: readonly string[], options: CommandOption
     stderr: {
       write(text) {
         err += text
-        options.onErr?.(text)
       },
       isTTY,
       columns,

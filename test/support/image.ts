@@ -77,7 +77,7 @@ function makeBase(tag: string): void {
 }
 
 /** The name of a base image for this Node; it is made when it is not there, and then stays. */
-export function baseImage(): string {
+function baseImage(): string {
   const tag = `localhost/library/node:${process.versions.node}-slim`
   if (!succeeds('buildah', ['inspect', '--type', 'image', tag])) makeBase(tag)
   return tag

@@ -78,8 +78,6 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
     return timer(ms, act)
   }
 
-  const subscriptionOf = (id: string): string => world.platform.records.get(id)?.subscriptionId ?? ''
-
   const seen = { retry: 0, list: 0, confirm: 0 }
 
   /** Calls of one kind since the last time. */
@@ -123,10 +121,8 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
       checks: () => count('confirm'),
       most: (of = 'all') => most.get(of) ?? 0,
       timers: () => timers,
-      left: () => tally(world.platform.failedIds().map((id) => subscriptionOf(id))),
+      left: () => tally(world.platform.failedIds().map((id) => world.platform.records.get(id)?.subscriptionId ?? '')),
       recovered: () => [...world.platform.records.values()].filter(({ status }) => status === 'successful').length,
-      retried: (subscription = '') =>
-        world.platform.retries.filter(({ id }) => subscriptionOf(id) === subscription).length,
     },
   }
 }
