@@ -1,18 +1,12 @@
-// A sweep lists every failed record once, or says that it may not have: for any records, cuts and readings of the platform, and for one
-// that misbehaves, where it cuts, goes round, gives up in time, and never asks without end.
-import fc from 'fast-check'
+// A sweep of a platform that misbehaves: where it cuts, goes round, gives up in time, and never asks without end. That each failed record
+// is listed once, or the sweep says that it may not be: test/contract/listing.test.ts, and while others change: the simulation.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
-import {
-  createFakePlatform,
-  failedRecord,
-  type FakePlatformOptions,
-  type Readings,
-} from '../../support/fake-platform.ts'
+import { createFakePlatform, failedRecord, type FakePlatformOptions } from '../../support/fake-platform.ts'
 
 const start = 1_700_000_000
 const week: Span = { from: start, to: start + 604_800 }
@@ -151,81 +145,4 @@ test.each([
   if (error !== undefined) await expect(swept).rejects.toBe(error)
   else expect((await swept).slices).toBeGreaterThan(3)
   expect(open.size).toBe(0)
-})
-
-/** Failed records that crowd on few seconds, at the edges of slices and of the window, inside and outside of it. */
-function recordsIn(seconds: number): fc.Arbitrary<WebhookRecord[]> {
-  const edges = [-1, 0, 1, Math.floor(seconds / 3), Math.floor(seconds / 2), seconds - 1, seconds]
-  const second = fc.oneof(fc.integer({ min: -2, max: seconds + 2 }), fc.constantFrom(...edges))
-  const one = fc.record({ second, fraction: fc.constantFrom(0, 1, 500, 999) })
-  return fc
-    .array(one, { maxLength: 80, size: 'max' })
-    .map((all) => all.map(({ second, fraction }) => failedRecord({ eventLocal: (start + second) * 1000 + fraction })))
-}
-
-/** Totals and page sizes that are true: all else is as the platform likes it. */
-const readings: fc.Arbitrary<Readings> = fc.record({
-  order: fc.constantFrom('event-asc', 'event-desc', 'id', 'inserted'),
-  fromInclusive: fc.boolean(),
-  toInclusive: fc.boolean(),
-  precision: fc.constantFrom('second', 'fraction'),
-  maxPageSize: fc.constantFrom(1, 2, 3, 7, 100),
-})
-
-/** What another client does to the list just before a call is answered. */
-const change = fc.record({
-  kind: fc.constantFrom('resolve', 'fail', 'none'),
-  pick: fc.nat(),
-  second: fc.integer({ min: -1, max: 61 }),
-})
-
-const worlds = fc.constantFrom(0, 1, 60, 60, 60, 5000).chain((seconds) =>
-  fc.record({
-    span: fc.constant({ from: start, to: start + seconds }),
-    records: recordsIn(seconds),
-    how: readings,
-    sliceRecords: fc.integer({ min: 1, max: 40 }),
-    changes: fc.array(change, { maxLength: 60, size: 'max' }),
-  }),
-)
-
-// A list at rest: test/contract/listing.test.ts. Equal numbers that leave and come within one reading can't be distinguished from
-// one: with both kinds of change at once a record can hide from one sweep. To hide from two it needs a second one that leaves.
-test.each([
-  ['others are resolved', { resolved: Infinity, failed: 0 }],
-  ['others fail', { resolved: 0, failed: Infinity }],
-  ['one is resolved while others fail', { resolved: 1, failed: Infinity }],
-])('while %s, what stays failed is listed within two sweeps, or they are incomplete', async (_, allowed) => {
-  await fc.assert(
-    fc.asyncProperty(worlds, async ({ span, records, how, sliceRecords, changes }) => {
-      const ahead = [...changes]
-      const left = { ...allowed }
-      const resolved = new Set<string>()
-      const platform = createFakePlatform({
-        ...how,
-        records,
-        onList: (__, list) => {
-          const next = ahead.shift()
-          const failed = list.failedIds()
-          const id = failed[(next?.pick ?? 0) % Math.max(1, failed.length)]
-          if (next?.kind === 'resolve' && id !== undefined && left.resolved > 0) {
-            left.resolved -= 1
-            resolved.add(id)
-            list.set(id, { status: 'successful' })
-          } else if (next?.kind === 'fail' && left.failed > 0) {
-            list.add(failedRecord({ eventLocal: (start + next.second) * 1000 }))
-          }
-        },
-      })
-      const isOurs = ({ eventLocal }: WebhookRecord): boolean =>
-        eventLocal >= span.from * 1000 && eventLocal < span.to * 1000
-      const atFirst = [...platform.records.values()].filter(isOurs)
-      const sweeps = [await run(platform, { span, sliceRecords }), await run(platform, { span, sliceRecords })]
-      for (const { ids } of sweeps) expect(new Set(ids).size).toBe(ids.length)
-      if (sweeps.some(({ incomplete, skipped }) => incomplete + skipped.length > 0)) return
-      const listed = new Set(sweeps.flatMap(({ ids }) => ids))
-      expect(atFirst.filter(({ id }) => !resolved.has(id) && !listed.has(id))).toEqual([])
-    }),
-    { numRuns: 200 },
-  )
 })
