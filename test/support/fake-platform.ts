@@ -1,18 +1,14 @@
-// The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and any trouble a test wants.
+// The platform in memory, as a PlatformClient: readings of what the specification leaves open, and any trouble a test wants. Bounds
+// belong to what is asked for, to the second.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
 import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 
 /** How the platform reads what docs/platform-api.md "List webhooks" does not say. */
-export interface Readings {
+interface Readings {
   /** `unstable`: by event second, ties in another order on every page. Default `event-asc`. */
-  order?: 'event-asc' | 'event-desc' | 'id' | 'inserted' | 'unstable'
-  /** True when the bounds belong to what is asked for. Default both. */
-  fromInclusive?: boolean
-  toInclusive?: boolean
-  /** True when event times are compared with their fraction of a second. Default without. */
-  precision?: 'second' | 'fraction'
+  order?: 'event-asc' | 'event-desc' | 'unstable'
   /** Parameters that a gateway drops. */
   ignores?: readonly ('status' | 'from' | 'to' | 'page')[]
   /** Rows on a page at most, no matter what was asked. Default 100. */
@@ -95,13 +91,11 @@ export function accepted(record?: WebhookRecord): RetryAnswer {
 const sorts: Record<NonNullable<Readings['order']>, (a: WebhookRecord, b: WebhookRecord) => number> = {
   'event-asc': (a, b) => a.eventLocal - b.eventLocal || (a.id < b.id ? -1 : 1),
   'event-desc': (a, b) => b.eventLocal - a.eventLocal || (a.id < b.id ? -1 : 1),
-  id: (a, b) => (a.id < b.id ? -1 : 1),
-  inserted: () => 0,
   unstable: (a, b) => Math.floor(a.eventLocal / 1000) - Math.floor(b.eventLocal / 1000),
 }
 
 export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatform {
-  const { clock, order = 'event-asc', precision = 'second', maxPageSize = 100 } = options
+  const { clock, order = 'event-asc', maxPageSize = 100 } = options
   const ignores = new Set(options.ignores)
   const records = new Map((options.records ?? []).map((record) => [record.id, { ...record }]))
   const lists: FakePlatform['lists'] = []
@@ -121,12 +115,11 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   }
 
   function isInside(record: WebhookRecord, query: ListQuery): boolean {
-    const at = precision === 'second' ? Math.floor(record.eventLocal / 1000) : record.eventLocal / 1000
+    const at = Math.floor(record.eventLocal / 1000)
     const { eventId, from, to } = query
     if (eventId !== undefined && record.eventId.toLowerCase() !== eventId.toLowerCase()) return false
-    const afterFrom =
-      from === undefined || ignores.has('from') || at > from || (at === from && options.fromInclusive !== false)
-    const beforeTo = to === undefined || ignores.has('to') || at < to || (at === to && options.toInclusive !== false)
+    const afterFrom = from === undefined || ignores.has('from') || at >= from
+    const beforeTo = to === undefined || ignores.has('to') || at <= to
     return (
       afterFrom && beforeTo && (query.status === undefined || ignores.has('status') || record.status === query.status)
     )
@@ -135,7 +128,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   function inOrder(): WebhookRecord[] {
     if (order === 'unstable') {
       // Ties fall anew each time: reversed by id on every other call.
-      const byId = [...records.values()].sort(sorts.id)
+      const byId = [...records.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
       return (lists.length % 2 === 0 ? byId : byId.reverse()).sort(sorts.unstable)
     }
     if (sorted === undefined) {
