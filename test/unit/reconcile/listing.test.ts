@@ -59,11 +59,9 @@ interface Seen {
 test.each<[string, FakePlatformOptions, Seen]>([
   ['a page and a bit', { records: failed(15) }, { records: 15, calls: 2 }],
   ['whole pages, where the total alone proves nothing', { records: failed(20) }, { records: 20, calls: 3 }],
-  ['less than a page', { records: failed(9) }, { records: 9, calls: 1 }],
   ['one record on each page', { records: failed(5), maxPageSize: 1 }, { records: 5, calls: 6 }],
   ['no metadata at all', noMetadata, { records: 35, calls: 5 }],
   ['no total', { totals: 'none' }, { records: 35, calls: 4 }],
-  ['no page size', { tellsSize: 'none' }, { records: 35, calls: 5 }],
   ['a total of zero', { totals: 'zero' }, { records: 35, calls: 4 }],
   ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, complete: false, missedTotal: 70 }],
   ['a page size that only echoes the question', { tellsSize: 'asked' }, { records: 35, calls: 6 }],

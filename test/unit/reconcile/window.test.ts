@@ -1,5 +1,4 @@
 // The window's edges on the platform's wall clock, over both changes of daylight saving, and the cutting of spans.
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
@@ -109,23 +108,14 @@ describe('what is about to leave', () => {
   })
 })
 
-test('for any span: the parts of a cut are whole, in order, without gap or overlap, none empty, about equal', () => {
-  fc.assert(
-    fc.property(
-      fc.integer({ min: -1e9, max: 2e9 }),
-      fc.integer({ min: 1, max: 1e6 }),
-      fc.integer({ min: 0, max: 500 }),
-      (from, seconds, parts) => {
-        const spans = cut({ from, to: from + seconds }, parts)
-        expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
-        const edges = [from, ...spans.map((span) => span.to)]
-        expect(spans.map((span) => span.from)).toEqual(edges.slice(0, -1))
-        expect(edges.at(-1)).toBe(from + seconds)
-        expect(edges.filter((edge) => !Number.isInteger(edge))).toEqual([])
-        expect(spans.filter(isEmpty)).toEqual([])
-        const lengths = spans.map((span) => span.to - span.from)
-        expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1)
-      },
-    ),
-  )
-})
+test.each<[from: number, to: number, parts: number, edges: number[]]>([
+  [-3, 7, 3, [-3, 0, 3, 7]],
+  [0, 2, 5, [0, 1, 2]],
+  [0, 9, 0, [0, 9]],
+])(
+  'from %i to %i in %i: the parts are whole, in order, without gap or overlap, about equal',
+  (from, to, parts, edges) => {
+    const spans = edges.slice(1).map((end, index) => ({ from: edges[index], to: end }))
+    expect(cut({ from, to }, parts)).toEqual(spans)
+  },
+)
