@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { only, type Aspect } from './axes.ts'
 import { expectRecovered, recoverAll, startPlay } from './cell.ts'
 import { product } from './pairwise.ts'
-import { maxAttempts, windowMs } from './population.ts'
+import { windowMs } from './population.ts'
 
 const fiveMinutes = 300_000
 const hour = 3_600_000
@@ -74,15 +74,6 @@ describe('a platform that retries by itself', () => {
       expect(ids.map((id) => sandbox.receiver.deliveries(id))).toEqual(ids.map(() => 1))
     },
   )
-
-  test('young records at the limit are reported, not retried', async () => {
-    await using play = await startPlay({}, { env: { RECONCILER_WINDOW_SETTLE: '0s' } })
-    const { clock, daemon, sandbox } = play
-    const id = sandbox.addWebhook({ eventInstant: clock.now() - 120_000, attempts: maxAttempts })
-    await play.daemon.round()
-    expect(daemon.facts).toContainEqual(expect.objectContaining({ type: 'early-at-limit', records: 1 }))
-    expect(sandbox.acceptedRetries(id)).toBe(0)
-  })
 })
 
 // A verdict that is always good would let everything pass: each of these daemons does something wrong on purpose.

@@ -26,30 +26,6 @@ test('retry.enabled: false shows what would be done, and touches nothing', async
   expect(day.sandbox.stats.requests.retry).toEqual({})
 })
 
-test('metrics never show more than the platform has while a thousand are recovered, with one token', async () => {
-  const count = 1000
-  await using day = await beginDay()
-  const { clock, sandbox } = day
-  sandbox.seed({ count, from: clock.now() - 100 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
-  const daemon = await day.start({
-    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10',
-    RECONCILER_RETRY_CONCURRENCY: '32',
-  })
-  let accepted = 0
-  while (accepted < count) {
-    await daemon.goOn(1, 5000)
-    const before = accepted
-    accepted = await daemon.metric('retries_total', { result: 'accepted' })
-    expect(accepted).toBeGreaterThan(before)
-    expect(sandbox.stats.retries.accepted).toBeGreaterThanOrEqual(accepted)
-    expect((await daemon.metric('failed_webhooks')) + accepted).toBeLessThanOrEqual(count)
-  }
-  await daemon.goOn(2)
-  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
-  expect(await daemon.metric('failed_webhooks')).toBe(0)
-  expect(sandbox.stats.tokens.issued).toBe(1)
-})
-
 test('a dead receiver: five to nine retries, then the circuit is open until it is up, or an operator probes', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
   const { clock, sandbox } = day

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Reason, Transport } from '../../src/platform/http/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
-import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
+import type { Fault } from '../../sandbox/api/faults.ts'
 import { startStage, type ReconcilerUnderTest, type Stage } from '../support/stage.ts'
 
 /** Body of a list page as the platform writes it. */
@@ -17,8 +17,8 @@ interface Scene extends Stage {
   daemon: ReconcilerUnderTest
   /** Ids of the records. */
   ids: readonly string[]
-  /** Lets retries fail from now on; all of them without `more`. */
-  fail(fault: Fault, more?: Partial<FaultRule>): void
+  /** Lets all retries fail from now on. */
+  fail(fault: Fault): void
   /** Requests that came to the platform. */
   calls(operation: 'token' | 'list' | 'retry'): number
 }
@@ -55,8 +55,8 @@ async function startScene(records: number, page: (body: ListBody) => unknown = (
     ...stage,
     daemon,
     ids,
-    fail(fault, more) {
-      sandbox.faults.set({ operation: 'retry', fault, ...more })
+    fail(fault) {
+      sandbox.faults.set({ operation: 'retry', fault })
     },
     calls: (operation) => Object.values(sandbox.stats.requests[operation]).reduce((sum, count) => sum + count, 0),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
@@ -122,29 +122,6 @@ describe('a list that lies', () => {
 })
 
 describe('no retry', () => {
-  /** A call under way takes less. */
-  const inFlightMs = 10_000
-
-  test.each<[string, Fault, RetryResult, number]>([
-    ['429 with a date', { kind: 'throttle', retryAfter: { seconds: 20, form: 'date' } }, 'throttled', 19_000],
-    ['503', { kind: 'throttle', status: 503, retryAfter: { seconds: 20 } }, 'platform-error', 20_000],
-  ])('%s: everything waits as long as it was asked to', async (_, fault, result, pauseMs) => {
-    await using scene = await startScene(12)
-    scene.fail(fault, { count: 4 })
-
-    const { retries } = await scene.daemon.round()
-
-    expect(retries).toEqual({ [result]: 4, accepted: scene.ids.length - 4 })
-    const log = scene.sandbox.requestLog().filter(({ operation }) => operation !== 'token')
-    const refusals = log.filter(({ status }) => status !== 200)
-    // What was in flight beside it comes in a moment; nothing else before its time.
-    const early = refusals.flatMap((refusal) =>
-      log.filter(({ at }) => at > refusal.at + inFlightMs && at < refusal.at + pauseMs),
-    )
-    expect(early).toEqual([])
-    await expectArrivedOnce(scene)
-  })
-
   test.each<[string, Fault, RetryResult, Reason]>([
     ['over 8 MiB', { kind: 'huge-body', mebibytes: 9 }, 'platform-error', 'too-large'],
     ['of another record', { kind: 'wrong-id' }, 'platform-error', 'invalid-body'],

@@ -59,7 +59,7 @@ describe('the deadline', () => {
     await http.clock().advance(timeoutMs - 1)
     expect(http.clock().sleepers()).toBe(1)
     await http.clock().advance(1)
-    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE' })
+    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE', requestNotSent: false })
     await server.idle()
   })
 
@@ -95,7 +95,7 @@ describe('the deadline', () => {
     await server.received(1)
     const second = failureOf(http.request(server.url, { timeoutMs: 2_000 }))
     await http.clock().advance(2_000)
-    expect((await second).code).toBe('DEADLINE')
+    expect(await second).toMatchObject({ reason: 'timeout', code: 'DEADLINE', requestNotSent: true })
     await http.clock().advance(3_000)
     expect((await first).code).toBe('DEADLINE')
     expect(server.requests).toHaveLength(1)

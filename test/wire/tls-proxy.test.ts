@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { createRequire } from 'node:module'
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
-import { Agent } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { proxyFromEnvironment } from '../../src/platform/http/proxy.ts'
 import { trustedAuthority, type Authority, type ServerCredentials } from '../support/certificates.ts'
@@ -90,22 +89,6 @@ describe('a PATCH never leaves', () => {
     await http.clock().advance(10_000)
     expect(await answer).toMatchObject({ reason: 'timeout', code: 'UND_ERR_CONNECT_TIMEOUT', requestNotSent: true })
   })
-
-  test('where the deadline comes before the connection', async () => {
-    await http.reopen({ connections: 1, dispatcher: new Agent({ connect: () => undefined }) })
-    const answer = failureOf(http.request(new URL('http://127.0.0.1:1/'), { ...patch, timeoutMs: 1000 }))
-    await http.clock().advance(1000)
-    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE', requestNotSent: true })
-  })
-
-  test.each(['EMFILE', 'EACCES'])('where this host has no connection: %s', async (code) => {
-    const connect = (_options: unknown, done: (error: Error, socket: null) => void): void => {
-      done(Object.assign(new Error('no connection'), { code }), null)
-    }
-    await http.reopen({ connections: 1, dispatcher: new Agent({ connect }) })
-    const failure = await failureOf(http.request(new URL('http://127.0.0.1:1/'), patch))
-    expect(failure).toMatchObject({ reason: 'connection', code, requestNotSent: true })
-  })
 })
 
 describe('it is not known whether a PATCH was taken', () => {
@@ -128,14 +111,6 @@ describe('it is not known whether a PATCH was taken', () => {
     client?.destroy()
     between.close()
     await once(between, 'close')
-  })
-
-  test('when the deadline comes after the request was written', async () => {
-    await using server = await startRawServer(says(''))
-    const answer = failureOf(http.request(server.url, patch))
-    await server.received(1)
-    await http.clock().advance(10_000)
-    expect(await answer).toMatchObject({ code: 'DEADLINE', requestNotSent: false })
   })
 })
 
