@@ -1,12 +1,11 @@
 // What one run of the simulation is made of: a platform with its habits, receivers, records, troubles, and the daemon's lives.
 import type { FaultWindow } from './fault-kinds.ts'
 
-export const recordKinds = ['plain', 'poison', 'unwanted', 'barred', 'missing'] as const
 /**
  * `poison`: the receiver answers 500 for ever; `unwanted`: it answers 422; `barred`: the platform refuses the retry with
  * 422; `missing`: with 404.
  */
-export type RecordKind = (typeof recordKinds)[number]
+export type RecordKind = 'plain' | 'poison' | 'unwanted' | 'barred' | 'missing'
 
 export interface PlannedRecord {
   /** When the event is, ms since the start; negative for what was there before. */
