@@ -129,6 +129,7 @@ describe('what is no usable key is named', () => {
     ['the Base64 alone', () => whole.replaceAll(/-----.*-----/g, ''), /without its BEGIN and END/],
     ['JSON', () => JSON.stringify(small.export({ format: 'jwk' })), /JSON/],
     ['UTF-16', () => Buffer.from(`\uFEFF${whole}`, 'utf16le'), /UTF-16/],
+    ['UTF-16 of the other end', () => Buffer.from(`\uFEFF${whole}`, 'utf16le').swap16(), /UTF-16/],
     ['any text', 'changeme', /no PEM block/],
     ['text beyond ASCII', 'Schlüssel', /no PEM block/],
     ['a block without its end', () => whole.slice(0, 400), /cut off/],
@@ -201,20 +202,16 @@ test.each<['pkcs1' | 'pkcs8', string | undefined, RegExp]>([
 })
 
 describe('the certificate', () => {
-  test('says validity and fingerprints', () => {
-    expect(loadCertificate(keys.certificateFile).current()).toEqual({
+  test('is read before its chain and after other text, and again when the file has changed', async () => {
+    const other = (await testKeys('other')).certificatePem
+    await writeFile(file, `Certificate:\r\n    Data:\r\n${keys.certificatePem}${other}`)
+    const source = loadCertificate(file)
+    expect(source.current()).toEqual({
       notBefore: Date.UTC(2000, 0, 1),
       notAfter: Date.UTC(2100, 0, 1),
       keyFingerprint: fingerprint(keys.privateKeyPem),
       fingerprint: new X509Certificate(keys.certificatePem).fingerprint256,
     })
-  })
-
-  test('is read before its chain and after other text, and again when the file has changed', async () => {
-    const other = (await testKeys('other')).certificatePem
-    await writeFile(file, `Certificate:\r\n    Data:\r\n${keys.certificatePem}${other}`)
-    const source = loadCertificate(file)
-    expect(source.current().keyFingerprint).toBe(fingerprint(keys.privateKeyPem))
     await writeFile(file, other)
     expect(source.reload()).toBe(true)
     expect(source.current().fingerprint).toBe(new X509Certificate(other).fingerprint256)
