@@ -88,17 +88,13 @@ describe('a snapshot', () => {
     )
   })
 
-  test('of a standby, and of no known end, has a series that says so', async () => {
+  test('of a standby, of an operator’s pause and of no known end has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
     const leadership = { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } as const
-    const text = await metrics.text({ ...empty, leadership, failed: { ...noCounts(), due: 1 } })
+    const gates = [{ gate: 'paused', since: 1, subscriptions: undefined }] as const
+    const text = await metrics.text({ ...empty, gates, leadership, failed: { ...noCounts(), due: 1 } })
     expect(text).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
     expect(text).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
-  })
-
-  test('of an operator’s pause is that of its gate', async () => {
-    const metrics = createMetrics({ processMetrics: false })
-    const text = await metrics.text({ ...empty, gates: [{ gate: 'paused', since: 1, subscriptions: undefined }] })
     expect(text).toContain(`${metricPrefix}paused 1\n`)
   })
 
