@@ -116,6 +116,7 @@ describe('Retry-After', () => {
     ["relative to the answer's own Date", inTwoMinutes, 'Thu, 15 Jan 2026 12:01:30 GMT', 30_000],
     ['with a Date from another epoch', inTwoMinutes, 'Thu, 15 Jan 1970 12:00:00 GMT', 300_000],
     ['with a Date that only looks like one', inTwoMinutes, '5', 120_000],
+    ['with a Date beyond the year 9999', inTwoMinutes, 'Sat, 13 Sep 275760 00:00:00 GMT', 120_000],
     ['in the past', 'Thu, 15 Jan 2026 11:59:59 GMT', undefined, 0],
   ])('a date %s', (_, value, date, ms) => {
     expect(wait(value, date)).toBe(ms)
