@@ -59,7 +59,11 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
   'log.level': [{ silent: 'silent' }, ['INFO', 'verbose']],
   'platform.timeZone': [{ 'europe/berlin': 'Europe/Berlin' }, ['Mars/Olympus', '"+01:00"', 'GMT+1', '""']],
   'schedule.cron': [
-    { '"*/59 */5 * * * *"': '*/59 */5 * * * *', '"  0  0 3 * jan-mar MON  "': '0 0 3 * jan-mar MON' },
+    {
+      '"*/59 */5 * * * *"': '*/59 */5 * * * *',
+      '"0 0 */23 * * *"': '0 0 */23 * * *',
+      '"  0  0 3 * jan-mar MON  "': '0 0 3 * jan-mar MON',
+    },
     ['"* * * * *"', '"* * * * * * *"', '"@hourly"', '"*/60 * * * * *"', '"0 */90 * * * *"', '"0 0 */24 * * *"', '30s'],
   ],
   'auth.scope': [{ '""': '', 'api openid': 'api openid' }, ['" api"', '"a  b"', '[api]']],

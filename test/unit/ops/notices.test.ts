@@ -64,11 +64,11 @@ describe('the headline', () => {
 
   test('of a standby names the leader, and what is wrong with the lease', () => {
     const leadership = { kind: 'kubernetes', isLeading: false, lease: 'a/b', identity: 'b_1', since: 0 } as const
-    const behind = { ...leadership, leader: 'a_1', problem: undefined }
+    const behind = { ...leadership, leader: 'a_1', problem: 'HTTP 403' }
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: behind })).toMatchObject({
       level: 'waiting',
       headline: 'This instance stands by: it does not hold the lease. Nothing is missing.',
-      detail: 'a_1 leads.',
+      detail: 'a_1 leads. Problem with the lease: HTTP 403.',
     })
     const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })).toMatchObject({

@@ -83,7 +83,7 @@ describe('status and body', () => {
     expect(read(200, nested(64)).reason).toBe('ok')
     expect(read(200, nested(66))).toMatchObject({ reason: 'invalid-body', body: undefined })
     expect(read(200, '['.repeat(6_000_000)).reason).toBe('invalid-body')
-    const text = JSON.stringify({ data: Array.from({ length: 500 }, () => ({ '[[\\"{{': ['}"[\\\\', '\\'] })) })
+    const text = JSON.stringify({ data: Array.from({ length: 1000 }, () => ({ '[[\\"{{': ['}"[\\\\', '\\'] })) })
     expect(read(200, text).body).toEqual(JSON.parse(text))
     expect(read(200, `{"a":"${'['.repeat(100)}`).reason).toBe('invalid-body')
   })
