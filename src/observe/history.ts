@@ -14,7 +14,7 @@ export interface ChartedState {
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called once a minute, and until it knows what is missing. */
+  /** Called once a minute, and after each sweep. */
   state: () => ChartedState
 }
 
@@ -86,16 +86,19 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   function moveOn(): void {
     const now = Math.floor((sinceStart() + intoMinute) / minuteMs)
     const before = minutes.at(-1)
-    if (before !== undefined && now === last) {
-      // The first sweep ends in the middle of a minute.
-      if (before.missing === null) Object.assign(before, state())
-      return
-    }
+    if (now === last) return
     for (let quiet = last + 1; before !== undefined && quiet < now; quiet += 1)
       minutes.push({ ...before, ...noRecords })
     last = now
     minutes.push({ ...state(), ...noRecords })
     minutes.splice(0, minutes.length - keptMinutes)
+  }
+
+  /** A sweep may find many in the middle of a minute. */
+  function countMissing(): void {
+    const minute = minutes.at(-1)
+    const { missing } = state()
+    if (minute !== undefined && missing !== null) minute.missing = Math.max(minute.missing ?? 0, missing)
   }
 
   function countRecovered(): void {
@@ -119,6 +122,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   return {
     note(event) {
       moveOn()
+      if (event.type === 'sweep') countMissing()
       const minute = minutes.at(-1)
       if (minute !== undefined) minute.byOthers += resolvedByOthersOf(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()

@@ -49,7 +49,7 @@ function unknownEnd(status: StatusFacts): string {
     case 'refused':
       return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. ${untilWhen(status)}`
     case 'zone':
-      return 'platform.timeZone is wrong.'
+      return 'It is known once platform.timeZone is right, and the daemon restarted.'
     case 'pace':
       return 'Nothing recovered in the last 5 min.'
     case 'backoff':
@@ -88,9 +88,10 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
 export function seenText({ lastFullSweep, now, sweeps: [last] }: StatusFacts): string {
   if (lastFullSweep === null) return 'none yet'
   const seen = fromNow(lastFullSweep, now)
-  return last?.kind === 'recent' && last.result !== 'failed'
-    ? `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
-    : seen
+  if (last?.kind === 'recent' && last.result !== 'failed')
+    return `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
+  const isLongAgo = now.getTime() - lastFullSweep.getTime() > minuteMs
+  return isLongAgo ? `${seen}, newer failures not listed yet` : seen
 }
 
 /** When all has arrived, and by what that is known. */

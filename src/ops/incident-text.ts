@@ -3,13 +3,17 @@ import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isWholeKnown } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { clockTime, count, fromNow, response, span, subscriptionName, type SubscriptionNames } from './words.ts'
+import { clockTime, count, fromNow, response, span, subscriptionName } from './words.ts'
 
 /** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
+function isCalm({ endedAt }: Incident, status: StatusFacts): boolean {
+  return endedAt === null && status.missing === 0 && isWholeKnown(status)
+}
+
 export function incidentTitle(incident: Incident, status: StatusFacts): string {
   if (incident.endedAt !== null)
     return incident.backingOff > 0 ? 'Last incident, with deliveries still missing' : 'Last incident'
-  return status.missing === 0 && isWholeKnown(status) ? 'Incident, nothing missing now' : 'Incident'
+  return isCalm(incident, status) ? 'Incident, nothing missing now' : 'Incident'
 }
 
 function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
@@ -19,28 +23,26 @@ function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
 }
 
 /** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
-export function incidentPairs(
-  incident: Incident,
-  { now, subscriptions: names }: { now: Date; subscriptions: SubscriptionNames },
-): (readonly [name: string, value: string])[] {
+export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
   const { recovered, resolvedByOthers } = incident
+  const { now, subscriptions: names } = status
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
   ]
   const byOthers = resolvedByOthers === 0 ? '' : `, and ${count(resolvedByOthers)} retried by others`
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
-  const left =
-    backingOff === 0
-      ? []
-      : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]
-  const rest = endedAt === null ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const] : left
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   const others = causes.reduce((rest, { records }) => rest - records, peak)
   return [
     ['time', lasted(incident, now)],
-    ...rest,
+    ...(isCalm(incident, status)
+      ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const]
+      : []),
+    ...(endedAt === null || backingOff === 0
+      ? []
+      : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
     ['peak', `${count(peak)} missing at once`],
     ...causes.map(
       ({ records, responseStatusCode, subscriptionId }) =>

@@ -75,7 +75,7 @@ const incidents: Readonly<Record<string, Incident>> = {
         'trouble',
         "platform.timeZone (UTC) is wrong: the platform's times are 2 h ahead of it. No missing delivery is known.",
         /^Failures of the last 2 h are not seen yet\. Event times are 2 h off\.$/,
-        /^Unknown: platform\.timeZone is wrong\.$/,
+        /^Unknown: It is known once platform\.timeZone is right, and the daemon restarted\.$/,
       ],
     ],
   },

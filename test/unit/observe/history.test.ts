@@ -136,13 +136,21 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   }
 })
 
-test('most facts only take the time: the number is asked for once a minute', async () => {
-  const { asked, clock, is } = scene()
+test('a sweep in the middle of a minute raises the most that were missing in it', async () => {
+  const { clock, history, is } = scene()
   is({ missing: 1 })
-  for (let i = 0; i < 10_000; i += 1) is({})
+  is({ missing: 7 })
+  is({ missing: 3 })
+  await clock.advance(minuteMs)
+  expect(history.steps().map(({ missing }) => missing)).toEqual([7, 3])
+})
+
+test('most facts only take the time: the number is asked for once a minute', async () => {
+  const { asked, clock, tell } = scene()
+  tell('unknown', 10_000)
   expect(asked()).toBe(1)
   await clock.advance(minuteMs)
-  is({})
+  tell('unknown')
   expect(asked()).toBe(2)
 })
 
