@@ -62,16 +62,11 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
   })
 })
 
-test.each<[string, number | undefined, Record<string, string>, object[]]>([
-  ['whose limit is too low says what it has and what it needs', 160, {}, [{ limitMiB: 160, neededMiB: 224 }]],
-  ['without a limit says nothing of it', undefined, {}, []],
-  ['with a limit that suffices says nothing of it', 224, {}, []],
-  ['with a backlog that fits says nothing of it', 160, { RECONCILER_BACKLOG_MAX_RECORDS: '20000' }, []],
-])('a command %s', async (_name, limitMiB, env, warnings) => {
-  const { err } = await runCommand(['plan'], {
-    env: { ...(await nowhere()), ...env },
-    ...(limitMiB === undefined ? {} : { memoryLimit: limitMiB * 1_048_576 }),
-  })
+test.each([
+  ['that is too low says what it has and what it needs', 160, [{ limitMiB: 160, neededMiB: 224 }]],
+  ['that suffices says nothing of it', 224, []],
+])('a command with a limit %s', async (_name, limitMiB, warnings) => {
+  const { err } = await runCommand(['plan'], { env: await nowhere(), memoryLimit: limitMiB * 1_048_576 })
   const lines = err.split('\n').filter((line) => line.includes('"event":"memory_limit_low"'))
   expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject(warnings)
 })
