@@ -204,20 +204,17 @@ describe('repeats of a list', () => {
     expect(gaps(under)[0]).toBeLessThan(121_500)
   })
 
-  test.each([1, 10])(
-    'of a thousand failing calls, %i at once, they stay under 10 % of what is sent',
-    async (atOnce) => {
-      const under = createClientUnderTest()
-      under.server.replies({ status: 500 })
-      for (let done = 0; done < 1_000; done += atOnce) {
-        const batch = Array.from({ length: atOnce }, () => calls.list(under.client, live))
-        await under.clock.run(Promise.allSettled(batch))
-      }
-      const repeats = under.server.sent.length - 1_000
-      expect(repeats).toBeGreaterThan(80)
-      expect(repeats / under.server.sent.length).toBeLessThan(0.1)
-    },
-  )
+  test('of a thousand failing calls, ten at once, they stay under 10 % of what is sent', async () => {
+    const under = createClientUnderTest()
+    under.server.replies({ status: 500 })
+    for (let done = 0; done < 1_000; done += 10) {
+      const batch = Array.from({ length: 10 }, () => calls.list(under.client, live))
+      await under.clock.run(Promise.allSettled(batch))
+    }
+    const repeats = under.server.sent.length - 1_000
+    expect(repeats).toBeGreaterThan(80)
+    expect(repeats / under.server.sent.length).toBeLessThan(0.1)
+  })
 
   test('no more than a handful is saved up in good times', async () => {
     const under = createClientUnderTest()

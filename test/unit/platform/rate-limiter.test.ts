@@ -175,21 +175,15 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     'askers retry 1; askers list 4; wait 40s; parts list -> 100',
   ],
   // A class is not owed what it did not use while it rested.
-  [
-    'late retries starve none',
+  ...[
+    ['retry', 'list', 'confirm'],
+    ['list', 'retry', 'confirm'],
+    ['confirm', 'retry', 'list'],
+  ].map(([late, one, other]): [string, { max: number }, string] => [
+    `a late ${late} starves none`,
     { max: 20 },
-    'askers list 4; askers confirm 4; wait 2min; starved -> none; askers retry 4; wait 10s; starved -> none',
-  ],
-  [
-    'late lists starve none',
-    { max: 20 },
-    'askers retry 4; askers confirm 4; wait 2min; starved -> none; askers list 4; wait 10s; starved -> none',
-  ],
-  [
-    'late checks starve none',
-    { max: 20 },
-    'askers retry 4; askers list 4; wait 2min; starved -> none; askers confirm 4; wait 10s; starved -> none',
-  ],
+    `askers ${one} 4; askers ${other} 4; wait 2min; starved -> none; askers ${late} 4; wait 10s; starved -> none`,
+  ]),
   [
     'retries that the receiver is spared are owed to nobody: late lists do not starve the checks',
     { max: 20, maxRetries: 1 },

@@ -154,11 +154,8 @@ describe('the message and the advice', () => {
     expect(inWords(answer)).toMatch(message)
   })
 
-  test.each([
-    ['tls', 'CERT_HAS_EXPIRED', /: tls \(CERT_HAS_EXPIRED\); .*its certificate has expired/],
-    ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /: tls \(ERR_TLS_CERT_ALTNAME_INVALID\); .*for another host/],
-    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .*HTTPS_PROXY/],
-  ] as const)('of no answer: %s, %s', (reason, transportCode, message) => {
-    expect(inWords({ kind: 'transient', reason, transportCode })).toMatch(message)
+  test('of no answer', () => {
+    const refused = { kind: 'transient', reason: 'tls', transportCode: 'CERT_HAS_EXPIRED' } as const
+    expect(inWords(refused)).toMatch(/: tls \(CERT_HAS_EXPIRED\); .*its certificate has expired/)
   })
 })

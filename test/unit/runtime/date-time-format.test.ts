@@ -1,5 +1,4 @@
 // The bundle's stand-in for Intl in UTC: node-cron reads from it what it would read from Intl.
-import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { dateTimeFormat } from '../../../tools/bundle/date-time-format.ts'
 
@@ -22,22 +21,20 @@ function read({ type, value }: Intl.DateTimeFormatPart): unknown {
   return type === 'hour' ? Number(value) % 24 : Number(value)
 }
 
-test('in UTC, each part is that of Intl', () => {
-  const ours = dateTimeFormat('en-US', { timeZone: 'UTC' })
-  const theirs = [ofDate, ofOffset].map((options) => new Intl.DateTimeFormat('en-US', { ...options, timeZone: 'UTC' }))
-  const dates = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true })
-  const examples = ['2024-02-29T00:00:00Z', '2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00Z']
-  fc.assert(
-    fc.property(dates, (date) => {
-      const parts = Object.fromEntries(ours.formatToParts(date).map((part) => [part.type, read(part)]))
-      const expected = theirs
-        .flatMap((formatter) => formatter.formatToParts(date))
-        .filter(({ type }) => type !== 'literal')
-      expect(parts).toEqual(Object.fromEntries(expected.map((part) => [part.type, read(part)])))
-    }),
-    { examples: examples.map((text) => [new Date(text)]) },
-  )
-})
+test.each(['1970-01-01T00:00:00Z', '2024-02-29T00:00:00Z', '2026-12-31T23:59:59.999Z', '2027-01-01T09:08:07Z'])(
+  'of %s in UTC, each part is that of Intl',
+  (text) => {
+    const parts = dateTimeFormat('en-US', { timeZone: 'UTC' }).formatToParts(new Date(text))
+    const expected = [ofDate, ofOffset]
+      .flatMap((options) =>
+        new Intl.DateTimeFormat('en-US', { ...options, timeZone: 'UTC' }).formatToParts(new Date(text)),
+      )
+      .filter(({ type }) => type !== 'literal')
+    const byType = (all: Intl.DateTimeFormatPart[]): unknown =>
+      Object.fromEntries(all.map((part) => [part.type, read(part)]))
+    expect(byType(parts)).toEqual(byType(expected))
+  },
+)
 
 test('in another zone it is Intl', () => {
   expect(dateTimeFormat('en-US', { timeZone: 'Asia/Kolkata' })).toBeInstanceOf(Intl.DateTimeFormat)
