@@ -157,7 +157,7 @@ test.each([
 ])('our own errors say their message: %s', (error, errorName, errorCode, errorMessage) => {
   const status = error instanceof PlatformFailure ? { errorStatus: 429 } : {}
   const { errorStack, ...fields } = errorFields(error)
-  expect(fields).toEqual({ errorName, errorCode, errorMessage, ...status })
+  expect(fields).toStrictEqual({ errorName, errorCode, errorMessage, ...status })
   expect(errorStack).toContainEqual(expect.stringMatching(/log\.test\.ts:\d+:\d+\)?$/))
 })
 
