@@ -123,6 +123,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
   [
     'sweeps that fail in the same way are logged once, with advice, and their number once a full one succeeds',
     [
+      sweepFact(),
       ...times(50, () => failedSweep()),
       sweepFact({ kind: 'recent' }),
       failedSweep({ kind: 'recent' }),
@@ -130,6 +131,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       sweepFact(),
     ],
     [
+      line(swept),
       line('error: sweep_failed', { reason: 'timeout', stage: 'list', problem: 'list: timeout', advice: 'wait' }),
       line(swept, { failures: 51 }),
     ],
