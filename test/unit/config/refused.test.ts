@@ -65,6 +65,7 @@ const files: Record<string, string> = {
   'log:\n  level:': 'log.level (config.yaml:2): has no value',
   '__proto__:\n  level: info': '__proto__ (config.yaml:1): there is no such key',
   'constructor: {prototype: {a: 1}}': 'constructor (config.yaml:1): there is no such key',
+  'retry:\n  concurrency: true': 'retry.concurrency (config.yaml:2): must be a whole number from 1 to 256, not true',
   'log:\r\n  level: loud\r\n': 'log.level (config.yaml:2): must be one of',
   '"a\\nlog.level (config.yaml:1)\\u001b[2J": 1':
     'a?log.level (config.yaml:1)?[2J (config.yaml:1): there is no such key',

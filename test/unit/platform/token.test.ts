@@ -319,6 +319,9 @@ test.each([false, true])(
     const controller = new AbortController()
     const running = cache.run(controller.signal)
     const waiting = waits ? cache.get() : undefined
+    const given = new AbortController()
+    cache.get(given.signal).catch(() => undefined)
+    given.abort()
     await clock.advance(100)
     controller.abort(new Error('stopping'))
     await running
