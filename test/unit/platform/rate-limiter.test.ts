@@ -101,7 +101,11 @@ function world({ max = 10, maxRetries }: { max?: number; maxRetries?: number } =
 const cuts = Array<string>(40).fill('wait 1ms; say overloaded').join('; ')
 
 test.each<[what: string, Parameters<typeof world>[0], script: string]>([
-  ['a call without a wait is granted while the bucket holds two', {}, 'try retry 12 -> 9'],
+  [
+    'a call without a wait is granted while the bucket holds two, and what is given back comes once',
+    {},
+    'try retry 12 -> 9; release retry 2; try retry 9 -> 2',
+  ],
   [
     'and not past a call that waits, above the maximum of retries, or in a pause',
     { maxRetries: 1 },
