@@ -290,6 +290,7 @@ export function createReconciler(
       onlyCounted: backlog.leftOut.missing(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
+      fullSweepUnderWay: sweeper.isFullUnderWay(),
       circuitCounts: circuits.counts(clock.monotonic()),
       gates: gates.shut(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },

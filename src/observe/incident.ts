@@ -15,8 +15,8 @@ export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Gates that are shut now. */
   gates: () => readonly { gate: Gate }[]
-  /** The largest causes, most records first; called when more are missing than before: it iterates over all records. */
-  causes: () => readonly IncidentCause[]
+  /** The largest causes, most records first: it iterates over all records. */
+  causes: () => readonly (IncidentCause & { refusedAgain: number })[]
   /** Called when one begins, and when it is over. */
   report: (incident: Incident) => void
 }
@@ -27,8 +27,10 @@ export interface Incidents {
   last(): Incident | undefined
 }
 
-/** For this long nothing may be due, blocked or awaited before an incident is over. */
+/** For this long nothing may be due, blocked, awaited or refused again and again before an incident is over. */
 const calmMs = 300_000
+/** Fewer that are refused again and again hold no incident: they are as little trouble as exhausted ones. */
+export const minRefused = 10
 const maxCauses = 5
 
 /** Events with which a gate may open or shut. */
@@ -43,7 +45,7 @@ function empty() {
   const sums = {
     /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
     begunBefore: false,
-    /** The most open records at the end of a full sweep, with those that arrived during the first one; their largest causes. */
+    /** The most open records at the end of a full sweep; their largest causes. */
     peak: 0,
     causes: [] as readonly IncidentCause[],
     /** Outcomes of retries since then. */
@@ -129,6 +131,12 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
   }
 
+  /** Whether the receiver refuses so many again and again, though it takes others, that the incident goes on. */
+  function isRefused(counts: Counts): boolean {
+    if (running === undefined || counts['backing-off'] < minRefused) return false
+    return causes().reduce((sum, { refusedAgain }) => sum + refusedAgain, 0) >= minRefused
+  }
+
   function noteSweep({ failed: counts, result, seconds }: FactOf<'sweep'>['report']): void {
     if (result === 'failed') failingSince ??= clock.now() - seconds * 1000
     if (counts === undefined) return
@@ -140,7 +148,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     failingSince = undefined
     isFirstSweep = false
     exhausted = counts.exhausted
-    calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
+    calmSince = isUrgent || isRefused(counts) ? undefined : (calmSince ?? clock.now())
     if (running === undefined) return
     noteCounts(running, counts)
     noteGates()

@@ -29,6 +29,8 @@ export interface ReconcilerState {
   /** As the last full sweep saw them. */
   stuckProcessing: number
   beyondWindow: number
+  /** Then more may be missing than is known. */
+  fullSweepUnderWay: boolean
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]

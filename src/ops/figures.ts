@@ -13,12 +13,17 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
 
+const isListing = ({ fullSweepUnderWay, missing }: StatusFacts): boolean => fullSweepUnderWay && missing > 0
+
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
-/** True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted. */
+/**
+ * True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted, as
+ * while the next one still lists.
+ */
 export function isWholeKnown(status: StatusFacts): boolean {
   const { lastCompleteSweep, lastFullSweep } = status
-  if (isLastSweepFailed(status) || isZoneWrong(status)) return false
+  if (isLastSweepFailed(status) || isZoneWrong(status) || isListing(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
@@ -85,9 +90,15 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
 }
 
 /** When the last full sweep ended, and up to when later failures are known. */
-export function seenText({ lastFullSweep, now, sweeps: [last] }: StatusFacts): string {
+export function seenText(status: StatusFacts): string {
+  const {
+    lastFullSweep,
+    now,
+    sweeps: [last],
+  } = status
   if (lastFullSweep === null) return 'none yet'
   const seen = fromNow(lastFullSweep, now)
+  if (isListing(status)) return `${seen}, the next one is under way`
   if (last?.kind === 'recent' && last.result !== 'failed')
     return `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
   const isLongAgo = now.getTime() - lastFullSweep.getTime() > minuteMs

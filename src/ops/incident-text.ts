@@ -37,9 +37,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
   const others = causes.reduce((rest, { records }) => rest - records, peak)
   return [
     ['time', lasted(incident, now)],
-    ...(isCalm(incident, status)
-      ? [['ends', 'when nothing has been due, blocked or awaiting for 5 min'] as const]
-      : []),
+    ...(isCalm(incident, status) ? [['ends', 'when nothing has been missing for 5 min'] as const] : []),
     ...(endedAt === null || backingOff === 0
       ? []
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),

@@ -1,4 +1,5 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
+import { minRefused } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
@@ -136,8 +137,6 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
-/** Fewer are as little trouble as exhausted ones. */
-const minRefused = 10
 /** Fewer in an hour may be the platform's own retries. */
 const minResolvedByOthers = 10
 

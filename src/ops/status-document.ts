@@ -199,6 +199,7 @@ function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
   return {
     sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
+    fullSweepUnderWay: state.fullSweepUnderWay,
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),

@@ -59,6 +59,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     awaiting: 0,
     inFlight: 0,
     stuckProcessing: 0,
+    fullSweepUnderWay: false,
     beyondWindow: 0,
     circuits: [],
     sweeps: [],

@@ -35,6 +35,8 @@ export interface SweepSchedule {
   /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
   msUntilNext(): number | undefined
   begin(target: SweepTarget): void
+  /** True while a full sweep is under way. */
+  isFullUnderWay(): boolean
   /** The sweep has ended, with the failure of a call or without. */
   end(target: SweepTarget, failure?: unknown): void
   /** True when a tick requested a recent sweep during another sweep, where it comes between two slices; clears the request. */
@@ -124,6 +126,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     begin(target) {
       underWay.add(target)
     },
+    isFullUnderWay: () => underWay.has('full'),
     end(target, failure) {
       underWay.delete(target)
       if (failure === undefined) {

@@ -61,6 +61,7 @@ export interface Sweeper {
   beyondWindow(): number
   /** Records that have been processing for too long, as the last full sweep saw them. */
   stuckProcessing(): number
+  isFullUnderWay(): boolean
 }
 
 /** One sweep under way. */
@@ -322,6 +323,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     msUntilNext: () => schedule.msUntilNext(),
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
+    isFullUnderWay: () => schedule.isFullUnderWay(),
     beyondWindow: () => beyond,
     stuckProcessing: () => stuck,
   }

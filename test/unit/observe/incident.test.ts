@@ -12,11 +12,19 @@ type Step =
   Partial<typeof noDecisions> | FactOf<'outcome'> | FactOf<'expired'> | FactOf<'leading'> | FactOf<'sweep'> | 'failed'
 
 /** Plays a step each minute: the decisions of a full sweep, or an event. */
-async function play(steps: readonly Step[]): Promise<{ reports: Incident[]; last: Incident | undefined }> {
+async function play(
+  steps: readonly Step[],
+  refusedAgain = 0,
+): Promise<{ reports: Incident[]; last: Incident | undefined }> {
   const clock = createVirtualClock(0)
   const reports: Incident[] = []
   const gates = (): { gate: Gate }[] => [{ gate: 'circuit' }, { gate: 'limit' }]
-  const incidents = createIncidents({ clock, gates, causes: () => [], report: (incident) => reports.push(incident) })
+  const incidents = createIncidents({
+    clock,
+    gates,
+    causes: () => [{ subscriptionId: 'a', responseStatusCode: 422, records: 20, refusedAgain }],
+    report: (incident) => reports.push(incident),
+  })
   for (const step of steps) {
     if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
     else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
@@ -66,4 +74,11 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   expect(reports.filter(({ endedAt }) => endedAt === null)).toHaveLength(started)
   if (shown === undefined) expect(last).toBeUndefined()
   else expect(last).toMatchObject(shown)
+})
+
+test('it goes on while ten are refused again and again, and while fewer are it does not', async () => {
+  const steps = [{ due: 20 }, ...calm.map(() => ({ 'backing-off': 12 }))]
+  expect((await play(steps, 10)).last?.endedAt).toBeNull()
+  expect((await play(steps, 9)).last?.endedAt).not.toBeNull()
+  expect((await play([...steps, ...calm], 10)).last?.endedAt).not.toBeNull()
 })

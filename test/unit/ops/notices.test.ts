@@ -1,7 +1,7 @@
 // The sentences of /status, beside those of an incident in test/daemon/said.test.ts: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
-import { doneOf } from '../../../src/ops/figures.ts'
+import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
@@ -75,6 +75,22 @@ describe('the headline', () => {
       level: 'trouble',
       detail: 'No instance is known to lead. Problem with the lease: HTTP 403.',
     })
+  })
+
+  test('of what a full sweep still lists only a part is known', () => {
+    const underWay = { failed: blocked, fullSweepUnderWay: true }
+    expect(summaryOf({ ...shut('paused'), ...underWay }).headline).toContain('At least 10 deliveries are missing.')
+    expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
+  })
+
+  const recent = { ...aSweep('complete'), kind: 'recent', endedAt: new Date(incidentNow - 5000) } as const
+  test.each<[string, Partial<StatusState>]>([
+    ['12 s ago', {}],
+    ['12 s ago, the next one is under way', { failed: blocked, fullSweepUnderWay: true }],
+    ['12 s ago, newer failures listed 5 s ago', { sweeps: [recent] }],
+    ['2 min ago, newer failures not listed yet', { lastFullSweepAt: incidentNow - 120_000 }],
+  ])('the last full sweep was %s', (seen, changes) => {
+    expect(seenText(toStatus(aStatusState({ ...swept, ...changes })))).toBe(seen)
   })
 
   const unswept = { lastFullSweepAt: undefined, lastCompleteSweepAt: undefined }
