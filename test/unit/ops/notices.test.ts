@@ -83,7 +83,7 @@ describe('the headline', () => {
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
   })
 
-  const recent = { ...aSweep('complete'), kind: 'recent', endedAt: new Date(incidentNow - 5000) } as const
+  const recent = { ...aSweep('incomplete'), kind: 'recent', endedAt: new Date(incidentNow - 5000) } as const
   test.each<[string, Partial<StatusState>]>([
     ['12 s ago', {}],
     ['12 s ago, the next one is under way', { failed: blocked, fullSweepUnderWay: true }],
