@@ -6,9 +6,9 @@ import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program } from '../support/process.ts'
 
-/** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
+/** The last slot is kept for a subscription that has none in flight, and of three there is always one. */
 const inFlight = 3
-const concurrency = { RECONCILER_RETRY_CONCURRENCY: '4' }
+const concurrency = { RECONCILER_RETRY_CONCURRENCY: String(inFlight) }
 const signals = ['SIGTERM', 'SIGINT'] as const
 /** An end that waited for it would come after the test's own limit. */
 const longGrace = { RECONCILER_SHUTDOWN_GRACE: '10m' }
