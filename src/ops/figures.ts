@@ -102,7 +102,7 @@ export function seenText(status: StatusFacts): string {
   if (last?.kind === 'recent' && last.result !== 'failed')
     return `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
   const isLongAgo = now.getTime() - lastFullSweep.getTime() > minuteMs
-  return isLongAgo ? `${seen}, newer failures not listed yet` : seen
+  return isLongAgo ? `${seen}, later failures follow with the next sweep` : seen
 }
 
 /** When all has arrived, and by what that is known. */

@@ -1,7 +1,7 @@
 // The incident as names and values, for the page and for `status --incident`.
 import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
-import { isWholeKnown } from './figures.ts'
+import { isWholeKnown, openOf } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, fromNow, response, span, subscriptionName } from './words.ts'
 
@@ -22,11 +22,20 @@ function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
   return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
 }
 
+function peakPairs({ causes, peak }: Incident, { subscriptions: names }: StatusFacts): (readonly [string, string])[] {
+  const others = causes.reduce((rest, { records }) => rest - records, peak)
+  const texts = causes.map(
+    ({ records, responseStatusCode: code, subscriptionId: id }) =>
+      `${subscriptionName(id, names)}, ${response(code)}: ${count(records)}`,
+  )
+  if (others > 0 && causes.length > 0) texts.push(`others: ${count(others)}`)
+  return [['peak', `${count(peak)} missing at once`], ...texts.map((text) => ['at the peak', text] as const)]
+}
+
 /** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
-  const { backingOff, causes, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
+  const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
   const { recovered, resolvedByOthers } = incident
-  const { now, subscriptions: names } = status
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
@@ -34,22 +43,15 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
   const byOthers = resolvedByOthers === 0 ? '' : `, and ${count(resolvedByOthers)} retried by others`
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
-  const others = causes.reduce((rest, { records }) => rest - records, peak)
   return [
-    ['time', lasted(incident, now)],
+    ['time', lasted(incident, status.now)],
     ...(isCalm(incident, status) ? [['ends', 'when nothing has been missing for 5 min'] as const] : []),
     ...(endedAt === null || backingOff === 0
       ? []
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
-    ['peak', `${count(peak)} missing at once`],
-    ...causes.map(
-      ({ records, responseStatusCode, subscriptionId }) =>
-        [
-          'at the peak',
-          `${subscriptionName(subscriptionId, names)}, ${response(responseStatusCode)}: ${count(records)}`,
-        ] as const,
-    ),
-    ...(others > 0 && causes.length > 0 ? [['at the peak', `others: ${count(others)}`] as const] : []),
+    ...(openOf(status) > peak && endedAt === null
+      ? [['peak', 'not yet: more are missing now'] as const]
+      : peakPairs(incident, status)),
     ['recovered', `${count(recovered)}${byOthers}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),

@@ -278,7 +278,8 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       level: 'trouble',
       text: 'The new key file cannot be used; retries go on with the previous key.',
       detail: `${keyProblem ?? ''}.`,
-      advice: 'Correct the file: it is read again automatically. Do not restart before that: the start would fail.',
+      advice:
+        'Correct the file: it is read again within seconds, and that ends this. Do not restart before: the start would fail.',
       runbook: 'KeyReloadFailed',
     },
     {

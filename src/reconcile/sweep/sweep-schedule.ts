@@ -35,7 +35,7 @@ export interface SweepSchedule {
   /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
   msUntilNext(): number | undefined
   begin(target: SweepTarget): void
-  /** True while a full sweep is under way. */
+  /** True while a full sweep is under way, once it has taken some seconds. */
   isFullUnderWay(): boolean
   /** The sweep has ended, with the failure of a call or without. */
   end(target: SweepTarget, failure?: unknown): void
@@ -54,6 +54,8 @@ export interface SweepSchedule {
 const restFactor = 20
 /** Maximum rest, so that a slow sweep does not leave failures unseen for long. */
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
+/** A full sweep that ends within this time is shown nowhere. */
+const momentMs = 5000
 /** Interval at which the backlog is checked for room while records are left out. */
 const roomCheckMs = 1000
 
@@ -63,6 +65,8 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   /** A recent sweep may be part of another one. */
   const underWay = new Set<SweepTarget>()
   let isRecentWanted = false
+  /** When the last full sweep began, monotonic ms. */
+  let fullSince = -Infinity
   /** Monotonic ms; undefined before the first sweep of the kind has ended. */
   const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
   const backoff = createPlatformBackoff(clock, random)
@@ -125,8 +129,9 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     msUntilNext: () => (backlog.leftOut.oldestSecond(() => true) === undefined ? undefined : roomCheckMs),
     begin(target) {
       underWay.add(target)
+      if (target === 'full') fullSince = clock.monotonic()
     },
-    isFullUnderWay: () => underWay.has('full'),
+    isFullUnderWay: () => underWay.has('full') && clock.monotonic() - fullSince > momentMs,
     end(target, failure) {
       underWay.delete(target)
       if (failure === undefined) {

@@ -88,7 +88,7 @@ describe('the headline', () => {
     ['12 s ago', {}],
     ['12 s ago, the next one is under way', { failed: blocked, fullSweepUnderWay: true }],
     ['12 s ago, newer failures listed 5 s ago', { sweeps: [recent] }],
-    ['2 min ago, newer failures not listed yet', { lastFullSweepAt: incidentNow - 120_000 }],
+    ['2 min ago, later failures follow with the next sweep', { lastFullSweepAt: incidentNow - 120_000 }],
   ])('the last full sweep was %s', (seen, changes) => {
     expect(seenText(toStatus(aStatusState({ ...swept, ...changes })))).toBe(seen)
   })
