@@ -151,7 +151,7 @@ describe.concurrent('stopped', () => {
     seedDue(sandbox, 20)
     const env = {
       ...(await sandboxEnv(sandbox)),
-      RECONCILER_RETRY_CONCURRENCY: '4',
+      RECONCILER_RETRY_CONCURRENCY: '3',
       RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m',
     }
     await using short = startProgram(['once', '--json'], { env: { ...env, RECONCILER_SHUTDOWN_GRACE: '200ms' } })

@@ -270,6 +270,7 @@ function sweepCommands(world: Reconcile): Commands {
       }
     },
     held: () => backlog.size(),
+    listing: () => (sweeper.isFullUnderWay() ? 'a full sweep' : 'nothing long'),
     leftOut: () => backlog.leftOut.counts().due,
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
   }

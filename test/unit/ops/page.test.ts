@@ -1,6 +1,7 @@
 // The status page: its words for a state, that no foreign text becomes markup, and that it needs no script.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { incidentPairs } from '../../../src/ops/incident-text.ts'
 import { renderPage } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
 import { toStatus } from '../../../src/ops/status.ts'
@@ -131,6 +132,17 @@ describe('in one look', () => {
     expect(page).toContain(`headline ${summary.level}`)
     expect(page).toContain(`<h1>${summary.headline}</h1>`)
     expect(page).toContain(`<title>${summary.headline} · payments-eu · Webhook reconciler</title>`)
+  })
+
+  test('an incident has no peak while more are missing than its last full sweep has counted', () => {
+    const status = toStatus(anIncident())
+    const sums = { begunBefore: false, recovered: 1, failedAgain: 0, resolvedByOthers: 0, exhausted: 0, expired: 0 }
+    const under = { ...sums, since: status.now, backingOff: 0, longestSeconds: null, gates: [], causes: [] }
+    const peakOf = (peak: number, endedAt: Date | null): unknown =>
+      Object.fromEntries(incidentPairs({ ...under, peak, endedAt }, status))['peak']
+    expect(peakOf(6990, null)).toBe('not yet: more are missing now')
+    expect(peakOf(6991, null)).toBe('6,991 missing at once')
+    expect(peakOf(6990, status.now)).toBe('6,990 missing at once')
   })
 
   test('7,000 deliveries are three causes', () => {

@@ -24,6 +24,11 @@ const scripts: Row[] = [
     { sliceRecords: 10, latencyMs: 2000, pages: 1 },
   ],
   [
+    'it is said to be under way once it has taken five seconds, and until it ends',
+    `stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 2min; listing -> nothing long`,
+    { sliceRecords: 10, latencyMs: 2000, pages: 1 },
+  ],
+  [
     'a tick starts nothing during a Retry-After; the next one after it starts what is due',
     'sweep -> complete 0; wait 1h; anew; throttle 90s; ticks 30s 90s; sweeps -> none; ticks 30s 30s; swept -> full 1',
     { latencyMs: 20 },
