@@ -291,6 +291,7 @@ export function createReconciler(
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
+      seenUntil: sweeper.seenUntil(),
       circuitCounts: circuits.counts(clock.monotonic()),
       gates: gates.shut(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },

@@ -31,6 +31,8 @@ export interface ReconcilerState {
   beyondWindow: number
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
+  /** Event time up to which failures are known, by the platform's clock. */
+  seenUntil: number | undefined
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]

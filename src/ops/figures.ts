@@ -89,20 +89,13 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   }
 }
 
-/** When the last full sweep ended, and up to when later failures are known. */
+/** When the last full sweep ended, and up to which event time failures are counted since. */
 export function seenText(status: StatusFacts): string {
-  const {
-    lastFullSweep,
-    now,
-    sweeps: [last],
-  } = status
+  const { lastFullSweep, now, seenUntil } = status
   if (lastFullSweep === null) return 'none yet'
-  const seen = fromNow(lastFullSweep, now)
-  if (isListing(status)) return `${seen}, the next one is under way`
-  if (last?.kind === 'recent' && last.result !== 'failed')
-    return `${seen}, newer failures listed ${fromNow(last.endedAt, now)}`
-  const isLongAgo = now.getTime() - lastFullSweep.getTime() > minuteMs
-  return isLongAgo ? `${seen}, later failures follow with the next sweep` : seen
+  const next = isListing(status) ? ', the next one is under way' : ''
+  const isTold = seenUntil !== null && !isZoneWrong(status)
+  return `${fromNow(lastFullSweep, now)}${next}${isTold ? `, of events up to ${clockTime(seenUntil, now)}` : ''}`
 }
 
 /** When all has arrived, and by what that is known. */

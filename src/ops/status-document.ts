@@ -200,6 +200,7 @@ function conditionsOf(state: StatusState) {
   return {
     sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
     fullSweepUnderWay: state.fullSweepUnderWay,
+    seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),

@@ -270,6 +270,8 @@ function sweepCommands(world: Reconcile): Commands {
       }
     },
     held: () => backlog.size(),
+    /** How long before now the events end whose failures are known. */
+    seen: () => `${(world.client.now() - (sweeper.seenUntil() ?? NaN)) / 1000}s`,
     listing: () => (sweeper.isFullUnderWay() ? 'a full sweep' : 'nothing long'),
     leftOut: () => backlog.leftOut.counts().due,
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),

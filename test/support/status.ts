@@ -60,6 +60,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     inFlight: 0,
     stuckProcessing: 0,
     fullSweepUnderWay: false,
+    seenUntil: undefined,
     beyondWindow: 0,
     circuits: [],
     sweeps: [],

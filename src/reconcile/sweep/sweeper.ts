@@ -62,6 +62,8 @@ export interface Sweeper {
   /** Records that have been processing for too long, as the last full sweep saw them. */
   stuckProcessing(): number
   isFullUnderWay(): boolean
+  /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
+  seenUntil(): number | undefined
 }
 
 /** One sweep under way. */
@@ -98,6 +100,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
+  let seenUntil: number | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   let beyond = 0
@@ -182,9 +185,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
   async function listNewest(current: Sweep): Promise<Span> {
-    const span = newestHour(client.now(), window, zone, newestSeenTo)
+    const begunAt = client.now()
+    const span = newestHour(begunAt, window, zone, newestSeenTo)
     await list(span, current)
     newestSeenTo = span.to
+    seenUntil = begunAt - window.settle
     schedule.recentDone(current.worked())
     return span
   }
@@ -324,6 +329,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),
+    seenUntil: () => seenUntil,
     beyondWindow: () => beyond,
     stuckProcessing: () => stuck,
   }

@@ -83,12 +83,11 @@ describe('the headline', () => {
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
   })
 
-  const recent = { ...aSweep('incomplete'), kind: 'recent', endedAt: new Date(incidentNow - 5000) } as const
   test.each<[string, Partial<StatusState>]>([
     ['12 s ago', {}],
+    ['12 s ago, of events up to 11:58:30', { seenUntil: incidentNow - 60_000, skewMs: { auth: 0, api: 30_000 } }],
+    ['12 s ago', { seenUntil: incidentNow - 60_000, timeOffsetMs: 3_600_000 }],
     ['12 s ago, the next one is under way', { failed: blocked, fullSweepUnderWay: true }],
-    ['12 s ago, newer failures listed 5 s ago', { sweeps: [recent] }],
-    ['2 min ago, later failures follow with the next sweep', { lastFullSweepAt: incidentNow - 120_000 }],
   ])('the last full sweep was %s', (seen, changes) => {
     expect(seenText(toStatus(aStatusState({ ...swept, ...changes })))).toBe(seen)
   })

@@ -51,6 +51,10 @@ const scripts: Row[] = [
     { maxRecords: 100, latencyMs: 1000 },
   ],
   [
+    'failures are known of events that had settled when their newest part was listed last',
+    'seen -> NaNs; sweep -> complete 0; seen -> 60s; wait 10s; seen -> 70s; list 500; sweep -> failed 0; seen -> 70s',
+  ],
+  [
     'it goes on from the oldest that was left out whenever the backlog is half empty, until all is done',
     `stored 430 a ${many}; start; ticks 10s 5min; left -> none; retries -> 430; swept -> full 6, left-out 9, recent 11`,
     { maxRecords: 50, latencyMs: 500, maxPerSecond: 20 },
