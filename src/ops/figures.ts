@@ -89,13 +89,18 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   }
 }
 
-/** When the last full sweep ended, and up to which event time failures are counted since. */
+/** Up to which event time failures are counted; nothing where that is not known. */
+export function countedUntil(status: StatusFacts): string[] {
+  const { now, seenUntil } = status
+  return seenUntil === null || isZoneWrong(status) ? [] : [`of events up to ${clockTime(seenUntil, now)}`]
+}
+
+/** When the last full sweep ended, and what is counted since. */
 export function seenText(status: StatusFacts): string {
-  const { lastFullSweep, now, seenUntil } = status
+  const { lastFullSweep, now } = status
   if (lastFullSweep === null) return 'none yet'
-  const next = isListing(status) ? ', the next one is under way' : ''
-  const isTold = seenUntil !== null && !isZoneWrong(status)
-  return `${fromNow(lastFullSweep, now)}${next}${isTold ? `, of events up to ${clockTime(seenUntil, now)}` : ''}`
+  const next = isListing(status) ? ['the next one is under way'] : []
+  return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status)].join(', ')
 }
 
 /** When all has arrived, and by what that is known. */

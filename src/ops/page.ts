@@ -5,7 +5,7 @@ import { causeColumns } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
-import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
+import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
@@ -79,7 +79,7 @@ function figures(status: StatusDocument): Html {
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
   const { atPace, since, total } = recoveredOf(status)
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
-    ['Missing', number, lines(parts)],
+    ['Missing', number, lines([...parts, ...(missing === 0 ? [] : countedUntil(status))])],
     [
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'none' : 'none known') : span(now.getTime() - oldest.getTime()),

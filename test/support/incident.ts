@@ -130,6 +130,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     ],
     lastFullSweepAt: incidentNow - 12_000,
     lastCompleteSweepAt: incidentNow - 12_000,
+    seenUntil: incidentNow - 72_000,
     nextTickAt: incidentNow + 18_000,
     tokenExpiresAt: incidentNow + 44 * minuteMs,
     certificateExpiresAt: incidentNow + 212 * 24 * hourMs,
