@@ -105,7 +105,9 @@ describe('in one look', () => {
     expect(text).toContain(
       `Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing.`,
     )
-    expect(text).toContain('Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted of events up to 11:58:48')
+    expect(text).toContain(
+      'Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted of events up to 11:58:48',
+    )
     expect(text).toContain('Oldest 3 h event of 09:00:00')
     expect(text).toContain(
       'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
