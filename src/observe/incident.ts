@@ -45,6 +45,8 @@ function empty() {
   const sums = {
     /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
     begunBefore: false,
+    /** Until when sweeps had failed, from its beginning on; null when none had. */
+    unlistedUntil: null as Date | null,
     /** The most open records at the end of a full sweep; their largest causes. */
     peak: 0,
     causes: [] as readonly IncidentCause[],
@@ -115,9 +117,11 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   }
 
   function begin(counts: Counts, seconds: number): Running {
+    const sweptAt = clock.now() - seconds * 1000
     next.sums.begunBefore = isFirstSweep
+    next.sums.unlistedUntil = failingSince === undefined ? null : new Date(sweptAt)
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
-    return Object.assign(next, { since: failingSince ?? clock.now() - seconds * 1000, exhaustedBefore })
+    return Object.assign(next, { since: failingSince ?? sweptAt, exhaustedBefore })
   }
 
   function noteCounts(incident: Running, counts: Counts): void {

@@ -89,10 +89,10 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   }
 }
 
-/** Up to which event time failures are counted; nothing where that is not known. */
-export function countedUntil(status: StatusFacts): string[] {
+/** Up to which event time failures are counted, behind a word or two; nothing where that is not known. */
+export function countedUntil(status: StatusFacts, words: string): string[] {
   const { now, seenUntil } = status
-  return seenUntil === null || isZoneWrong(status) ? [] : [`of events up to ${clockTime(seenUntil, now)}`]
+  return seenUntil === null || isZoneWrong(status) ? [] : [`${words} up to ${clockTime(seenUntil, now)}`]
 }
 
 /** When the last full sweep ended, and what is counted since. */
@@ -100,7 +100,7 @@ export function seenText(status: StatusFacts): string {
   const { lastFullSweep, now } = status
   if (lastFullSweep === null) return 'none yet'
   const next = isListing(status) ? ['the next one is under way'] : []
-  return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status)].join(', ')
+  return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status, 'newest events')].join(', ')
 }
 
 /** When all has arrived, and by what that is known. */

@@ -35,7 +35,7 @@ function peakPairs({ causes, peak }: Incident, { subscriptions: names }: StatusF
 /** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
-  const { recovered, resolvedByOthers } = incident
+  const { recovered, resolvedByOthers, unlistedUntil } = incident
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
@@ -45,6 +45,9 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   return [
     ['time', lasted(incident, status.now)],
+    ...(unlistedUntil === null
+      ? []
+      : [['not listed', `until ${clockTime(unlistedUntil, status.now)} UTC: all sweeps failed`] as const]),
     ...(isCalm(incident, status) ? [['ends', 'when nothing has been missing for 5 min'] as const] : []),
     ...(endedAt === null || backingOff === 0
       ? []

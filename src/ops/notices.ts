@@ -322,7 +322,7 @@ function missingText(status: StatusFacts): string {
   const are = counted(missing, 'delivery is', 'deliveries are')
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
-  if (isLastSweepFailed(status)) return `Nothing was missing at ${clockTime(lastFullSweep, now)} UTC.`
+  if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'

@@ -79,7 +79,7 @@ function figures(status: StatusDocument): Html {
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
   const { atPace, since, total } = recoveredOf(status)
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
-    ['Missing', number, lines([...parts, ...(missing === 0 ? [] : countedUntil(status))])],
+    ['Missing', number, lines([...parts, ...(missing === 0 ? [] : countedUntil(status, 'of events'))])],
     [
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'none' : 'none known') : span(now.getTime() - oldest.getTime()),

@@ -60,7 +60,7 @@ const incidents: Readonly<Record<string, Incident>> = {
       [
         3,
         'trouble',
-        'The platform cannot be listed: HTTP 5xx. Nothing was missing at 12:09:30 UTC.',
+        'The platform cannot be listed: HTTP 5xx. No missing delivery was known at 12:09:30 UTC.',
         /^No full sweep has succeeded since 12:09:30 UTC, 3 min ago: newer failures are not known\.$/,
         /^Unknown: Sweeps fail\.$/,
       ],

@@ -170,6 +170,7 @@ describe('status', () => {
     const incident = {
       since: '2026-01-15T02:46:00.000Z',
       begunBefore: false,
+      unlistedUntil: '2026-01-15T02:59:00.000Z',
       endedAt: '2026-01-15T03:26:10.000Z',
       peak: 1470,
       causes: [{ subscriptionId: missing, responseStatusCode: 401, records: 482 }],
@@ -190,6 +191,7 @@ describe('status', () => {
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident, with deliveries still missing
 time           02:46:00 UTC to 03:26:10 UTC, 40 min
+not listed     until 02:59:00 UTC: all sweeps failed
 still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
 at the peak    11111111, HTTP 401: 482

@@ -45,8 +45,18 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 3, longestSeconds: 7 }, 1], // prettier-ignore
   ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
   ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: at(0, -1), endedAt: null }, 1],
-  ['it begins with the sweeps that failed before', [{}, 'failed', 'failed', { due: 1 }], { since: at(1, -1) }, 1],
-  ['but not with those before a sweep that found nothing', ['failed', {}, { due: 1 }], { since: at(2, -1) }, 1],
+  [
+    'it begins with the sweeps that failed before',
+    [{}, 'failed', 'failed', { due: 1 }],
+    { since: at(1, -1), unlistedUntil: at(3, -1) },
+    1,
+  ],
+  [
+    'but not with those before a sweep that found nothing',
+    ['failed', {}, { due: 1 }],
+    { since: at(2, -1), unlistedUntil: null },
+    1,
+  ],
   ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: at(7, -1), peak: 1 }, 2],
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: null }, 1],
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],

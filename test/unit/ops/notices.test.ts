@@ -85,7 +85,7 @@ describe('the headline', () => {
 
   test.each<[string, Partial<StatusState>]>([
     ['12 s ago', {}],
-    ['12 s ago, of events up to 11:58:30', { seenUntil: incidentNow - 60_000, skewMs: { auth: 0, api: 30_000 } }],
+    ['12 s ago, newest events up to 11:58:30', { seenUntil: incidentNow - 60_000, skewMs: { auth: 0, api: 30_000 } }],
     ['12 s ago', { seenUntil: incidentNow - 60_000, timeOffsetMs: 3_600_000 }],
     ['12 s ago, the next one is under way', { failed: blocked, fullSweepUnderWay: true }],
   ])('the last full sweep was %s', (seen, changes) => {

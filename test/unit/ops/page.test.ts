@@ -138,7 +138,15 @@ describe('in one look', () => {
 
   test('an incident has no peak while more are missing than its last full sweep has counted', () => {
     const status = toStatus(anIncident())
-    const sums = { begunBefore: false, recovered: 1, failedAgain: 0, resolvedByOthers: 0, exhausted: 0, expired: 0 }
+    const sums = {
+      begunBefore: false,
+      unlistedUntil: null,
+      recovered: 1,
+      failedAgain: 0,
+      resolvedByOthers: 0,
+      exhausted: 0,
+      expired: 0,
+    }
     const under = { ...sums, since: status.now, backingOff: 0, longestSeconds: null, gates: [], causes: [] }
     const peakOf = (peak: number, endedAt: Date | null): unknown =>
       Object.fromEntries(incidentPairs({ ...under, peak, endedAt }, status))['peak']
