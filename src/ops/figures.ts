@@ -118,5 +118,6 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const end = new Date(Math.ceil(drain.doneAt.getTime() / minuteMs) * minuteMs)
   const at = clockTime(end, now).slice(0, -':00'.length)
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  return [fromNow(end, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
+  const known = isListing(status) ? ', for those known by now' : ''
+  return [fromNow(end, now), `about ${at}, ${basis}${known}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }

@@ -81,6 +81,11 @@ describe('the headline', () => {
     const underWay = { failed: blocked, fullSweepUnderWay: true }
     expect(summaryOf({ ...shut('paused'), ...underWay }).headline).toContain('At least 10 deliveries are missing.')
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
+    const due = { failed: { ...noDecisions, due: 10 }, recoveredPerMs: 1 / minuteMs, fullSweepUnderWay: true }
+    expect(doneOf(toStatus(aStatusState({ ...swept, ...due })))).toEqual([
+      'in 10 min',
+      'about 12:10, at this pace, for those known by now',
+    ])
   })
 
   test.each<[string, Partial<StatusState>]>([
