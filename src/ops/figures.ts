@@ -13,7 +13,14 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
 
-const isListing = ({ fullSweepUnderWay, missing }: StatusFacts): boolean => fullSweepUnderWay && missing > 0
+/** Without a sweep for so long there may be failures that are not counted. */
+const staleMs = 120_000
+
+/** True while more may be missing than is known: a full sweep lists, or none of any kind has ended for minutes. */
+function isPartlyKnown({ fullSweepUnderWay, missing, now, sweeps: [last] }: StatusFacts): boolean {
+  const isStale = last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
+  return missing > 0 && (fullSweepUnderWay || isStale)
+}
 
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
@@ -23,7 +30,7 @@ export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy 
  */
 export function isWholeKnown(status: StatusFacts): boolean {
   const { lastCompleteSweep, lastFullSweep } = status
-  if (isLastSweepFailed(status) || isZoneWrong(status) || isListing(status)) return false
+  if (isLastSweepFailed(status) || isZoneWrong(status) || isPartlyKnown(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
@@ -99,7 +106,7 @@ export function countedUntil(status: StatusFacts, words: string): string[] {
 export function seenText(status: StatusFacts): string {
   const { lastFullSweep, now } = status
   if (lastFullSweep === null) return 'none yet'
-  const next = isListing(status) ? ['the next one is under way'] : []
+  const next = status.fullSweepUnderWay && status.missing > 0 ? ['the next one is under way'] : []
   return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status, 'newest events')].join(', ')
 }
 
@@ -118,6 +125,6 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const end = new Date(Math.ceil(drain.doneAt.getTime() / minuteMs) * minuteMs)
   const at = clockTime(end, now).slice(0, -':00'.length)
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  const known = isListing(status) ? ', for those known by now' : ''
+  const known = isPartlyKnown(status) ? ', for those known by now' : ''
   return [fromNow(end, now), `about ${at}, ${basis}${known}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }

@@ -77,10 +77,15 @@ describe('the headline', () => {
     })
   })
 
-  test('of what a full sweep still lists only a part is known', () => {
+  test('of what a full sweep still lists, or none has listed for minutes, only a part is known', () => {
     const underWay = { failed: blocked, fullSweepUnderWay: true }
     expect(summaryOf({ ...shut('paused'), ...underWay }).headline).toContain('At least 10 deliveries are missing.')
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
+    const sweptAgo = (ms: number): StatusState['sweeps'] => [
+      { ...aSweep('incomplete'), kind: 'recent', endedAt: new Date(incidentNow - ms) },
+    ]
+    expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_000) }).headline).toContain('10 deliveries are missing.')
+    expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_001) }).headline).toContain('At least 10 deliveries')
     const due = { failed: { ...noDecisions, due: 10 }, recoveredPerMs: 1 / minuteMs, fullSweepUnderWay: true }
     expect(doneOf(toStatus(aStatusState({ ...swept, ...due })))).toEqual([
       'in 10 min',
