@@ -162,6 +162,10 @@ test('the pause is not undone by an older answer, nor by who deletes the lease, 
   expect(await command(scene, first, 'pause')).toBe(false)
   expect(store.lease()).toMatchObject({ annotations })
   expect(first.facts.filter(({ type }) => type === 'operator')).toHaveLength(2)
+  // What is no change is not written.
+  const { version } = store.lease() ?? {}
+  expect(await command(scene, first, 'pause')).toBe(false)
+  expect(store.lease()?.version).toBe(version)
   // A person ends it so.
   store.edit({ annotations: { [pauseAnnotation]: '' } })
   await clock.advance(retryMs)
