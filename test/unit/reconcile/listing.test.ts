@@ -89,6 +89,11 @@ test.each<[string, FakePlatformOptions, Seen]>([
     { records: 10, calls: 4, complete: false, unreadable: row.id === undefined ? 2 : 1 },
   ]),
   [
+    'pages of the same records with an unreadable row that is new on each',
+    { ignores: ['page'], totals: 'none', unreadable: ({ page }) => (page < 3 ? [unreadable(900 + page)] : []) },
+    { records: 10, calls: 9, complete: false, unreadable: 3 },
+  ],
+  [
     'pages of nothing but unreadable rows, read on to what can be read',
     { records: [], ...noMetadata, unreadable: ({ page }) => (page < 5 ? [unreadable(), unreadable()] : []) },
     { records: 0, calls: 6, unreadable: 10 },
