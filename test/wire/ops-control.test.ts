@@ -27,6 +27,8 @@ test('pause and resume answer with what is so now, and whether it was so before;
   expect(await say('/-/resume')).toEqual({ paused: false, changed: true })
   expect(control.pause.since()).toBeUndefined()
   expect(await say('/-/probe')).toEqual({ circuits: 1, underWay: 0 })
+  Object.assign(control.pause, { outlivesRestart: true })
+  expect(await say('/-/pause')).toMatchObject({ paused: true, outlivesRestart: true })
 })
 
 test('a command shows at once in answers that are otherwise shared for a second; a refused one renews none', async () => {
