@@ -152,6 +152,7 @@ test('print-config shows every key with its value and origin, and no secret', as
     ...required,
     RECONCILER_CONTROL_TOKEN: 'CANARY-b7f1c2d3e4a5b7f1c2d3e4a5b7f1c2d3e4a5',
     RECONCILER_WINDOW_LOOKBACK: '48h',
+    RECONCILER_AUTH_SCOPE: '',
   }
   const { code, out } = await runCommand(['print-config'], { env })
   expect(code).toBe(0)
@@ -162,6 +163,7 @@ test('print-config shows every key with its value and origin, and no secret', as
   )
   expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
   expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
+  expect(out).toMatch(/\nauth\.scope +"" +RECONCILER_AUTH_SCOPE\n/)
   const asJson = await runCommand(['print-config', '--json'], { env })
   const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
   const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value

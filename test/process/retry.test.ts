@@ -117,6 +117,8 @@ describe('retry', () => {
         /^Retry 101 failed records of test at 127\.0\.0\.1:\d+ \(events from .*\)\? \[y\/N\] $/,
       )
     }
+    const { err } = await runCommand(args, { env: off, answer: 'n' })
+    expect(err).toMatch(/^retry\.enabled is false: the daemon retries nothing automatically\.\n/)
     expect(sandbox.stats.requests.retry).toEqual(retry)
     expect(await runCommand(args, { env, answer: 'y' })).toMatchObject({ code: 0 })
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 202 })
