@@ -185,6 +185,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       running = undefined
       next = empty()
       leftOver = 0
+      failingSince = undefined
       isFirstSweep = true
     },
     last() {

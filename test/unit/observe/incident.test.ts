@@ -78,6 +78,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5 }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
+  ['nor with those before another instance led', ['failed', everyFact.leading, { due: 1 }], { since: at(2, -1) }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
 ])('%s', async (_, steps, shown, started) => {
   const { reports, last } = await play(steps)
