@@ -212,8 +212,8 @@ describe('errors of others', () => {
     expect(errorFields(hostile)).toEqual({ errorName: 'an error that can not be read' })
   })
 
-  test('a deep stack is cut', () => {
-    const dive = (depth: number): Error => (depth === 0 ? new Error('x') : dive(depth - 1))
+  test('a deep stack is cut, also when its places hold the text of the message', () => {
+    const dive = (depth: number): Error => (depth === 0 ? new Error('log') : dive(depth - 1))
     expect(errorFields(dive(50)).errorStack).toHaveLength(10)
   })
 })
