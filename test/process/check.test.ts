@@ -119,6 +119,7 @@ describe('what is wrong', () => {
     prepare?.(sandbox)
     const { code, out } = await runCommand(['check'], { env: await envOf(sandbox, env?.(sandbox)) })
     for (const word of words) expect(out).toMatch(word)
+    expect(out).not.toContain('retry ID')
     expect(code).toBe(expected)
   })
 })

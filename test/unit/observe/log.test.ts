@@ -189,6 +189,7 @@ describe('errors of others', () => {
     ['a message that was changed later', Object.assign(new Error(`${secret} first`), { message: 'changed' })],
     ['a name from outside', Object.assign(new Error('x'), { name: `Error: ${secret} with spaces` })],
     ['a code from outside', Object.assign(new Error('x'), { code: `code ${secret}` })],
+    ['a status from outside', Object.assign(new Error('x'), { status: secret })],
     ['a stack from outside', Object.assign(new Error('x'), { stack: `${secret}\n  ${secret}\n    at ${secret}` })],
     ['a stack that is no text', Object.assign(new Error('x'), { stack: [secret] })],
     ['one that takes our name', Object.assign(new Error(secret), { name: 'TransportError' })],

@@ -244,6 +244,15 @@ describe('notices', () => {
       { keyReload: { problem: 'k (f): holds no key' } },
       /^The new key file cannot be used.* k \(f\): holds no key\.$/,
     ],
+    [
+      'deliveries that are refused again and again, the most of a cause first',
+      {
+        failed: { ...noDecisions, 'backing-off': 6 },
+        endless: { circuit: 0, refused: 6 },
+        causes: { ...noCauses, total: 3, records: 6, list: [1, 5, 0].map((refusedAgain) => aCause({ refusedAgain })) },
+      },
+      /^6 deliveries are refused [^:]+: 5\. Subscription [^:]+: 1\.$/,
+    ],
     ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else retried 37 deliveries in the last hour/],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)

@@ -1,6 +1,7 @@
 // More failed records than the backlog holds: the healthy ones behind those of dead receivers are recovered without waiting
 // for the next full sweep, with few list calls. At 20 calls a second.
-import { test } from 'vitest'
+import { expect, test } from 'vitest'
+import { createLeftOut, type LeftOutRow } from '../../../src/reconcile/retry/left-out.ts'
 import { dayMs, testNow } from '../../support/backlog.ts'
 import type { ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
@@ -52,4 +53,15 @@ test.each<[string, number, string, ReconcileOptions?]>([
   ],
 ])('%s, with %i places: at once, by few list calls', async (_, maxRecords, script, options) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, maxRecords, ...options })
+})
+
+test('a row is counted once, in whatever order the slices are listed', () => {
+  const leftOut = createLeftOut()
+  const row = (eventSecond: number): LeftOutRow => ({ subscriptionId: 'a', decision: 'due', eventSecond })
+  leftOut.listed({ from: 0, to: 10 }, [row(5)])
+  leftOut.listed({ from: 20, to: 30 }, [row(25)])
+  leftOut.listed({ from: 10, to: 20 }, [row(15)])
+  expect(leftOut.counts().due).toBe(3)
+  leftOut.listed({ from: 0, to: 30 }, [row(5), row(15), row(25)])
+  expect(leftOut.counts().due).toBe(3)
 })
