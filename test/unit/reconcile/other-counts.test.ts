@@ -60,21 +60,29 @@ test.each([
 })
 
 test('a full sweep counts once, a recent one never; counts that fail do not fail the sweep, and the last ones stand', async () => {
-  let isDown = false
+  let down: 'counts' | 'all' | undefined
   await using world = reconcile({
     latencyMs: 1000,
     records: [...longAgo, ...inside, ...many(7, testNow - dayMs, { status: 'processing' })],
     onList: ({ from, status }) => {
-      if (isDown && (status === 'processing' || from === undefined))
-        throw new PlatformFailure('timeout', undefined, 'list')
+      const isCount = status === 'processing' || from === undefined
+      if (down === 'all' || (down === 'counts' && isCount)) throw new PlatformFailure('timeout', undefined, 'list')
     },
   })
   await world.sweep()
   await world.clock.advance(minuteMs)
   await ticks(world, 30_000, 30_000)
-  isDown = true
+  down = 'counts'
   expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 5 })
-  expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'recent', 'full'])
+  down = 'all'
+  expect(await world.sweep()).toMatchObject({ result: 'failed' })
+  const sweeps = world.sweeps().map(({ failed, kind }) => [kind, failed?.due])
+  expect(sweeps).toEqual([
+    ['full', 5],
+    ['recent', undefined],
+    ['full', 5],
+    ['full', undefined],
+  ])
   expect([world.sweeper.beyondWindow(), world.sweeper.stuckProcessing()]).toEqual([4, 7])
   const beyond = world.platform.lists.filter(({ from, to }) => from === undefined && to !== undefined)
   expect(beyond).toMatchObject(Array.from({ length: 2 }, () => ({ status: 'failed', size: 1 })))
