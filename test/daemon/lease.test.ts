@@ -53,6 +53,7 @@ test('is renewed every retryPeriod by a write of the leader, read by the standby
   expect(store.lease()).toMatchObject({ holder: '', durationMs: 1000 })
   expect(first.facts).toContainEqual({ type: 'standing-by', cause: 'released', leader: undefined })
   expect(await scene.until(() => scene.terms.at(-1)?.by === second)).toBeLessThanOrEqual(retryMs)
+  expect(clock.now() - Number(second.ops().status().leadership?.since)).toBeLessThan(1000)
 })
 
 test('is left to expire by a leader that stops while the API is away', async () => {
