@@ -236,7 +236,6 @@ export function createReconciler(
     client,
     backlog,
     outcomes,
-    planner,
     dispatcher,
     circuits,
     gates,

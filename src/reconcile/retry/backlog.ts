@@ -12,9 +12,7 @@ import { withoutPlace } from './shares.ts'
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
-  /** New and changed entries: they need a new decision. */
-  changed: FailedRecord[]
-  /** Number of new ones among them. */
+  /** Number of records that got a place. */
   entered: number
   /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
@@ -173,18 +171,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
       byId.set(keyOf(entry.id), entry)
       tried.delete(keyOf(entry.id))
       leftOut.entered(row)
-      learned.changed.push(entry)
       learned.entered += 1
     }
   }
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
-    if (known.awaiting !== undefined) {
-      learned.awaiting.push({ record: known, shown: record })
-      return
-    }
-    updateFailedRecord(known, record, { zone, now })
-    learned.changed.push(known)
+    if (known.awaiting !== undefined) learned.awaiting.push({ record: known, shown: record })
+    else updateFailedRecord(known, record, { zone, now })
   }
 
   function newcomerOf(record: WebhookRecord, now: number): FailedRecord {
@@ -229,7 +222,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { changed: [], entered: 0, awaiting: [], absent: 0, leftOut: [], earlyAtLimit: 0 }
+    const learned: Learned = { entered: 0, awaiting: [], absent: 0, leftOut: [], earlyAtLimit: 0 }
     const isLarge = listing.records.length > rowsPerStep
     const newcomers = yield* meet(listing, now, learned)
     if (isLarge) yield
@@ -238,7 +231,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     yield* admit(newcomers, listing, now, learned)
     if (isLarge) yield
     leftOut.listed(listing.span, learned.leftOut)
-    learned.changed = learned.changed.filter(isKept)
     return learned
   }
 

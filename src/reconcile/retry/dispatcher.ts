@@ -240,6 +240,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       listed.add(own)
       const release = (): void => {
         listed.delete(own)
+        // What was listed there may be new or changed.
         planner.changed()
       }
       try {

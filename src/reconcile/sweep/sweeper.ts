@@ -8,7 +8,6 @@ import type { Outcomes } from '../confirm/outcomes.ts'
 import type { Circuits } from '../retry/circuits.ts'
 import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import type { Planner } from '../retry/planner.ts'
 import type { Backlog, Learned } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { decide } from '../decide.ts'
@@ -25,7 +24,6 @@ export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
   outcomes: Pick<Outcomes, 'see'>
-  planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   circuits: Pick<Circuits, 'forgetIdle' | 'isClosed'>
   gates: Pick<Gates, 'of'>
@@ -81,7 +79,7 @@ interface ListHow extends Pick<SweepOptions, 'betweenSlices'> {
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes, planner } = options
+  const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes } = options
   const { emit, policy, random, rate, wake, zone } = options
   const { leftOut } = backlog
   const { window } = policy
@@ -144,7 +142,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const listed = inWindow(whole)
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), clock)
-    if (learned.changed.length > 0) planner.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
