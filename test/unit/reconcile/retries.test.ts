@@ -113,7 +113,7 @@ test.each<Row>([
   [
     'an idle loop turns every half minute, and one that waits for a Retry-After is not silent',
     `start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
-     throttle 5min; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 1min; retries -> 1`,
+     throttle 295s; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 46s; retries -> 1`,
   ],
 ])('%s', async (_, script) => {
   await play(script, off)
