@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
-import { accepted, failedRecord, type Delivery } from './fake-platform.ts'
+import { accepted, failedRecord, idOf, type Delivery } from './fake-platform.ts'
 import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
 import {
   fieldsOf,
@@ -165,6 +165,10 @@ function loopCommands(world: Reconcile): Commands {
       const records = made(...words)
       world.platform.add(...records)
       hold(world, records)
+    },
+    /** The platform shows its records where nothing looks for them. */
+    hide: () => {
+      for (const id of world.platform.records.keys()) world.platform.set(id, { eventLocal: 0, eventId: idOf(0) })
     },
     resolved: (count = '') => {
       const records = [...world.platform.records.values()].slice(0, Number(count))

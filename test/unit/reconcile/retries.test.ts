@@ -156,6 +156,11 @@ describe('checks', () => {
        outcomes -> recovered 9; wait 2h; checks -> at most 60`,
     ],
     [
+      'of records that are not shown any more become rare, and end with giveUpAfter',
+      `failed 3 a apart=2h; deliver a 200 9h; start; wait 1s; hide; wait 59min; outcomes -> none
+       wait 7min; outcomes -> unknown 3; checks -> at most 73`,
+    ],
+    [
       'open the circuit of a receiver that dies within a minute, after 400 deliveries at most',
       `failed 2000 a apart=1s; deliver a 200 300ms; start; wait 1min; deliver a 503 300ms; wait 1min
        retries -> at most 1600; blocks a -> circuit`,
