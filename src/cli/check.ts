@@ -11,7 +11,7 @@ import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
-import { failureOf, isPlatformTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
+import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import type { Health } from '../reconcile/retry/receiver-health.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
@@ -234,15 +234,10 @@ async function checkZone({ config, connection, reconciler }: Watched, signal: Ab
     const inside = seconds.filter((second) => second >= from && second <= to)
     return inside.length === 0 ? undefined : Math.max(...inside)
   }
-  try {
-    const future = await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
-    if (future !== undefined) return timeZoneFinding(timeZone, now - future)
-    const newest = await newestIn(now - hour, now + toleratedAheadSeconds)
-    return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
-  } catch (error) {
-    if (!isPlatformTrouble(error)) throw error
-    return skipped(`not known: ${error.message}`)
-  }
+  const future = await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
+  if (future !== undefined) return timeZoneFinding(timeZone, now - future)
+  const newest = await newestIn(now - hour, now + toleratedAheadSeconds)
+  return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
 }
 
 /** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */

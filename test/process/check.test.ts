@@ -64,6 +64,12 @@ describe('what is wrong', () => {
       [/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/],
     ],
     [
+      'a platform that fails after the first list call: what it would have shown is not taken as well',
+      { readings: { faults: [{ operation: 'list', skip: 1, fault: { kind: 'status', status: 503 } }] } },
+      69,
+      [/\nok +list call [^]*\nFAILED +time zone +list: [^;]*503[^;]*; GET \S+\n +-> /],
+    ],
+    [
       'a platform that is not there',
       { env: () => ({ RECONCILER_PLATFORM_BASE_URL: refused, RECONCILER_AUTH_AUTH_URL: refused }) },
       69,
