@@ -170,7 +170,9 @@ describe('in one look', () => {
     const { exhausted } = incidentCauses()
     const cause = aCause({ records: 9, byDecision: { ...noDecisions, exhausted: 9 } })
     const causes = { ...noCauses, total: 1, records: 9, list: [cause], exhausted }
-    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 9 }, causes }))
+    const circuits = [aCircuit({ subscriptionId: cause.subscriptionId })]
+    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 9 }, causes, circuits }))
+    expect(text).not.toContain('circuit open')
     expect(text).toContain('9 deliveries are exhausted, nothing else is missing.')
     expect(text).toContain('Done Never')
     expect(text).toContain('Oldest 3 d 18 h event of 2026-01-11 18:00:00, exhausted')

@@ -101,8 +101,9 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'tokens that the API refuses as soon as they are issued are not fetched for ever',
     {},
-    `get -> token-1; refuse token-1; wait 10ms; get -> token-2; refuse token-2; get -> rejected unauthorized; wait 29s
-     get -> rejected unauthorized; sent -> 2; wait 1s; get -> token-3`,
+    `replies refusal grant; get -> rejected invalid_client; wait 1min; sent -> 1
+     get -> token-2; refuse token-2; wait 10ms; get -> token-3; refuse token-3; get -> rejected unauthorized; wait 29s
+     get -> rejected unauthorized; sent -> 3; wait 1s; get -> token-4`,
   ],
   [
     'a refused token with which a call succeeded, or that is not young, is no failure',
