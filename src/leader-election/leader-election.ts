@@ -104,7 +104,7 @@ export function createElection(options: ElectionOptions): Election {
 
   /** `askedAt`: before the write was sent, so that the others see it expire later than this instance does. */
   function leadFrom(askedAt: number, { transitions }: Lease): void {
-    if (term !== undefined && !isLeading()) standBy('expired')
+    if (!isLeading()) standBy('expired')
     leadsUntil = askedAt + renewDeadlineMs
     if (term !== undefined || clock.monotonic() >= leadsUntil) return
     term = new AbortController()
@@ -237,7 +237,7 @@ export function createElection(options: ElectionOptions): Election {
   /** Ends the term at its deadline, also while a call hangs. */
   async function watchDeadline(signal: AbortSignal): Promise<never> {
     for (;;) {
-      if (term !== undefined && !isLeading()) standBy('expired')
+      if (!isLeading()) standBy('expired')
       await changed.wait(term === undefined ? undefined : leadsUntil - clock.monotonic(), signal)
     }
   }
