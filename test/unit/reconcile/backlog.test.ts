@@ -139,6 +139,16 @@ describe('learning from a listing', () => {
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
   })
 
+  test('as many tries are remembered as there are places, the last ones', () => {
+    const backlog = testBacklog({ maxRecords: 2 })
+    const records = [due(), due(), due()]
+    for (const record of records) {
+      learn(backlog, listingOf([record], { complete: false }), now)
+      noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
+    }
+    expect(records.map(({ id }) => backlog.triedAt(id))).toEqual([undefined, now, now])
+  })
+
   test('a listing under way while an outcome comes neither drops its record nor shows it as it was', () => {
     const backlog = testBacklog()
     const record = due()
