@@ -212,7 +212,7 @@ describe('notices', () => {
     ],
     ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
     ['a clock ahead', { skewMs: { auth: -120_000, api: 0 } }, /clock is 2 min ahead of the platform's/],
-    ['an expired certificate', { certificateExpiresAt: incidentNow - 1 }, /^The certificate has expired/],
+    ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
     ['an expired token', { tokenExpiresAt: incidentNow - 1 }, /^The access token has expired/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
     ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It lasts another 1 min\./],

@@ -51,6 +51,11 @@ const scripts: Row[] = [
     { maxRecords: 100, latencyMs: 1000 },
   ],
   [
+    'the time is asked for once, also of a platform whose answers have none',
+    'sweep -> complete 0; lists -> 5; wait 1h; sweep -> complete 0; lists -> 4',
+    { knowsTime: () => false },
+  ],
+  [
     'failures are known of events that had settled when their newest part was listed last',
     'seen -> NaNs; sweep -> complete 0; seen -> 60s; wait 10s; seen -> 70s; list 500; sweep -> failed 0; seen -> 70s',
   ],
