@@ -135,8 +135,8 @@ const failedOf = ({ failed, asked }: { failed: number; asked: number }): string 
 
 async function measure(records: number, limitMiB: number): Promise<void> {
   await using platform = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem])
-  const { baseUrl, clientId, issuerUrl } = platform.ready as BenchSandbox
-  await platform.ask({ seed: records } satisfies BenchCommand)
+  const place = await platform.ask({ seed: records } satisfies BenchCommand)
+  const { baseUrl, clientId, issuerUrl } = place as BenchSandbox
   const askCounts = async (): Promise<BenchCounts> => (await platform.ask('counts')) as BenchCounts
   const port = await freePort()
   using cgroup = hierarchy && limitMiB > 0 ? makeCgroup(hierarchy, limitMiB) : undefined

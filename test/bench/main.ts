@@ -51,7 +51,6 @@ const rows: readonly Row[] = [
 
 const keys = await testKeys()
 const child = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem, values.latency])
-const sandbox = child.ready as BenchSandbox
 
 function line(name: string, measured: Measured): string {
   const { accepted, calls, confirms, cpuMicroseconds, lists, seconds } = measured
@@ -68,9 +67,9 @@ async function measure({
   run,
 }: Pick<Row, 'run' | 'deliversAfterMs'>): Promise<{ ours: Measured; bare: Measured }> {
   const seed: BenchCommand = { seed: run.records, ...(deliversAfterMs !== undefined && { deliversAfterMs }) }
-  await child.ask(seed)
-  const ours = await reconcile(sandbox, keys.privateKeyFile, { ...run, concurrency })
-  await child.ask(seed)
+  const fresh = async (): Promise<BenchSandbox> => (await child.ask(seed)) as BenchSandbox
+  const ours = await reconcile(await fresh(), keys.privateKeyFile, { ...run, concurrency })
+  const sandbox = await fresh()
   const token = await tokenOf(sandbox)
   const shape = { lists: ours.lists, records: run.records, concurrency, listConcurrency }
   return { ours, bare: await bareLoop(sandbox, token, shape) }

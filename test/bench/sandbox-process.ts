@@ -19,18 +19,16 @@ export interface BenchCounts {
 const hour = 3_600_000
 const [, , certificatePem = '', latency = '0'] = process.argv
 
-const options = { clock: systemClock, certificatePem }
-let sandbox = await startSandbox(options)
+let sandbox: Sandbox | undefined
 let seeded = 0
-const port = Number(new URL(sandbox.baseUrl).port)
 
-/** A platform with fresh records, in the place of the one before. */
-async function start({ deliversAfterMs, seed }: BenchCommand): Promise<void> {
-  await sandbox.close()
+/** A platform with fresh records in place of the one before, on a port of its own. */
+async function start({ deliversAfterMs, seed }: BenchCommand): Promise<BenchSandbox> {
+  await sandbox?.close()
   const delivery = deliversAfterMs === undefined ? undefined : { mode: 'async' as const, delayMs: deliversAfterMs }
   sandbox = await startSandbox({
-    ...options,
-    port,
+    clock: systemClock,
+    certificatePem,
     ...(delivery && { delivery }),
     faults: [{ operation: 'api', fault: { kind: 'latency', ms: Number(latency) } }],
   })
@@ -44,23 +42,23 @@ async function start({ deliversAfterMs, seed }: BenchCommand): Promise<void> {
     subscriptions: 20,
   })
   seeded = seed
+  const { baseUrl, authUrl, issuerUrl, realm, clientId } = sandbox
+  return { baseUrl, authUrl, issuerUrl, realm, clientId }
 }
 
 /** Without a look at each record. */
-function counts(): BenchCounts {
-  const { deliveries, requests } = sandbox.stats
+function countsOf({ stats }: Sandbox): BenchCounts {
+  const { deliveries, requests } = stats
   const sum = (byStatus: Record<string, number>): number =>
     Object.values(byStatus).reduce((total, count) => total + count, 0)
   return { failed: seeded - deliveries.succeeded, listCalls: sum(requests.list), retryCalls: sum(requests.retry) }
 }
 
 process.on('message', (command: BenchCommand | 'counts') => {
-  if (command === 'counts') process.send?.(counts())
-  else void start(command).then(() => process.send?.('seeded'))
+  if (command === 'counts') process.send?.(sandbox && countsOf(sandbox))
+  else void start(command).then((place) => process.send?.(place))
 })
 process.on('disconnect', () => {
-  void sandbox.close()
+  void sandbox?.close()
 })
-
-const { baseUrl, authUrl, issuerUrl, realm, clientId } = sandbox
-process.send?.({ baseUrl, authUrl, issuerUrl, realm, clientId } satisfies BenchSandbox)
+process.send?.('ready')
