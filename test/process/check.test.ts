@@ -64,7 +64,7 @@ describe('what is wrong', () => {
       [/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/],
     ],
     [
-      'a platform that fails after the first list call: what it would have shown is not taken as well',
+      'a platform that fails from its second list call on: the time zone fails',
       { readings: { faults: [{ operation: 'list', skip: 1, fault: { kind: 'status', status: 503 } }] } },
       69,
       [/\nok +list call [^]*\nFAILED +time zone +list: [^;]*503[^;]*; GET \S+\n +-> /],

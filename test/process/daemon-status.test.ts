@@ -87,7 +87,7 @@ describe('plan', () => {
   test.each([
     ['HTML', '<html>'],
     ['JSON of something else', '{"schemaVersion":2}'],
-    ['the form of another version', '{"schemaVersion":1,"summary":{}}'],
+    ['a status of another version', '{"schemaVersion":1,"summary":{}}'],
   ])('an answer in %s is no daemon', async (_name, body) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)

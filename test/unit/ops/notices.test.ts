@@ -245,7 +245,7 @@ describe('notices', () => {
       /^The new key file cannot be used.* k \(f\): holds no key\.$/,
     ],
     [
-      'deliveries that are refused again and again, the most of a cause first',
+      'deliveries that are refused again and again, the largest cause first',
       {
         failed: { ...noDecisions, 'backing-off': 6 },
         endless: { circuit: 0, refused: 6 },
