@@ -82,12 +82,16 @@ export interface DaemonParts {
 }
 
 /** What the chart of the status page shows, without iterating over records. */
-function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress, monotonicNow: number): ChartedState {
+function chartedOf(
+  { backlog, circuits, pause, sweeper }: Reconciler,
+  progress: Progress,
+  monotonicNow: number,
+): ChartedState {
   const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
   const { expired, lastFullSweepAt } = progress.state()
   const isListed = lastFullSweepAt !== undefined
   return {
-    missing: isListed ? backlog.size() + backlog.leftOut.missing() + expired : null,
+    missing: isListed ? backlog.size() + sweeper.onlyCounted() + expired : null,
     circuits: open + halfOpen,
     paused: pause.since() !== undefined,
   }

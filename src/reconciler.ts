@@ -80,10 +80,10 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
 /** Tick -> slice -> merge: makes the sweeps that are due. Rejects with the signal's reason, or a bug. */
 async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Promise<never> {
   for (;;) {
-    const target = sweeper.next()
+    const kind = sweeper.next()
     // Slice by slice: each is listed whole, then merged into the backlog.
-    if (target !== undefined) await sweeper.make(target, signal)
-    else await notifiers.sweep.wait(sweeper.msUntilNext(), signal)
+    if (kind !== undefined) await sweeper.make(kind, signal)
+    else await notifiers.sweep.wait(undefined, signal)
   }
 }
 
@@ -161,8 +161,7 @@ export function createReconciler(
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
   const circuits = createCircuits(config.circuit, emit)
-  const isClosed = (subscriptionId: string): boolean => circuits.isClosed(subscriptionId, clock.monotonic())
-  const backlog = createBacklog({ policy, zone, maxRecords, isClosed })
+  const backlog = createBacklog({ policy, zone, maxRecords })
   const planner = createPlanner({ backlog, policy, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
     backlog,
@@ -280,13 +279,13 @@ export function createReconciler(
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), situations())
     return {
-      failed: summary.counts,
+      failed: { ...summary.counts, excluded: sweeper.excluded() },
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
-      onlyCounted: backlog.leftOut.missing(),
+      onlyCounted: sweeper.onlyCounted(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),

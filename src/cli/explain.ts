@@ -3,7 +3,7 @@ import { counted, response } from '../ops/words.ts'
 import { toDate } from '../ops/causes.ts'
 import { readReceiverAnswer, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
-import { createFailedRecord } from '../reconcile/failed-record.ts'
+import { FailedRecord } from '../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-client.ts'
 import type { CommandFlags } from './flags.ts'
@@ -117,7 +117,7 @@ export async function explainCommand(
         ? { now, ...situationOf(daemon, subscriptionId) }
         : { now, gate: 'disabled', stopsForMs: Infinity }
     const list = found.records.map((record) => {
-      const entry = createFailedRecord(record, { zone: connection.zone, now })
+      const entry = new FailedRecord(record, { zone: connection.zone, now })
       const { status, subscriptionId } = record
       return explainRecord(entry, { policy, situation: situationIn(subscriptionId), status })
     })

@@ -21,7 +21,7 @@ function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): Le
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
 export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
-  const { config, log, key, certificate, http } = openService(io, options, logOutput, { daemon: true })
+  const { config, log, key, certificate, http } = openService(io, options, logOutput)
   const lease = openLease(config, io)
   const proxy = proxyFromEnvironment(io.env)
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.

@@ -62,27 +62,18 @@ export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' |
 /** Levels that a command of which people want an answer, and no log, leaves out. */
 const chatty: ReadonlySet<string> = new Set<Config['log']['level']>(['trace', 'debug', 'info'])
 
-/** A command lives for minutes and is asked for the whole: where backlog.maxRecords is not set it holds more than the daemon. */
-const commandRecords = 100_000
-
-function forCommand(config: Config, origins: Origins): Config {
-  if (origins.get('backlog.maxRecords') !== 'default') return config
-  return { ...config, backlog: { ...config.backlog, maxRecords: commandRecords } }
-}
-
 /**
- * Loads everything for the daemon, or for a command. `quiet` writes warnings and errors only.
+ * Loads everything. `quiet` writes warnings and errors only.
  * @throws ConfigurationError with all that is wrong
  */
 export function openService(
   io: Io,
   options: Pick<CommandFlags, 'config'>,
   logTo: Output,
-  { quiet = false, daemon = false } = {},
+  { quiet = false } = {},
 ): Service {
   const loaded = loadConfig({ file: options.config, ...io })
-  const { origins } = loaded
-  const config = daemon ? loaded.config : forCommand(loaded.config, origins)
+  const { config, origins } = loaded
   io.identity.instance = config.instance.name
   const log = createLog({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,

@@ -119,8 +119,8 @@ export const schema = z.strictObject({
   backlog: z.strictObject({
     maxRecords: setting(
       integer(1, 1_000_000),
-      20_000,
-      'Maximum number of failed records in memory; the rest waits on the platform. Commands such as plan and once use 100000 unless it is set.',
+      200_000,
+      'Maximum number of failed records in memory; any further ones wait on the platform.',
     ),
   }),
   retry: z.strictObject({

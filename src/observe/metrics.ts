@@ -70,6 +70,11 @@ export const metricDefinitions = {
     labels: { decision: decisions },
     read: ({ failed }) => failed,
   },
+  failed_webhooks_only_counted: {
+    type: 'gauge',
+    help: 'Further failed records in the window that the backlog has no room for, as of the last full sweep.',
+    read: ({ onlyCounted }) => onlyCounted,
+  },
   failed_webhooks_beyond_window: {
     type: 'gauge',
     help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',

@@ -96,8 +96,8 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
 
-  function observeSweep({ continued, failure, kind, listed, result, seconds }: SweepReport, now: number): void {
-    const isWhole = kind === 'full' && !continued
+  function observeSweep({ failure, kind, listed, result, seconds }: SweepReport, now: number): void {
+    const isWhole = kind === 'full'
     const ended = { kind, result, endedAt: new Date(now), seconds, listed, failure: failure && safePartOf(failure) }
     known = {
       ...known,

@@ -11,7 +11,7 @@ export const expiringDecisions = ['due', 'backing-off', 'exhausted', 'blocked'] 
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface ReconcilerState {
-  /** Failed records of the window by decision, those without room in the backlog too. */
+  /** Failed records of the window by decision; excluded ones as of the last full sweep. */
   failed: Readonly<Record<Decision, number>>
   /** Event time of the oldest one that is neither exhausted nor excluded. */
   oldestOpenAt: number | undefined
@@ -21,7 +21,7 @@ export interface ReconcilerState {
   endless: Summary['endless']
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Failed records that are only counted. */
+  /** Further ones that the backlog has no room for, as of the last full sweep. */
   onlyCounted: number
   /** Retried records without a known outcome, and retries without an answer. */
   awaiting: number

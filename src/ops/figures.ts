@@ -16,10 +16,10 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
 /** Without a sweep for so long there may be failures that are not counted. */
 const staleMs = 120_000
 
-/** True while more may be missing than is known: a full sweep lists, or none of any kind has ended for minutes. */
-function isPartlyKnown({ fullSweepUnderWay, missing, now, sweeps: [last] }: StatusFacts): boolean {
+/** True while more may be missing than is known: a full sweep lists, none of any kind has ended for minutes, or not all are held. */
+function isPartlyKnown({ causes, fullSweepUnderWay, missing, now, sweeps: [last] }: StatusFacts): boolean {
   const isStale = last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
-  return missing > 0 && (fullSweepUnderWay || isStale)
+  return missing > 0 && (fullSweepUnderWay || isStale || causes.onlyCounted > 0)
 }
 
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'

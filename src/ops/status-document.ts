@@ -76,8 +76,9 @@ function toOffset(ms: number): string {
 }
 
 /** An excluded record is not missing: the operator does not want it. */
-function missingOf({ expired, failed }: StatusState): number {
-  return failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted + expired
+function missingOf({ expired, failed, onlyCounted }: StatusState): number {
+  const held = failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted
+  return held + onlyCounted + expired
 }
 
 const toLeadership = ({ identity, isLeading, leader, problem, since }: LeadershipState) => ({

@@ -50,6 +50,7 @@ function stopForUnknownTime(shut: readonly ShutGate[]): boolean {
 /** What the daemon knows of it. */
 export interface DrainSource {
   failed: Readonly<Counts>
+  onlyCounted: number
   gates: readonly ShutGate[]
   endless: Summary['endless']
   /** When the last backoff ends, by the platform's clock; undefined when it is not known. */
@@ -69,8 +70,8 @@ function obstacleOf({ endless, gates }: DrainSource): Drain['limitedBy'] | undef
 
 /** The daemon's estimate, at its present pace. */
 export function drainOf(source: DrainSource): Drain {
-  const { failed, lastDueAt, now, recoveredPerMs, skewMs, timeOffsetMs } = source
-  const pending = failed.due + failed.blocked + failed.awaiting
+  const { failed, lastDueAt, now, onlyCounted, recoveredPerMs, skewMs, timeOffsetMs } = source
+  const pending = failed.due + failed.blocked + failed.awaiting + onlyCounted
   const backingOff = failed['backing-off']
   if (isZoneWrong(timeOffsetMs)) return { doneAt: undefined, limitedBy: 'zone' }
   const obstacle = pending + backingOff > 0 ? obstacleOf(source) : undefined

@@ -1,8 +1,9 @@
-// A failed record in the backlog: the fields that decisions need, in the platform's time. @see docs/architecture.md "Time", "Backlog and decisions"
+// A failed record in the backlog: the fields that decisions need, in the platform's time, in about 200 bytes. @see docs/architecture.md "Time", "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { jitterSeed } from './backoff.ts'
 import type { Known } from './decide.ts'
+import { keyOfPacked, packId, unpackId } from './packed-id.ts'
 import type { Ticket } from './retry/circuits.ts'
 
 /** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
@@ -25,22 +26,6 @@ export interface PendingOutcome {
   missedByEvent: boolean
 }
 
-/** A record that the backlog holds. */
-export interface FailedRecord extends Known {
-  eventId: string
-  awaiting: PendingOutcome | undefined
-  /** Second of the event on the platform's wall clock. */
-  localSecond: number
-  /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
-  lastAttemptLocal: number | null
-  responseStatusCode: number | null
-}
-
-/** Second of the event on the platform's wall clock, with its fraction: zones differ by whole seconds. */
-export function eventSecondOf({ eventAt, localSecond }: Pick<FailedRecord, 'eventAt' | 'localSecond'>): number {
-  return localSecond + (eventAt - 1000 * Math.floor(eventAt / 1000)) / 1000
-}
-
 /** Number of the attempt that the next retry makes, by the larger count; the first is 1. */
 export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries) + 1
@@ -56,39 +41,114 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: T
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** `now` in epoch ms of the platform's clock. */
-export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone; now: number }): FailedRecord {
-  const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
-  return {
-    id: record.id,
-    jitterSeed: jitterSeed(record.id),
-    eventId: record.eventId,
-    subscriptionId: record.subscriptionId,
-    eventType: record.eventType,
-    module: record.module,
-    eventAt,
-    localSecond: Math.floor(record.eventLocal / 1000),
-    attempts: record.attempts,
-    lastAt: lastAt(record, eventAt, when),
-    lastAttemptLocal: record.lastAttemptLocal,
-    responseStatusCode: record.responseStatusCode,
-    tries: 0,
-    refusals: 0,
-    triedAt: 0,
-    awaiting: undefined,
-  }
+/** In ms from a second on the platform's wall clock to the last attempt there; null when it shows none. */
+function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): number | null {
+  return lastAttemptLocal === null ? null : lastAttemptLocal - 1000 * localSecond
 }
 
-/** Updates a record from a row of the platform. */
-export function updateFailedRecord(
-  entry: FailedRecord,
-  record: WebhookRecord,
-  when: { zone: TimeZone; now: number },
-): void {
-  entry.attempts = record.attempts
-  entry.lastAttemptLocal = record.lastAttemptLocal
-  entry.lastAt = lastAt(record, entry.eventAt, when)
-  entry.responseStatusCode = record.responseStatusCode
-  // A PATCH that lies ahead was sent before the platform's clock was put back.
-  if (entry.triedAt > when.now + toleratedAheadMs) entry.triedAt = 0
+/** What the daemon did about a record. */
+export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & { awaiting: PendingOutcome | undefined }
+
+/** What many records share. */
+export type Topic = Pick<WebhookRecord, 'eventType' | 'module' | 'subscriptionId'>
+
+interface When {
+  zone: TimeZone
+  /** Epoch ms of the platform's clock. */
+  now: number
+  /** Keeps equal topics once. */
+  topicOf?: (record: Topic) => Topic
+}
+
+const untouched: Ours = { tries: 0, refusals: 0, triedAt: 0, awaiting: undefined }
+
+/** A failed record. Its times are kept as differences of less than 25 days, for which V8 needs no object of their own. */
+export class FailedRecord implements Known {
+  readonly jitterSeed: number
+  /** Second of the event on the platform's wall clock. */
+  readonly localSecond: number
+  attempts: number
+  responseStatusCode: number | null
+  readonly #id: string
+  readonly #eventId: string
+  readonly #topic: Topic
+  /** From `localSecond`, as if it were UTC, to the event, in ms. */
+  readonly #eventMs: number
+  /** From the event to its last attempt; and on the platform's wall clock, from `localSecond`: null when it shows none. */
+  #lastMs: number
+  #lastLocalMs: number | null
+  #ours = untouched
+
+  constructor(record: WebhookRecord, when: When) {
+    const { attempts, eventId, eventLocal, id, responseStatusCode } = record
+    this.#id = packId(id)
+    this.jitterSeed = jitterSeed(id)
+    this.localSecond = Math.floor(eventLocal / 1000)
+    this.attempts = attempts
+    this.responseStatusCode = responseStatusCode
+    this.#eventId = packId(eventId)
+    this.#topic = when.topicOf?.(record) ?? record
+    this.#eventMs = laterReadingNotAfter(when.zone, eventLocal, when.now) - 1000 * this.localSecond
+    this.#lastMs = lastAt(record, this.eventAt, when) - this.eventAt
+    this.#lastLocalMs = sinceSecond(record, this.localSecond)
+  }
+
+  /** What the backlog finds it by. */
+  get key(): string {
+    return keyOfPacked(this.#id)
+  }
+  get id(): string {
+    return unpackId(this.#id)
+  }
+  get eventId(): string {
+    return unpackId(this.#eventId)
+  }
+  get subscriptionId(): string {
+    return this.#topic.subscriptionId
+  }
+  get eventType(): string {
+    return this.#topic.eventType
+  }
+  get module(): string {
+    return this.#topic.module
+  }
+  get eventAt(): number {
+    return 1000 * this.localSecond + this.#eventMs
+  }
+  get lastAt(): number {
+    return this.eventAt + this.#lastMs
+  }
+  /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
+  get lastAttemptLocal(): number | null {
+    return this.#lastLocalMs === null ? null : 1000 * this.localSecond + this.#lastLocalMs
+  }
+  get ours(): Readonly<Ours> {
+    return this.#ours
+  }
+  get tries(): number {
+    return this.#ours.tries
+  }
+  get refusals(): number {
+    return this.#ours.refusals
+  }
+  get triedAt(): number {
+    return this.#ours.triedAt
+  }
+  get awaiting(): PendingOutcome | undefined {
+    return this.#ours.awaiting
+  }
+
+  note(changes: Partial<Ours>): void {
+    this.#ours = { ...this.#ours, ...changes }
+  }
+
+  /** Takes over what the platform shows of it now. */
+  show(record: WebhookRecord, when: When): void {
+    this.attempts = record.attempts
+    this.responseStatusCode = record.responseStatusCode
+    this.#lastMs = lastAt(record, this.eventAt, when) - this.eventAt
+    this.#lastLocalMs = sinceSecond(record, this.localSecond)
+    // A PATCH that lies ahead was sent before the platform's clock was put back.
+    if (this.triedAt > when.now + toleratedAheadMs) this.note({ triedAt: 0 })
+  }
 }

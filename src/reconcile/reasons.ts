@@ -12,7 +12,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
  *   second of a ping (`mayRetry`, `pick`, `isReady` in retry/dispatcher.ts),
  * - for the rate and for a token (`retryLoop` in reconciler.ts, platform/client.ts),
  * - for records that go first (retry/retry-plan.ts).
- * A record that a full backlog has left out waits for room (retry/shares.ts, retry/left-out.ts).
+ * A record that has given way in a full backlog waits for a full sweep (retry/overflow.ts).
  */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',

@@ -16,8 +16,8 @@ const MiB = 1_048_576
 const baseMiB = 104
 /** Share of the limit that the heap gets in the image, by NODE_OPTIONS in the Dockerfile. */
 export const heapPercent = 40
-/** One record takes 0.5 kB of heap. */
-const bytesPerRecord = (500 * 100) / heapPercent
+/** One record takes 0.2 kB of heap; the rest is for the garbage of merging and planning. */
+const bytesPerRecord = (250 * 100) / heapPercent
 
 /** The memory that a container needs for this many records in the backlog, in MiB. */
 export function neededMemoryMiB(maxRecords: number): number {

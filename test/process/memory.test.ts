@@ -39,7 +39,7 @@ async function nowhere(): Promise<Record<string, string>> {
 
 describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined, 'run in a cgroup', () => {
   test.each([
-    [112, { limitMiB: 112, maxRecords: 20_000 }],
+    [208, { limitMiB: 208, maxRecords: 200_000 }],
     [512, undefined],
   ])('of %i MiB', async (limitMiB, told) => {
     if (hierarchy === undefined) return

@@ -243,16 +243,16 @@ test('the API takes secret.example.yaml, and its comment makes the same keys', (
 
 test('the memory that the manifests and the documents name is the one that the daemon warns below', () => {
   const { backlog } = loadSections({ env: {}, hostName: 'pod', readFile: () => '' }, ['backlog']).config
-  const [least = 0, hundred = 0, million = 0] = [backlog.maxRecords, 100_000, 1_000_000].map(neededMemoryMiB)
+  const [least = 0, twenty = 0, million = 0] = [backlog.maxRecords, 20_000, 1_000_000].map(neededMemoryMiB)
   expect(container.replaceAll(/\s+#?\s*/g, ' ')).toContain(
-    `${least}Mi is the least with backlog.maxRecords at its default of ${backlog.maxRecords}, ${hundred}Mi with 100000`,
+    `${least}Mi is the least with backlog.maxRecords at its default of ${backlog.maxRecords}, ${twenty}Mi with 20000`,
   )
   expect(read('docs/operations.md').replaceAll(/\s+/g, ' ')).toContain(
-    `${least} MiB with the default of 20,000 records, ${hundred} MiB with 100,000, ${million.toLocaleString('en')} MiB with a million`,
+    `${least} MiB with the default of 200,000 records, ${twenty} MiB with 20,000, ${million} MiB with a million`,
   )
   // The limit has room for the daemon, and for a command in its container.
   const [, limit] = /limits:\s+memory: (\d+)Mi/.exec(container) ?? []
-  expect(Number(limit)).toBeGreaterThanOrEqual(least + hundred)
+  expect(Number(limit)).toBeGreaterThanOrEqual(2 * least)
 })
 
 test.each<[problem: string, change: (spec: object) => void]>([

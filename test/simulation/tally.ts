@@ -9,7 +9,6 @@ export const promises = [
   'a refused retry is no attempt',
   'a refused token is not used again',
   'a sweep asks for its pages',
-  'a sweep that goes on where there was no room has not seen all',
   'an error under 429 is no rejection',
   'assertions are not of the future',
   'checks are few',

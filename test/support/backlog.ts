@@ -53,13 +53,11 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
 
 /** Takes a listing in, and into the outcomes, as a full sweep of nothing else does. */
 export function learn(backlog: TestBacklog, listing: Listing, now: number): Learned {
-  const end = backlog.leftOut.beginSweep({ from: listing.span.from, expiring: -Infinity })
   const learned = finish(backlog.learn(listing, now))
   const { askedAt } = listing
   for (const { record, shown } of learned.awaiting) {
     backlog.outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
   }
-  end('done')
   return learned
 }
 

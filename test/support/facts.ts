@@ -14,7 +14,7 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
   return {
     sweepId: 'abcd1234',
     kind: 'full',
-    continued: false,
+    gaveWay: 0,
     result: 'complete',
     seconds: 1.23456,
     slices: 1,

@@ -222,8 +222,7 @@ function sweepCommands(world: Reconcile): Commands {
   const { backlog, clock, sweeper } = world
   let [seen, from] = [0, clock.monotonic()]
   const endedAt = new Map<SweepReport, number>()
-  const nameOf = ({ continued, kind, result }: SweepReport): string =>
-    `${continued ? 'left-out' : kind}${result === 'complete' ? '' : ` ${result}`}`
+  const nameOf = ({ kind, result }: SweepReport): string => `${kind}${result === 'complete' ? '' : ` ${result}`}`
 
   function note(): void {
     for (const report of world.sweeps()) if (!endedAt.has(report)) endedAt.set(report, clock.monotonic() - from)
@@ -277,7 +276,7 @@ function sweepCommands(world: Reconcile): Commands {
     /** How long before now the events end whose failures are known. */
     seen: () => `${(world.client.now() - (sweeper.seenUntil() ?? NaN)) / 1000}s`,
     listing: () => (sweeper.isFullUnderWay() ? 'a full sweep' : 'nothing long'),
-    leftOut: () => backlog.leftOut.counts().due,
+    counted: () => sweeper.onlyCounted(),
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
   }
 }

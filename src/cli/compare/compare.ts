@@ -4,7 +4,7 @@ import { count, counted, response } from '../../ops/words.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
-import { createFailedRecord } from '../../reconcile/failed-record.ts'
+import { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
@@ -117,7 +117,7 @@ async function compareRecords({ daemon, differ, kind, ledger, session, span, wri
       delivered += 1
       return
     }
-    const entry = createFailedRecord(record, { zone, now })
+    const entry = new FailedRecord(record, { zone, now })
     const isLost = status === 'successful' && entry.lastAt <= writtenAt
     const group = isLost ? 'not-processed' : status === 'failed' ? 'failed' : 'processing'
     const situation = { now, ...situationOf(daemon, subscriptionId) }

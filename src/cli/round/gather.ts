@@ -60,6 +60,8 @@ export interface Gathered {
     /** With `failed`. */
     failure?: CallFailure
   }
+  /** Selected failed records that are excluded. */
+  excluded: number
   /** Records of the event in another status. */
   notFailed: number
   /** Selected by name, and without a failed record: `type account-activated`, `webhook id ...`. */
@@ -67,7 +69,8 @@ export interface Gathered {
 }
 
 function gathered(listing: Partial<Gathered['listing']>, more: Partial<Gathered> = {}): Gathered {
-  return { listing: { result: 'complete', found: 0, moved: false, ...listing }, notFailed: 0, notFound: [], ...more }
+  const none = { excluded: 0, notFailed: 0, notFound: [] }
+  return { listing: { result: 'complete', found: 0, moved: false, ...listing }, ...none, ...more }
 }
 
 const hourMs = 3_600_000
@@ -142,42 +145,45 @@ function isReadUpToShrinking({ incompleteSlices, result, shrunkSlices, skippedSl
   return result === 'incomplete' && skippedSlices === 0 && incompleteSlices === shrunkSlices
 }
 
-/** Puts records into the backlog, as if a sweep had listed them. */
-function learn({ backlog, client, planner }: Session['reconciler'], records: WebhookRecord[], askedAt: number): void {
-  if (records.length === 0) return
+/** Puts records into the backlog, as if a sweep had listed them. Returns the number of excluded ones. */
+function learn({ backlog, client, planner }: Session['reconciler'], records: WebhookRecord[], askedAt: number): number {
+  if (records.length === 0) return 0
   const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
   // Not complete: it says nothing of the records that it does not show.
   const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
-  finish(backlog.learn(listing, client.now()))
+  const { excluded } = finish(backlog.learn(listing, client.now()))
   planner.changed()
+  return excluded
 }
 
 async function list(selection: RecordSelection, session: Session): Promise<Gathered> {
   const { clock, connection, reconciler, stop } = session
+  let excluded = 0
   const take: Take = (records, askedAt) => {
-    learn(reconciler, records, askedAt)
+    excluded += learn(reconciler, records, askedAt)
   }
   switch (selection.by) {
     case 'due': {
       const report = await reconciler.sweeper.make('full', stop)
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
-      return gathered({ result, found, moved: shrunkSlices > 0, ...(failure && { failure }) })
+      const listing = { result, found, moved: shrunkSlices > 0, ...(failure && { failure }) }
+      return gathered(listing, { excluded: reconciler.sweeper.excluded() })
     }
     case 'ids':
-      return searchIds(selection.ids, session, take)
+      return { ...(await searchIds(selection.ids, session, take)), excluded }
     case 'event': {
       const askedAt = clock.monotonic()
       const { records } = await recordsOfEvent(reconciler.client, selection.eventId, stop)
       const failed = records.filter(({ status }) => status === 'failed')
       take(failed, askedAt)
-      return gathered({ found: failed.length }, { notFailed: records.length - failed.length })
+      return gathered({ found: failed.length }, { excluded, notFailed: records.length - failed.length })
     }
     case 'span': {
       // The flags select, as the span does: the records of others are not reported as excluded.
       const { isMeant, span, unseen } = createSpanFilter(selection, connection.zone, await learnTime(session))
       const listing = await search([span], session, { isMeant, take })
-      return gathered(listing, { notFound: unseen() })
+      return gathered(listing, { excluded, notFound: unseen() })
     }
   }
 }

@@ -70,7 +70,7 @@ export function sumsOf(retried: readonly RetriedRecord[]): RetrySums {
 }
 
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
-export interface RoundReport extends Gathered {
+export interface RoundReport extends Omit<Gathered, 'excluded'> {
   schemaVersion: 2
   command: 'plan' | 'once' | 'retry'
   instance: string

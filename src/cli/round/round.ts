@@ -40,15 +40,16 @@ interface DecidedRound {
 /** The decisions on all records of the backlog, in the situation of their subscriptions. */
 function decisionsOf(
   { config, policy, reconciler }: Session,
+  excluded: number,
   situationOf: (subscriptionId: string) => Situation,
   now: number,
 ): Pick<RoundReport, 'causes' | 'estimate' | 'failed' | 'leftOut'> {
-  const { backlog, rate } = reconciler
+  const { backlog, rate, sweeper } = reconciler
   const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
-  const { counts: failed } = backlog.summary(now, situationOf)
+  const failed = { ...backlog.summary(now, situationOf).counts, excluded }
   return {
     failed,
-    leftOut: backlog.leftOut.missing(),
+    leftOut: sweeper.onlyCounted(),
     causes: groupByCause(backlog.entries(), options).list.map((cause) => showCause(cause)),
     estimate: estimateOf(config, failed.due, rate.limit()),
   }
@@ -76,7 +77,7 @@ async function look(
   session.listen(() => {
     progress.show(() => `${what} of ${target}: ${reconciler.backlog.size()} found so far ...`)
   })
-  const gathered = await gather(selection, session)
+  const { excluded, ...gathered } = await gather(selection, session)
   const isKnown = gathered.listing.result !== 'failed'
   if (command === 'plan') stop.throwIfAborted()
   const isAsked = command === 'plan' && isKnown && config.receiver.healthUrl !== undefined
@@ -103,7 +104,7 @@ async function look(
     decidedAt: isKnown ? toDate(now) : null,
     receiver: receiver === undefined ? null : { up: receiver.up },
     daemon: daemonOf(daemon),
-    ...decisionsOf(session, situationIn, now),
+    ...decisionsOf(session, excluded, situationIn, now),
     dryRun: command === 'plan' || !config.retry.enabled,
     retriesEnabled: config.retry.enabled,
     sums: sumsOf([]),

@@ -7,7 +7,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import { nextAttempt, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
+import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Circuits, Ticket } from '../retry/circuits.ts'
@@ -124,10 +124,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { monotonic, seenAt } = check
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
-    record.awaiting = undefined
+    record.note({ awaiting: undefined })
     backlog.touch(record)
     pending.delete(record)
-    if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
+    if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
       backlog.remove(record)
       firstCheck.note(awaiting)
@@ -186,7 +186,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       backlog.touch(record)
       const { attempts, lastAttemptLocal } = record
       const plannedMs = firstCheck.delayMs()
-      record.awaiting = {
+      const awaiting = {
         ticket,
         sentAt: monotonic,
         lostAt: undefined,
@@ -197,22 +197,18 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         missedMs: 0,
         missedByEvent: false,
       }
-      record.tries += 1
-      record.triedAt = sentAt
+      record.note({ tries: record.tries + 1, triedAt: sentAt, awaiting })
     },
     note(record, answer, { answeredAt, monotonic }) {
       const { awaiting } = record
       if (awaiting === undefined) return
       backlog.touch(record)
       // By the platform's clock as it is known now: the answer may have shown that it was set.
-      record.triedAt = answeredAt - (monotonic - awaiting.sentAt)
-      if (isTry(answer)) record.refusals = 0
-      else {
-        record.tries -= 1
-        record.refusals += 1
-      }
+      const triedAt = answeredAt - (monotonic - awaiting.sentAt)
+      if (isTry(answer)) record.note({ triedAt, refusals: 0 })
+      else record.note({ triedAt, tries: record.tries - 1, refusals: record.refusals + 1 })
       if (answer.result !== 'accepted' && answer.lost !== true) {
-        record.awaiting = undefined
+        record.note({ awaiting: undefined })
         if (answer.found === 'successful') backlog.release(record)
         return
       }

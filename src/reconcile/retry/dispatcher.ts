@@ -120,8 +120,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** True when the record itself may be retried now. The plan may be older than its present state. */
   function isReady(record: FailedRecord, now: number): boolean {
     return (
-      backlog.get(record.id) === record &&
-      !flights.has(record.id) &&
+      backlog.holds(record) &&
+      !flights.has(record.key) &&
       decide(record, policy, { now }).decision === 'due' &&
       !listed.values().some((span) => contains(span, record.localSecond))
     )
@@ -193,12 +193,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const done = limit(attempt, record, { ticket, ...occasion }, kill)
       .catch(failed(kill))
       .then(() => {
-        flights.delete(record.id)
+        flights.delete(record.key)
         count(record.subscriptionId, -1)
         planner.released(record)
         wake()
       })
-    flights.set(record.id, { entry: record, done })
+    flights.set(record.key, { entry: record, done })
   }
 
   return {

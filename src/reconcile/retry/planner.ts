@@ -1,13 +1,13 @@
-// Keeps the retry plan of retry-plan.ts, and makes it again when records have changed or a backoff has ended. @see docs/architecture.md "Retry plan"
+// Keeps the retry plan of retry-plan.ts, and makes it again when a listing has changed records. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
-import { decide } from '../decide.ts'
+import { dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
-import { planRetries, type RetryPlan } from './retry-plan.ts'
+import { addTo, moveOn, planRetries, type RetryPlan } from './retry-plan.ts'
 
 export interface PlannerOptions {
-  backlog: Pick<Backlog, 'entries' | 'get' | 'size'>
+  backlog: Pick<Backlog, 'entries' | 'holds' | 'size'>
   policy: Policy
   /** The platform's time, epoch ms. */
   now: () => number
@@ -17,7 +17,7 @@ export interface PlannerOptions {
 }
 
 export interface Planner {
-  /** The plan for this moment of the platform's time; at most as old as `msUntilReplan` says. */
+  /** The plan for this moment of the platform's time. */
   plan(now: number): RetryPlan
   /** Records of the backlog are new, have changed, or may be retried again: the plan will be made again. */
   changed(): void
@@ -28,24 +28,27 @@ export interface Planner {
 }
 
 /** Minimum interval between two plans, in ms for each record of the backlog: making one takes a twentieth of that. */
-const planMsPerRecord = 0.004
+const planMsPerRecord = 0.008
+/** A plan lasts no longer, as retries may stand still: then very many records become due, and would be moved one by one. */
+const maxPlanAgeMs = 60_000
 
 export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOptions): Planner {
-  let plan: RetryPlan = { lanes: new Map(), nextDueAt: Infinity }
+  let plan = planRetries([], { policy, now: now() })
   /** Monotonic ms. */
   let plannedAt = -Infinity
   let isStale = true
 
-  /** Monotonic ms of the next plan. Planning iterates over all records, so it is limited to a twentieth of a core. */
+  /** Monotonic ms of the next plan. Making one iterates over all records, so it is limited to a twentieth of a core. */
   const replanAt = (): number => plannedAt + planMsPerRecord * backlog.size()
 
   return {
     plan(at) {
-      const isDue = plan.nextDueAt <= at
-      if (!(isStale || isDue) || clock.monotonic() < replanAt()) return plan
-      plan = planRetries(backlog.entries(), { policy, now: at, previous: plan })
-      plannedAt = clock.monotonic()
-      isStale = false
+      const isOld = clock.monotonic() > plannedAt + maxPlanAgeMs
+      if ((isStale || isOld) && clock.monotonic() >= replanAt()) {
+        plan = planRetries(backlog.entries(), { policy, now: at, previous: plan })
+        plannedAt = clock.monotonic()
+        isStale = false
+      } else moveOn(plan, { policy, now: at })
       return plan
     },
     changed() {
@@ -53,16 +56,13 @@ export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOpti
       wake()
     },
     released(record) {
-      if (backlog.get(record.id) === record) {
-        const { decision, dueAt } = decide(record, policy, { now: now() })
-        if (decision === 'due') isStale = true
-        if (decision === 'backing-off') plan.nextDueAt = Math.min(plan.nextDueAt, dueAt)
-      }
+      if (backlog.holds(record)) addTo(plan, record, { policy, now: now() })
       wake()
     },
     msUntilReplan() {
-      const untilDue = isStale ? 0 : plan.nextDueAt - now()
-      return Math.max(untilDue, replanAt() - clock.monotonic())
+      const [first] = plan.later.data
+      const untilDue = first === undefined ? Infinity : dueAt(first, policy) - now()
+      return Math.min(isStale ? replanAt() - clock.monotonic() : Infinity, untilDue)
     },
   }
 }

@@ -1,13 +1,12 @@
 // The retry plan: which record is retried next. Pure functions of (records, policy, now). @see docs/architecture.md "Retry plan"
 // `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
 import TinyQueue from 'tinyqueue'
-import { attemptsOf, decide } from '../decide.ts'
+import { attemptsOf, decide, dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 
 /** The due records of one subscription, recent or old ones; a heap with the next one first. */
 interface Lane {
-  key: string
   subscriptionId: string
   queue: TinyQueue<FailedRecord>
 }
@@ -15,8 +14,8 @@ interface Lane {
 export interface RetryPlan {
   /** Round robin: the first lane is served next, a lane that was served goes to the end. */
   lanes: Map<string, Lane>
-  /** When the next record's backoff ends, epoch ms of the platform's clock; Infinity for none. */
-  nextDueAt: number
+  /** Records that back off; a heap with the one first whose backoff ends next. */
+  later: TinyQueue<FailedRecord>
 }
 
 export interface PlanOptions {
@@ -71,24 +70,39 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
   const { now, policy, previous } = options
   const due = new Map<string, FailedRecord[]>()
   for (const key of previous?.lanes.keys() ?? []) due.set(key, [])
-  let nextDueAt = Infinity
+  const later: FailedRecord[] = []
   for (const record of records) {
-    const { decision, dueAt } = decide(record, policy, { now })
-    if (decision === 'backing-off') nextDueAt = Math.min(nextDueAt, dueAt)
-    if (decision !== 'due') continue
-    const key = laneOf(record, now)
-    const lane = due.get(key)
-    if (lane === undefined) due.set(key, [record])
-    else lane.push(record)
+    const { decision } = decide(record, policy, { now })
+    if (decision === 'backing-off') later.push(record)
+    if (decision === 'due') due.getOrInsertComputed(laneOf(record, now), () => []).push(record)
   }
-  const compare = inLane(policy, now)
   const lanes = new Map<string, Lane>()
   for (const [key, lane] of due) {
     const [first] = lane
-    if (first === undefined) continue
-    lanes.set(key, { key, subscriptionId: first.subscriptionId, queue: new TinyQueue(lane, compare) })
+    if (first !== undefined) lanes.set(key, newLane(first, lane, options))
   }
-  return { lanes, nextDueAt }
+  return { lanes, later: new TinyQueue(later, (a, b) => dueAt(a, policy) - dueAt(b, policy)) }
+}
+
+function newLane({ subscriptionId }: FailedRecord, records: FailedRecord[], { now, policy }: PlanOptions): Lane {
+  return { subscriptionId, queue: new TinyQueue(records, inLane(policy, now)) }
+}
+
+/** Adds a record that may be retried once more. */
+export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options: PlanOptions): void {
+  const { decision } = decide(record, options.policy, options)
+  if (decision === 'backing-off') later.push(record)
+  if (decision !== 'due') return
+  lanes.getOrInsertComputed(laneOf(record, options.now), () => newLane(record, [], options)).queue.push(record)
+}
+
+/** Moves the records whose backoff has ended into their lanes. */
+export function moveOn(plan: RetryPlan, options: PlanOptions): void {
+  const { later } = plan
+  for (let first = later.peek(); first && dueAt(first, options.policy) <= options.now; first = later.peek()) {
+    later.pop()
+    addTo(plan, first, options)
+  }
 }
 
 /** The next ready record of a lane. Records before it are dropped until the next plan. */
@@ -121,7 +135,7 @@ function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): Fai
 /** A probe of the first lane that has a record which was not refused last. */
 function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const isReady = (record: FailedRecord): boolean => record.refusals === 0 && rules.isReady(record)
-  for (const { key, subscriptionId } of plan.lanes.values()) {
+  for (const [key, { subscriptionId }] of plan.lanes) {
     const record = rules.admits(subscriptionId) ? probeOf(plan, subscriptionId, { ...rules, isReady }) : undefined
     if (record !== undefined) return { lane: key, record }
   }
@@ -132,8 +146,8 @@ function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
 export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
-  for (const lane of plan.lanes.values()) {
-    const { key, subscriptionId } = lane
+  for (const [key, lane] of plan.lanes) {
+    const { subscriptionId } = lane
     if (!rules.admits(subscriptionId)) continue
     const record = rules.isHalfOpen(subscriptionId) ? probeOf(plan, subscriptionId, rules) : nextOf(lane, rules)
     if (record !== undefined) return { lane: key, record }

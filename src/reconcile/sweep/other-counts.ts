@@ -2,7 +2,7 @@
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import { createFailedRecord } from '../failed-record.ts'
+import { FailedRecord } from '../failed-record.ts'
 import type { WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
 import { listSlice } from './list-slice.ts'
@@ -51,7 +51,7 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
   if (isEmpty(span)) return 0
 
   function isStuck(record: WebhookRecord): boolean {
-    const { eventAt, lastAt } = createFailedRecord(record, { zone, now })
+    const { eventAt, lastAt } = new FailedRecord(record, { zone, now })
     return now - Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
   }
 

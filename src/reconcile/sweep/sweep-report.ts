@@ -14,6 +14,8 @@ export interface SweepTally {
   slices: number
   /** Failed records listed. */
   listed: number
+  /** Known records that gave way in a full backlog. */
+  gaveWay: number
   /** Slices that were not seen whole, and slices that could not be listed at all. */
   incompleteSlices: number
   skippedSlices: number
@@ -27,8 +29,6 @@ export interface SweepReport extends SweepTally {
   /** Part of every log line of this sweep. */
   sweepId: string
   kind: SweepKind
-  /** True for a sweep that continues at left-out records. */
-  continued: boolean
   result: SweepResult
   seconds: number
   /** After a full sweep that did not fail: the failed records of the window by decision. */

@@ -1,24 +1,13 @@
 // Schedule of sweeps: ticks request them, rests and backoffs delay them. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
-import { decide } from '../decide.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
-import type { Policy } from '../policy.ts'
-import type { Backlog } from '../retry/backlog.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { SweepKind } from './sweep-report.ts'
 
-/** Targets of a sweep: the whole window, its newest part, or the left-out records. */
-export type SweepTarget = 'full' | 'recent' | 'left-out'
-
 export interface SweepScheduleOptions {
-  backlog: Pick<Backlog, 'entries' | 'leftOut'>
-  policy: Policy
-  /** The platform's time, epoch ms. */
-  now: () => number
-  maxRecords: number
-  /** True while the circuit of a subscription is closed, so that its records can be retried. */
-  isClosed: (subscriptionId: string) => boolean
+  /** True while there is room again for records that gave way: then a full sweep need not rest. */
+  hasRoomAgain: () => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt'>
   clock: Pick<Clock, 'monotonic'>
@@ -31,21 +20,17 @@ export interface SweepSchedule {
   /** A tick of the schedule: requests the sweep that is due, if one may start. */
   tick(): void
   /** Returns the sweep to make now, and clears the request. */
-  next(): SweepTarget | undefined
-  /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
-  msUntilNext(): number | undefined
-  begin(target: SweepTarget): void
+  next(): SweepKind | undefined
+  begin(kind: SweepKind): void
   /** True while a full sweep is under way, once it has taken some seconds. */
   isFullUnderWay(): boolean
   /** The sweep has ended, with the failure of a call or without. */
-  end(target: SweepTarget, failure?: unknown): void
+  end(kind: SweepKind, failure?: unknown): void
   /** True when a tick requested a recent sweep during another sweep, where it comes between two slices; clears the request. */
   takeRecent(): boolean
   /** The newest part was listed; it is part of a full sweep, too. */
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
-  /** Left-out records were listed again; `isFull`: some got a place, and then there was no room for more. Else a rest follows. */
-  leftOutDone(isFull: boolean, workedMs: number): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
 }
@@ -56,14 +41,12 @@ const restFactor = 20
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
 /** A full sweep that ends within this time is shown nowhere. */
 const momentMs = 5000
-/** Interval at which the backlog is checked for room while records are left out. */
-const roomCheckMs = 1000
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
-  const { backlog, breaker, clock, isClosed, maxRecords, now, policy, random, rate } = options
-  let asked: SweepTarget | undefined
+  const { breaker, clock, hasRoomAgain, random, rate } = options
+  let asked: SweepKind | undefined
   /** A recent sweep may be part of another one. */
-  const underWay = new Set<SweepTarget>()
+  const underWay = new Set<SweepKind>()
   let isRecentWanted = false
   /** When the last full sweep began, monotonic ms. */
   let fullSince = -Infinity
@@ -71,8 +54,6 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
   const backoff = createPlatformBackoff(clock, random)
   let failedAt = -Infinity
-  /** Monotonic ms: when left-out records may be listed again. */
-  let leftOutRestsUntil = -Infinity
 
   function rest(kind: SweepKind, workedMs: number): void {
     restsUntil[kind] = clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)
@@ -87,26 +68,9 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     return clock.monotonic() < backoff.until() && breaker.answeredAt() <= failedAt
   }
 
-  function ask(target: SweepTarget): void {
-    asked = target
+  function ask(kind: SweepKind): void {
+    asked = kind
     options.wake()
-  }
-
-  /** True while records that can be retried now, or are in flight, take half of the places. */
-  function isHalfFull(): boolean {
-    let records = 0
-    for (const record of backlog.entries()) {
-      const { decision } = decide(record, policy, { now: now() })
-      if (decision === 'awaiting' || (decision === 'due' && isClosed(record.subscriptionId))) records += 1
-      if (records >= maxRecords / 2) return true
-    }
-    return false
-  }
-
-  /** Left-out records of closed circuits are listed again before the next full sweep. */
-  function hasRoomForLeftOut(): boolean {
-    if (clock.monotonic() < leftOutRestsUntil || backsOff() || rate.pausedForMs() > 0) return false
-    return backlog.leftOut.oldestSecond(isClosed) !== undefined && !isHalfFull()
   }
 
   return {
@@ -118,22 +82,21 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
         return
       }
       if (backsOff()) return
-      if (hasRested('full')) ask('full')
+      if (hasRested('full') || hasRoomAgain()) ask('full')
       else if (hasRested('recent')) ask('recent')
     },
     next() {
-      const target = asked ?? (hasRoomForLeftOut() ? 'left-out' : undefined)
+      const kind = asked
       asked = undefined
-      return target
+      return kind
     },
-    msUntilNext: () => (backlog.leftOut.oldestSecond(() => true) === undefined ? undefined : roomCheckMs),
-    begin(target) {
-      underWay.add(target)
-      if (target === 'full') fullSince = clock.monotonic()
+    begin(kind) {
+      underWay.add(kind)
+      if (kind === 'full') fullSince = clock.monotonic()
     },
     isFullUnderWay: () => underWay.has('full') && clock.monotonic() - fullSince > momentMs,
-    end(target, failure) {
-      underWay.delete(target)
+    end(kind, failure) {
+      underWay.delete(kind)
       if (failure === undefined) {
         backoff.end()
         return
@@ -153,10 +116,6 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     },
     fullDone(workedMs) {
       rest('full', workedMs)
-    },
-    leftOutDone(isFull, workedMs) {
-      const restMs = isFull ? 0 : restFactor * workedMs
-      leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.full, restMs)
     },
     restEndsInMs() {
       const ends = Object.values(restsUntil).filter((at) => at !== undefined)

@@ -8,24 +8,24 @@ import type { Outcomes } from '../confirm/outcomes.ts'
 import type { Circuits } from '../retry/circuits.ts'
 import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import type { Backlog, Learned } from '../retry/backlog.ts'
+import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { decide } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
-import { expiringBefore, newestHour, slidingWindow, type Span } from '../window.ts'
+import { newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countBeyond, countStuck } from './other-counts.ts'
 import { sweep, type SweepOptions } from './sweep.ts'
-import type { SweeperEvent, SweepReport, SweepTally } from './sweep-report.ts'
-import { createSweepSchedule, type SweepTarget } from './sweep-schedule.ts'
+import type { SweeperEvent, SweepKind, SweepReport, SweepTally } from './sweep-report.ts'
+import { createSweepSchedule } from './sweep-schedule.ts'
 
 export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
   outcomes: Pick<Outcomes, 'see'>
   dispatcher: Pick<Dispatcher, 'fence'>
-  circuits: Pick<Circuits, 'forgetIdle' | 'isClosed'>
+  circuits: Pick<Circuits, 'forgetIdle'>
   gates: Pick<Gates, 'of'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
@@ -48,13 +48,15 @@ export interface Sweeper {
   /** A tick of the schedule: requests the sweep that is due. */
   tick(): void
   /** The sweep to make now; undefined when none is due. */
-  next(): SweepTarget | undefined
-  /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
-  msUntilNext(): number | undefined
+  next(): SweepKind | undefined
   /** Makes one sweep. Rejects with the signal's reason, or with a bug; a platform that can't be listed is in the report. */
-  make(target: SweepTarget, signal: AbortSignal): Promise<SweepReport>
+  make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
+  /** Failed records of the window that are excluded, as the last full sweep saw them. */
+  excluded(): number
+  /** Other failed records that the backlog has no room for, as the last full sweep saw them. */
+  onlyCounted(): number
   /** Failed records beyond the window, as the last full sweep saw them. */
   beyondWindow(): number
   /** Records that have been processing for too long, as the last full sweep saw them. */
@@ -66,29 +68,20 @@ export interface Sweeper {
 
 /** One sweep under way. */
 interface Sweep {
-  target: SweepTarget
   id: string
   tally: SweepTally
+  excluded: number
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
 }
 
-interface ListHow extends Pick<SweepOptions, 'betweenSlices'> {
-  isEnough?: (learned: Learned, listed: Span) => boolean
-}
-
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes } = options
   const { emit, policy, random, rate, wake, zone } = options
-  const { leftOut } = backlog
   const { window } = policy
   const schedule = createSweepSchedule({
-    backlog,
-    policy,
-    now: () => client.now(),
-    maxRecords,
-    isClosed,
+    hasRoomAgain: () => onlyCounted > 0 && backlog.size() <= maxRecords / 2,
     rate,
     breaker,
     clock,
@@ -101,6 +94,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let seenUntil: number | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
+  let excluded = 0
+  let onlyCounted = 0
   let beyond = 0
   let stuck = 0
 
@@ -109,10 +104,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const workedMs = (): number => clock.monotonic() - rate.pausedMs()
     const startedAt = workedMs()
     return () => Math.max(0, workedMs() - startedAt)
-  }
-
-  function isClosed(subscriptionId: string): boolean {
-    return circuits.isClosed(subscriptionId, clock.monotonic())
   }
 
   /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
@@ -138,7 +129,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
-  async function merge(whole: Listing, { id: sweepId, tally }: Sweep): Promise<Learned> {
+  async function merge(whole: Listing, current: Sweep): Promise<void> {
+    const { id: sweepId, tally } = current
     const listed = inWindow(whole)
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), clock)
@@ -147,6 +139,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
     tally.listed += listed.records.length
+    tally.gaveWay += learned.gaveWay
+    current.excluded += learned.excluded
     if (!listed.complete) tally.incompleteSlices += 1
     if (listed.shrank === true) tally.shrunkSlices += 1
     tally.resolvedByOthers += learned.absent
@@ -154,7 +148,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { time, status } = listed.unexpected
     if (time + status > 0) emit({ type: 'unexpected', sweepId, wrongTime: time, wrongStatus: status })
     if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
-    return learned
   }
 
   async function fence(span: Span, signal: AbortSignal): Promise<() => void> {
@@ -166,8 +159,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** `isEnough` ends it after a slice. */
-  async function list(span: Span, current: Sweep, { isEnough = () => false, ...between }: ListHow = {}): Promise<void> {
+  async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
     const { concurrency, sliceRecords } = options
     const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...between }
     for await (const step of sweep([span], how, current.signal)) {
@@ -176,7 +168,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         current.tally.skippedSlices += 1
         emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
       }
-      if (step.listed !== undefined && isEnough(await merge(step.listed, current), step.listed.span)) return
+      if (step.listed !== undefined) await merge(step.listed, current)
     }
   }
 
@@ -205,19 +197,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
-    const endCount = leftOut.beginSweep({ from: whole.from, expiring: expiringBefore(client.now(), window, zone) })
-    const restore = leftOut.relist(-Infinity)
-    try {
-      const newest = await listNewest(current)
-      // Not before: a recent sweep would list the newest part a second time.
-      await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })
-    } catch (error) {
-      endCount('failed')
-      restore(-Infinity)
-      throw error
-    }
-    endCount('done')
-    restore(tally.incompleteSlices + tally.skippedSlices === 0 ? Infinity : -Infinity)
+    const newest = await listNewest(current)
+    // Not before: a recent sweep would list the newest part a second time.
+    await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })
+    excluded = current.excluded
+    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - excluded - backlog.size())
     await sweepRecentIfWanted(signal)
     beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
     const { concurrency, stuckAfterMs } = options
@@ -231,52 +215,31 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function sweepRecent(current: Sweep): Promise<void> {
     forget()
     await listNewest(current)
-  }
-
-  /** Lists from the oldest left-out record of a closed circuit, until one that is due finds no place. */
-  async function sweepLeftOut(current: Sweep): Promise<void> {
-    const whole = forget()
-    const from = Math.floor(leftOut.oldestSecond(isClosed) ?? whole.to)
-    const restore = leftOut.relist(from)
-    let entered = 0
-    let listedTo = from
-    let isFull = false
-    const isEnough = (learned: Learned, { to }: Span): boolean => {
-      entered += learned.entered
-      listedTo = to
-      isFull = learned.leftOut.some((row) => row.decision === 'due' && isClosed(row.subscriptionId))
-      return isFull
-    }
-    try {
-      await list({ from, to: whole.to }, current, { isEnough })
-    } finally {
-      restore(listedTo)
-    }
-    schedule.leftOutDone(isFull && entered > 0, current.worked())
-  }
-
-  const bodies: Readonly<Record<SweepTarget, (current: Sweep) => Promise<void>>> = {
-    full: sweepFull,
-    recent: sweepRecent,
-    'left-out': sweepLeftOut,
+    // How many, only a full sweep shows: those that it has counted come again, and give way again.
+    if (current.tally.gaveWay > 0) onlyCounted = Math.max(1, onlyCounted)
   }
 
   async function sweepRecentIfWanted(signal: AbortSignal): Promise<void> {
     if (schedule.takeRecent()) await make('recent', signal)
   }
 
-  function reportOf({ id, tally, target }: Sweep, seconds: number, failure: SweepReport['failure']): SweepReport {
+  function reportOf(
+    { id, tally }: Sweep,
+    kind: SweepKind,
+    seconds: number,
+    failure: SweepReport['failure'],
+  ): SweepReport {
     const partial = tally.incompleteSlices + tally.skippedSlices > 0
-    const kind = target === 'recent' ? 'recent' : 'full'
     const isKnown = kind === 'full' && failure === undefined
     return {
       sweepId: id,
       kind,
-      continued: target === 'left-out',
       result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
       seconds,
       ...tally,
-      ...(isKnown && { failed: backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts }),
+      ...(isKnown && {
+        failed: { ...backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts, excluded },
+      }),
       ...(failure && { failure }),
     }
   }
@@ -292,25 +255,25 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
   }
 
-  async function make(target: SweepTarget, signal: AbortSignal): Promise<SweepReport> {
+  async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
-    const none = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
+    const none = { slices: 0, listed: 0, gaveWay: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
     const tally: SweepTally = { ...none, resolvedByOthers: 0 }
-    const current: Sweep = { target, id: random.uuid().slice(0, 8), tally, worked: startWork(), signal }
+    const current: Sweep = { id: random.uuid().slice(0, 8), tally, excluded: 0, worked: startWork(), signal }
     let failure: SweepReport['failure']
-    schedule.begin(target)
+    schedule.begin(kind)
     try {
       await learnTime(signal)
-      await bodies[target](current)
-      schedule.end(target)
+      await (kind === 'full' ? sweepFull : sweepRecent)(current)
+      schedule.end(kind)
       breaker.pingNow()
     } catch (error) {
-      schedule.end(target, error)
+      schedule.end(kind, error)
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
     }
-    const made = reportOf(current, (clock.monotonic() - startedAt) / 1000, failure)
+    const made = reportOf(current, kind, (clock.monotonic() - startedAt) / 1000, failure)
     if (made.failed !== undefined) forgetCircuits()
     emit({ type: 'sweep', report: made })
     return made
@@ -322,11 +285,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       schedule.tick()
     },
     next: () => schedule.next(),
-    msUntilNext: () => schedule.msUntilNext(),
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),
     seenUntil: () => seenUntil,
+    excluded: () => excluded,
+    onlyCounted: () => onlyCounted,
     beyondWindow: () => beyond,
     stuckProcessing: () => stuck,
   }

@@ -12,6 +12,8 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
   const restsUntil = { full: -Infinity, recent: -Infinity }
   /** When the platform last asked for a wait: a sweep of about that time worked less long than it took. */
   let waitedAt = -Infinity
+  /** Records that had no room, since the last full sweep began: the next one comes as soon as there is some. */
+  let gaveWay = 0
   /** When the sweep before ended. */
   let endedAt = -Infinity
   /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
@@ -24,13 +26,14 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     const startedAt = now - report.seconds * 1000
     const hasWaited = waitedAt >= Math.min(startedAt, endedAt)
     endedAt = now
-    if (report.continued) return
     if (kind === 'full' && early !== undefined && startedAt > early.startedAt) violate('limits', early.what)
     if (kind === 'full') {
       early = undefined
       restsUntil.recent = -Infinity
     }
-    if (startedAt + toleranceMs < restsUntil[kind]) {
+    const hasRoomAgain = kind === 'full' && gaveWay > 0
+    gaveWay = kind === 'full' ? report.gaveWay : gaveWay + report.gaveWay
+    if (startedAt + toleranceMs < restsUntil[kind] && !hasRoomAgain) {
       const ms = Math.round(restsUntil[kind] - startedAt)
       early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }
       if (kind === 'full') violate('limits', early.what)

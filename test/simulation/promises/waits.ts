@@ -113,8 +113,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     else checkAll(bound, isCrowded)
   }
 
-  function swept({ continued, kind, result, seconds }: FactOf<'sweep'>['report']): void {
-    if (kind !== 'full' || continued || result !== 'complete') return
+  function swept({ kind, result, seconds }: FactOf<'sweep'>['report']): void {
+    if (kind !== 'full' || result !== 'complete') return
     const now = timeline.now()
     sweeps = [...sweeps, { startedAt: now - seconds * 1000, endedAt: now }]
     const reference = sweeps.findLastIndex(({ endedAt }) => endedAt <= now - boundMs)

@@ -9,7 +9,7 @@ import { failedRecord } from '../../support/fake-platform.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
@@ -26,7 +26,7 @@ function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
 }
 
 function explain(one: WebhookRecord, options: ExplainOptions): ExplainedRecord {
-  return explainRecord(createFailedRecord(one, { zone, now }), { ...options, status: one.status })
+  return explainRecord(new FailedRecord(one, { zone, now }), { ...options, status: one.status })
 }
 
 const never = { nextRetryBy: 'never', nextRetry: null } as const
@@ -80,7 +80,7 @@ describe('a failed record', () => {
   })
 
   test('that an operator selected is decided on outside the window too', () => {
-    const entry = createFailedRecord(record(leftWindow), { zone, now })
+    const entry = new FailedRecord(record(leftWindow), { zone, now })
     expect(explainRecord(entry, { ...situation(), isSelected: true })).toMatchObject({ state: 'due', ...byTime(now) })
   })
 

@@ -128,8 +128,6 @@ describe('sweeps', () => {
     expect(at()).toEqual([undefined, undefined, 1])
     progress.observe(sweepFact({ result: 'incomplete' }), 3)
     expect(at()).toEqual([3, undefined, 3])
-    progress.observe(sweepFact({ continued: true }), 4)
-    expect(at()).toEqual([3, undefined, 3])
     progress.observe(sweepFact(), 5)
     expect(at()).toEqual([5, 5, 3])
   })

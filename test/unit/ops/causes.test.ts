@@ -13,6 +13,7 @@ import {
   type TestBacklog,
 } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
+import type { Ours } from '../../../src/reconcile/failed-record.ts'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
 import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -118,8 +119,8 @@ test('refused again and again is what failed twice while its circuit was closed,
   const backlog = backlogOf([due({ id: idOf(1), attempts: 1, subscriptionId: second })])
   const [entry] = backlog.entries()
   if (entry === undefined) throw new Error('no record')
-  const seen = (changes: Partial<typeof entry>, situation: object = {}): unknown => {
-    Object.assign(entry, { triedAt: testNow - 1000, lastAt: testNow - 1000, tries: 2, ...changes })
+  const seen = (changes: Partial<Ours>, situation: object = {}): unknown => {
+    entry.note({ triedAt: testNow - 1000, tries: 2, ...changes })
     const situationOf = (): Situation => ({ now: testNow, ...situation })
     const [cause] = group(backlog, { situationOf }).list
     return [cause?.refusedAgain, backlog.summary(testNow, situationOf).endless]

@@ -123,7 +123,7 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   ].map((record) => ({ ...record, payload: 'CANARY', responsePayload: 'CANARY' }))
   learn(backlog, listingOf(records), testNow)
   const causes = groupByCause(
-    [...backlog.entries()].map((entry) => ({ ...entry, subscriberUrl: 'CANARY' })),
+    [...backlog.entries()].map((entry) => Object.assign(entry, { subscriberUrl: 'CANARY' })),
     { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxExhausted: 100 },
   )
   const text = JSON.stringify(toStatus(aStatusState({ causes })))

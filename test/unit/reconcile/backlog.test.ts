@@ -3,12 +3,10 @@
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { withoutPlace } from '../../../src/reconcile/retry/shares.ts'
-import { finish } from '../../../src/runtime/steps.ts'
+import { overflowOf } from '../../../src/reconcile/retry/overflow.ts'
 import {
-  begun,
   dayMs,
   defaultPolicy,
   due,
@@ -37,8 +35,8 @@ describe('places of a full backlog', () => {
   }
 
   /**
-   * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription (`open`
-   * in its name: its circuit is open), what its records are, and how many.
+   * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription,
+   * what its records are, and how many.
    */
   function placesOf(given: string, maxRecords: number): number[] {
     const groups = given.split(', ').map((group) => group.split(' '))
@@ -47,13 +45,12 @@ describe('places of a full backlog', () => {
         const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
         const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
         const awaiting = kind === 'awaiting' ? ({} as FailedRecord['awaiting']) : undefined
-        return { ...createFailedRecord(record, { zone: utc, now }), awaiting }
+        const entry = new FailedRecord(record, { zone: utc, now })
+        entry.note({ awaiting })
+        return entry
       }),
     )
-    const isClosed = (id: string): boolean => !id.startsWith('open')
-    const left = new Set(
-      finish(withoutPlace(all.flat().reverse(), { policy: defaultPolicy, maxRecords, now, isClosed })),
-    )
+    const left = new Set(overflowOf(all.flat(), { policy: defaultPolicy, maxRecords, now }))
     for (const [index, group] of all.entries()) {
       // Jitter decides which of these can go out first.
       if (groups[index]?.[1] === 'backingOff') continue
@@ -64,51 +61,20 @@ describe('places of a full backlog', () => {
   }
 
   test.each<[string, string, number, number[]]>([
+    ['there is room for all', 'a due 100, b exhausted 100', 200, [100, 100]],
     ['two share fairly', 'a due 300, b due 300', 200, [100, 100]],
-    ['none gets more than it has, and no place stays free', 'a due 30, b due 300, c due 300', 231, [30, 100, 101]],
+    ['none gets more than it has, and no place stays free', 'a due 30, b due 300, c due 300', 231, [30, 101, 100]],
     ['of one subscription the newest hour has its own share', 'a due 300, a recent 300', 200, [100, 100]],
     ['fewer attempts go first', 'a tried 300, a due 150', 200, [50, 150]],
     ['but those that leave the window soon go before them', 'a expiring 300, a due 150', 200, [200, 0]],
-    ['who backs off comes after all that can go now', 'a backingOff 300, b due 300', 200, [10, 190]],
-    ['and exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
-    ['they do not have it from those that back off', 'p exhausted 300, q backingOff 300, b due 50', 200, [0, 150, 50]],
-    ['within a too, what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
-    ['an open circuit keeps ten of its records, enough for probes', 'open due 300, b due 300', 200, [10, 190]],
-    ['and what nobody else can use', 'open due 300, b due 50', 200, [150, 50]],
-    [
-      'many of them take no more than half',
-      [...Array.from({ length: 49 }, (_, index) => `open${index} due 20`), 'b due 300'].join(', '),
-      100,
-      [...Array<number>(49).fill(1), 51],
-    ],
+    ['who backs off has a share, too', 'a backingOff 300, b due 300', 200, [100, 100]],
+    ['but within a what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
+    ['exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
+    ['and nothing where there is none', 'a exhausted 300, b due 300', 200, [0, 200]],
     ['awaited ones stay in any case', 'a awaiting 120, b due 300', 200, [120, 80]],
+    ['lanes that outnumber the places do not all lose', 'a due 3, b due 3, c due 3', 2, [1, 1, 0]],
   ])('%s', (_, groups, maxRecords, expected) => {
     expect(placesOf(groups, maxRecords)).toEqual(expected)
-  })
-
-  test('subscriptions that outnumber the places do not change sides with each listing', () => {
-    const all = Array.from({ length: 20 }, (_, index) => due({ subscriptionId: uuid(index % 5) }))
-    const backlog = testBacklog({ maxRecords: 3 })
-    learn(backlog, listingOf(all), now)
-    const kept = [...backlog.entries()]
-    for (let again = 0; again < 5; again += 1) learn(backlog, listingOf(all), now)
-    expect([...backlog.entries()]).toEqual(kept)
-  })
-
-  test('a record that is retried between two steps of a merge keeps its place', () => {
-    const present = Array.from({ length: 6000 }, () => due({ subscriptionId: uuid(1) }))
-    const backlog = testBacklog({ maxRecords: 6000 })
-    learn(backlog, listingOf(present), now)
-    const others = Array.from({ length: 1500 }, () => due({ subscriptionId: uuid(2) }))
-    const steps = backlog.learn(listingOf(others, { complete: false }), now)
-    // After four steps the newcomers are met; the fifth takes the first of 7,500 contenders.
-    for (let step = 0; step < 5; step += 1) steps.next()
-    for (const record of present) if (backlog.get(record.id) !== undefined) begun(backlog, record)
-    const awaited = backlog.size()
-    finish(steps)
-    expect(awaited).toBe(6000)
-    expect(present.every(({ id }) => backlog.get(id) !== undefined)).toBe(true)
-    expect(backlog.size()).toBe(6000)
   })
 })
 
@@ -126,7 +92,7 @@ describe('learning from a listing', () => {
   test.each([
     ['the platform called it successful, and lists it as failed', { found: 'successful' as const }, []],
     ['a complete listing did not show it', {}, [listingOf([])]],
-    ['it gave way', {}, [listingOf([due({ subscriptionId: uuid(2) })], { complete: false })]],
+    ['it gave way', {}, [listingOf([due()], { complete: false })]],
   ])('tries are remembered when %s', (_, fields, listings) => {
     const backlog = testBacklog({ maxRecords: 1 })
     const record = due()
@@ -199,7 +165,7 @@ describe('the last attempt', () => {
   ])('is %s', (_, zone, lastAttemptLocal, at, expected) => {
     const eventLocal = zone === 'UTC' ? now - dayMs : Date.UTC(2025, 9, 26, 0, 15)
     const record = due({ eventLocal, lastAttemptLocal })
-    expect(createFailedRecord(record, { zone: createTimeZone(zone), now: at }).lastAt).toBe(expected)
+    expect(new FailedRecord(record, { zone: createTimeZone(zone), now: at }).lastAt).toBe(expected)
   })
 
   test('of ours that lies ahead, as the clock was put back, holds the record up until the next listing only', () => {

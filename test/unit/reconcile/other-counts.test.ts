@@ -54,7 +54,7 @@ test.each([
   const record = failedRecord({ eventLocal: testNow - dayMs })
   await using world = reconcile({ records: [{ ...record, status: 'processing' }] })
   hold(world, [record])
-  entryOf(world.backlog, record).triedAt = testNow - triedAgoMs
+  entryOf(world.backlog, record).note({ triedAt: testNow - triedAgoMs })
   await world.sweep()
   expect(world.sweeper.stuckProcessing()).toBe(count)
 })

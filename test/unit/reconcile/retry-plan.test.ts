@@ -1,8 +1,15 @@
 // The retry plan: lanes, round robin, probes. Everything is judged by which record goes next.
 import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
-import { pickNext, planRetries, take, type PickRules, type RetryPlan } from '../../../src/reconcile/retry/retry-plan.ts'
+import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import {
+  moveOn,
+  pickNext,
+  planRetries,
+  take,
+  type PickRules,
+  type RetryPlan,
+} from '../../../src/reconcile/retry/retry-plan.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { fieldsOf, msOf } from '../../support/script-parts.ts'
@@ -19,8 +26,9 @@ function record(text: string): FailedRecord {
     attempts: Number(attempts),
     eventType: type,
   })
-  const known = createFailedRecord(row, { zone: createTimeZone('UTC'), now: testNow })
-  return { ...known, tries: Number(tries), refusals: Number(refusals) }
+  const known = new FailedRecord(row, { zone: createTimeZone('UTC'), now: testNow })
+  known.note({ tries: Number(tries), refusals: Number(refusals) })
+  return known
 }
 
 const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
@@ -44,7 +52,7 @@ function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity):
     const picked = pickNext(made, { ...calm, ...rules })
     if (picked === undefined) break
     take(made, picked)
-    picked.record.awaiting = {} as FailedRecord['awaiting']
+    picked.record.note({ awaiting: {} as FailedRecord['awaiting'] })
     sent.push(picked.record.id)
   }
   return sent.join(' ')
@@ -89,10 +97,12 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
   expect(send(plan(recordsOf(given)), rules)).toBe(order)
 })
 
-test('the plan says when the first record that backs off is due', () => {
-  const { nextDueAt } = plan(recordsOf('a1 2d attempts=5 rests=1min'))
-  expect(nextDueAt).toBeGreaterThan(testNow)
-  expect(nextDueAt).toBeLessThanOrEqual(testNow + 15 * minuteMs)
+test('a record that backs off goes out once it is due', () => {
+  const made = plan(recordsOf('a1 2d attempts=5 rests=1min'))
+  moveOn(made, { policy: defaultPolicy, now: testNow })
+  expect(send(made)).toBe('')
+  moveOn(made, { policy: defaultPolicy, now: testNow + 15 * minuteMs })
+  expect(send(made)).toBe('a1')
 })
 
 test('what was not admitted goes with the next turn', () => {

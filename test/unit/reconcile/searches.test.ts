@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { ListPage } from '../../../src/platform/operations.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { afterPage, planSearches, type Search } from '../../../src/reconcile/confirm/searches.ts'
-import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { hourMs, secondMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { uuid } from '../../support/incident.ts'
@@ -14,7 +14,7 @@ const zone = createTimeZone('UTC')
 function pending(count: number, apartMs: number): FailedRecord[] {
   return Array.from({ length: count }, (_, index) => {
     const row = { eventId: uuid(index), eventLocal: testNow - hourMs + index * apartMs }
-    return createFailedRecord(failedRecord(row), { zone, now: testNow })
+    return new FailedRecord(failedRecord(row), { zone, now: testNow })
   })
 }
 

@@ -1,0 +1,53 @@
+// More failed records than the backlog holds: nobody starves behind dead receivers, exhausted records, or those that a receiver
+// refuses. At 20 calls a second.
+import { test } from 'vitest'
+import { dayMs, testNow } from '../../support/backlog.ts'
+import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { play } from '../../support/script.ts'
+
+const each = (count: number, step: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => step(index)).join('; ')
+/** The receiver refuses what is older than a day. */
+const refusesOld: ReconcileOptions['deliver'] = ({ eventLocal }) => ({
+  afterMs: 0,
+  code: eventLocal < testNow - dayMs ? 422 : 200,
+})
+
+const dead = (count: number, fields: string): string =>
+  each(count, (index) => `deliver dead${index} 503; stored ${fields.replace('#', `dead${index}`)}`)
+
+test.each<[string, number, string, ReconcileOptions?]>([
+  [
+    '500 behind 5,000 of a dead receiver',
+    2000,
+    `${dead(1, '5000 # age=6d apart=86s')}; stored 500 a age=12h apart=72s
+     start; ticks 30s 1min; recovered -> 500; lists -> at most 75`,
+  ],
+  [
+    '200 of two receivers among 2,000 of 40 dead ones',
+    300,
+    `${dead(40, '50 # age=6d apart=2h')}; stored 100 a age=6d apart=1h; stored 100 b age=6d apart=1h
+     start; ticks 30s 10min; recovered -> 200; lists -> at most 900`,
+  ],
+  [
+    '500 behind 3,000 exhausted ones of their subscription',
+    2000,
+    `stored 3000 a age=6d apart=86s attempts=30; stored 500 a age=12h apart=72s
+     start; ticks 30s 1min; recovered -> 500; lists -> at most 75`,
+  ],
+  [
+    '500 behind 6,000 of their subscription that the receiver refuses',
+    2000,
+    `stored 6000 a age=6d apart=70s attempts=2; stored 500 a age=12h apart=72s
+     start; ticks 30s 5min; recovered -> 500; lists -> at most 300`,
+    { deliver: refusesOld },
+  ],
+  [
+    '2,000 of one receiver',
+    200,
+    `stored 2000 a age=6d apart=216s
+     start; ticks 30s 10min; recovered -> 2000; lists -> at most 600`,
+  ],
+])('%s, with room for %i: all arrive', async (_, maxRecords, script, options) => {
+  await play(script, { latencyMs: 50, maxPerSecond: 20, maxRecords, ...options })
+})
