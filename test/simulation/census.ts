@@ -1,5 +1,6 @@
 // What was drawn and exercised over many seeds: how often each habit, fault and promise came.
 import { faultKinds } from './fault-kinds.ts'
+import { readingNames } from './readings.ts'
 import type { Scenario } from './scenario.ts'
 import type { Simulated } from './simulate.ts'
 import { exemptions, promises } from './tally.ts'
@@ -22,11 +23,13 @@ export interface Census {
 
 /** What a scenario has, each with how often. */
 function drawnIn(scenario: Scenario): [what: string, times: number][] {
-  const { faults, jumps, keys, lives, others, pauses, platformJumps, receivers, revocations, theme } = scenario
+  const { faults, jumps, keys, lives, others, pauses, platformJumps, readings, receivers, revocations, theme } =
+    scenario
   const outages = receivers.flatMap((receiver) => receiver.outages)
   return [
     [`theme ${theme}`, 1],
     ...faults.map(({ kind }): [string, number] => [`fault ${kind}`, 1]),
+    ...readings.map((name): [string, number] => [`reading ${name}`, 1]),
     ...outages.map(({ how }): [string, number] => [`outage ${how}`, 1]),
     ...lives.map(({ how }): [string, number] => [`end by ${how}`, 1]),
     ['clock of the host is set', jumps.length],
@@ -42,6 +45,7 @@ export function createCensus(): Census {
   const drawn = new Map<string, Seen>()
   const exercised = new Map<string, Seen>(promises.map((promise) => [promise, { seeds: 0, times: 0 }]))
   for (const kind of faultKinds) drawn.set(`fault ${kind}`, { seeds: 0, times: 0 })
+  for (const name of readingNames) drawn.set(`reading ${name}`, { seeds: 0, times: 0 })
 
   function count(into: Map<string, Seen>, found: ReadonlyMap<string, number>): void {
     for (const [what, times] of found) {

@@ -1,5 +1,5 @@
 // Draws from one seed: the same seed always gives the same.
-import { createSequence, type Sequence } from '../../sandbox/records/hash.ts'
+import { createSequence, hash, type Sequence } from '../../sandbox/records/hash.ts'
 
 export const secondMs = 1000
 export const minuteMs = 60_000
@@ -11,9 +11,11 @@ export interface Draw extends Sequence {
   within(least: number, most: number): number
 }
 
-export function drawOf(seed: number): Draw {
+/** @param stream Another name, another stream of the same seed. */
+export function drawOf(seed: number, stream = ''): Draw {
   // Seeds next to each other give nothing alike.
-  const sequence = createSequence(Math.imul(seed, 0x9e3779b1))
+  const own = [...stream].reduce((sum, letter) => hash(sum, letter.charCodeAt(0)), 0)
+  const sequence = createSequence(Math.imul(seed, 0x9e3779b1) ^ own)
   return { ...sequence, within: (least, most) => least + Math.floor(sequence.next() * (most - least + 1)) }
 }
 

@@ -3,6 +3,7 @@ import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import { habitsOf } from './draw-habits.ts'
 import { recordsOf } from './draw-records.ts'
 import { faultKinds, type FaultKind, type FaultWindow } from './fault-kinds.ts'
+import { withReadings } from './readings.ts'
 import type { Outage, PlannedLife, PlannedReceiver, PlannedRecord, Scenario } from './scenario.ts'
 import { themes, type Theme } from './themes.ts'
 import { variantOf } from './variants.ts'
@@ -278,7 +279,8 @@ export function generate(seed: number): Scenario {
     certificates: certificatesOf(draw, start.at, troubledMs),
     pauses: isCalm ? [] : pausesOf(draw, troubledMs),
     lives: livesOf(draw, theme, troubledMs),
+    readings: [],
   }
   const whole = { ...scenario, records: [...records, ...justBefore(scenario)] }
-  return theme === 'calm' ? variantOf(draw, whole) : whole
+  return withReadings(theme === 'calm' ? variantOf(draw, whole) : whole)
 }

@@ -120,6 +120,8 @@ export interface Scenario {
   /** When the operator pauses and resumes, ms since the start. */
   pauses: readonly { from: number; to: number }[]
   lives: readonly PlannedLife[]
+  /** Names of readings.ts. */
+  readings: readonly string[]
 }
 
 /** When receivers are sound, ms since the start. A dead subscription has one probe in five minutes, so a second failure takes hours. */
