@@ -11,6 +11,7 @@ import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
+import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import type { Health } from '../reconcile/retry/receiver-health.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
@@ -180,7 +181,9 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const loaded = loadConfig({ file: options.config, ...io })
   const { auth, instance, platform } = loaded.config
   const value = { ...loaded, http: openTransport(loaded.config, io) }
-  return { ...okUnless(`${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`), value }
+  const proxy = proxyFromEnvironment(io.env)
+  const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
+  return { ...okUnless(found, proxy && unusedExceptions(proxy)), value }
 }
 
 function checkKey({ config, origins }: LoadedConfig): Found<Reloadable<SigningKey>> {

@@ -10,6 +10,8 @@ export interface Checked {
   /** True when a source has the key, with a valid value or not. */
   isSet(key: string): boolean
   origin(key: string): string
+  /** A variable of the environment that is not ours. */
+  variable(name: string): string | undefined
 }
 
 type Check = (config: Checked) => ConfigurationProblem[]
@@ -62,17 +64,26 @@ const issuerNotTwice: Check = (config) => {
   return [{ key: 'auth.authUrl', origin: config.origin('auth.authUrl'), message }]
 }
 
-/** Tokens go over these: plain http is allowed only to this machine, or with platform.allowInsecure. */
+/** Secrets go over these, or are in them: plain http is allowed only to this machine, or with platform.allowInsecure. */
 const encrypted: Check = (config) =>
   config.value('platform.allowInsecure') === true
     ? none()
-    : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl'].flatMap((key) => {
+    : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl', 'notify.url'].flatMap((key) => {
         const url = config.value(key)
         if (typeof url !== 'string' || !/^http:/i.test(url) || isLoopback(new URL(url))) return []
         const message =
           'must start with https://; http:// is taken only for this machine (127.0.0.1, ::1, localhost), or with platform.allowInsecure'
         return [{ key, origin: config.origin(key), message }]
       })
+
+/** It would take any certificate, the cluster's API and the identity host included. */
+const certificatesCount: Check = (config) => {
+  const key = 'NODE_TLS_REJECT_UNAUTHORIZED'
+  if (config.variable(key) !== '0' || config.value('platform.allowInsecure') === true) return none()
+  const message =
+    'is 0, so that any certificate would be taken: take it away, and name your own authorities in NODE_EXTRA_CA_CERTS'
+  return [{ key, origin: 'environment', message }]
+}
 
 interface Range {
   /** A key that must be at most `share` of the key `of`, or below it. Both are durations, or both numbers. */
@@ -133,4 +144,12 @@ const safeToken: Check = (config) => {
 }
 
 /** All of them; their order is that of their messages. */
-export const checks: readonly Check[] = [encrypted, oneIssuer, issuerNotTwice, oneKey, safeToken, inRange]
+export const checks: readonly Check[] = [
+  encrypted,
+  certificatesCount,
+  oneIssuer,
+  issuerNotTwice,
+  oneKey,
+  safeToken,
+  inRange,
+]

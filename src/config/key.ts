@@ -22,10 +22,10 @@ type Flags = Pick<About, 'secret' | 'fileTwin'>
 
 function register<S extends z.ZodMiniType>(
   leaf: S,
-  { type, fromText, shown }: Kind<z.ZodMiniType>,
+  { schema: _, ...kind }: Kind<z.ZodMiniType>,
   about: Omit<About, keyof Kind<z.ZodMiniType>>,
 ): S {
-  registry.add(leaf, { type, fromText, shown, ...about })
+  registry.add(leaf, { ...kind, ...about })
   return leaf
 }
 
@@ -77,6 +77,7 @@ export interface Key {
   defaultValue: unknown
   fromText: (text: string) => unknown
   shown: boolean
+  verbatim: boolean
   fallback: 'host name' | undefined
 }
 
@@ -112,6 +113,7 @@ function describe(key: string, leaf: z.ZodMiniType, about: About): Key {
     defaultValue: about.default,
     fromText: about.fromText,
     shown: about.shown && about.secret !== true,
+    verbatim: about.verbatim === true,
     fallback: about.fallback,
   }
 }

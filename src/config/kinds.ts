@@ -1,4 +1,5 @@
 // Kinds of values that a key can have: how each is written, what is allowed, and what it is parsed into.
+import { isIPv6 } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
 import { parseInstant } from '../runtime/instant.ts'
@@ -13,6 +14,8 @@ export interface Kind<S extends z.ZodMiniType> {
   fromText: (text: string) => unknown
   /** True when the message may repeat a refused value. */
   shown: boolean
+  /** True when any text is meant as it stands. Default: one that is misread (`misreadOf`) is refused. */
+  verbatim?: boolean
 }
 
 const asText = (text: string): string => text
@@ -156,15 +159,21 @@ export function secretText(): Kind<z.ZodMiniType<string, string>> {
   return written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
 }
 
+/** A passphrase may begin and end with any character. */
+export function passphrase(): Kind<z.ZodMiniType<string, string>> {
+  return { ...secretText(), verbatim: true }
+}
+
 /** A PEM private key. Line breaks may be written as `\n`, as they end up in environment variables. */
 export function privateKeyPem(): Kind<z.ZodMiniType<string, string>> {
-  return written({
+  const kind = written({
     type: 'PEM',
     must: 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line',
     pattern: /^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/,
     parse: (pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')),
     shown: false,
   })
+  return { ...kind, verbatim: true }
 }
 
 /** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */
@@ -268,6 +277,7 @@ export function listenHost(): Kind<z.ZodMiniType<string, string>> {
   return written({
     type: 'host name or address',
     must: 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port',
-    pattern: /^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/,
+    pattern: /^[A-Za-z0-9._:%-]{1,253}$/,
+    parse: (host) => (/[:%]/.test(host) && !isIPv6(host) ? undefined : host),
   })
 }

@@ -7,6 +7,7 @@ import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { keys } from './schema.ts'
 import type { Config, Settings } from './schema.ts'
+import { misreadOf } from './misread.ts'
 import { environmentSource, fileSource, noSource, shownText, type Given, type Source } from './sources.ts'
 
 export interface LoadedConfig {
@@ -39,25 +40,16 @@ interface CheckedKey {
 }
 
 function checkKey(key: Key, given: Given | undefined): CheckedKey {
-  const result = key.schema.safeParse(given?.raw)
-  if (result.success) return { given, value: result.data }
-  const message = result.error.issues[0]?.message ?? 'is not what it should be'
-  if (given === undefined) {
-    return {
-      given,
-      value: undefined,
-      problem: {
-        key: key.key,
-        origin: 'missing',
-        message: `is required: set it in the file, or as ${key.environment}`,
-      },
-    }
-  }
-  return {
-    given,
-    value: undefined,
-    problem: { key: key.key, origin: given.origin, message: refusalOf(key, given.raw, message) },
-  }
+  const raw = given?.raw
+  const text = Array.isArray(raw) ? raw.join() : raw
+  const misread = typeof text === 'string' && !key.verbatim ? misreadOf(text, key) : undefined
+  const result = key.schema.safeParse(raw)
+  if (result.success && misread === undefined) return { given, value: result.data }
+  const [origin, message] =
+    given === undefined
+      ? ['missing', `is required: set it in the file, or as ${key.environment}`]
+      : [given.origin, misread ?? refusalOf(key, raw, result.error?.issues[0]?.message ?? 'is not what it should be')]
+  return { given, value: undefined, problem: { key: key.key, origin, message } }
 }
 
 /** Puts flat values under their nested names. */
@@ -95,11 +87,12 @@ function merged(file: Source, environment: Source): Map<string, Given> {
   return new Map([...values, ...environment.values])
 }
 
-function askable(checked: ReadonlyMap<string, CheckedKey>): Checked {
+function askable(checked: ReadonlyMap<string, CheckedKey>, env: ConfigInput['env']): Checked {
   return {
     value: (key) => checked.get(key)?.value,
     isSet: (key) => checked.get(key)?.given !== undefined,
     origin: (key) => checked.get(key)?.given?.origin ?? 'default',
+    variable: (name) => env[name],
   }
 }
 
@@ -139,7 +132,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const told = new Set([...file.problems, ...environment.problems].map((problem) => problem.key))
   const checked = new Map(wanted.map((key) => [key.key, checkKey(key, given.get(key.key))]))
   const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
-  const ofAll = checks.flatMap((check) => check(askable(checked)))
+  const ofAll = checks.flatMap((check) => check(askable(checked, input.env)))
   // A refused key is not reported as missing, too. A file that cannot be parsed may hold the keys that seem missing.
   const worthTelling = [...ofKeys, ...ofAll].filter(
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),

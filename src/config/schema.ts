@@ -14,6 +14,7 @@ import {
   names,
   namesByUuid,
   objectName,
+  passphrase,
   privateKeyPem,
   scope,
   secretText,
@@ -71,7 +72,7 @@ export const schema = z.strictObject({
     privateKey: optional(privateKeyPem(), 'The private key itself (PEM), instead of auth.privateKeyFile.', {
       secret: true,
     }),
-    privateKeyPassphrase: optional(secretText(), 'Passphrase of the private key, if it is encrypted.', {
+    privateKeyPassphrase: optional(passphrase(), 'Passphrase of the private key, if it is encrypted.', {
       secret: true,
       fileTwin: true,
     }),

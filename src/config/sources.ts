@@ -1,8 +1,9 @@
 // Reads the sources of the configuration, the YAML file and the environment: values with their origins, not yet checked.
-import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type YAMLError, type YAMLMap } from 'yaml'
+import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type Document, type YAMLMap } from 'yaml'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { environmentPrefix, fileVariable, type Key } from './key.ts'
+import { foreignForm } from './misread.ts'
 import { nearest } from './suggest.ts'
 
 /** A value as it was given, with its source. */
@@ -44,11 +45,11 @@ function unreadable(error: unknown): string {
   return `can't be read: ${words[code] ?? 'reading failed'} (${shownText(code)})`
 }
 
-const maxFileLength = 1024 * 1024
+/** A file with more is another kind of file: the search for what was meant takes long. */
+const maxProblems = 50
 
 /** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
 const syntaxWords: Record<string, string> = {
-  DUPLICATE_KEY: 'this key stands here a second time: keep one',
   TAB_AS_INDENT: 'a tab in the indentation: YAML takes spaces only',
   BAD_INDENT:
     'the indentation does not fit the lines above (keys of one section start in the same column), or a bracket is open',
@@ -69,7 +70,9 @@ interface Walk extends Source {
   originAt(node: unknown): string
 }
 
-function unknownKey({ keys, sections }: Walk, path: string, name: string): string {
+function unknownKey({ keys, sections }: Walk, path: string, name: string, value: unknown): string {
+  if (isMap(value) && value.items.some(({ key }) => isScalar(key) && sections.has(String(key.value))))
+    return 'there is no such section: what is below it belongs to the top of the file'
   const dotted = [path, name].find((written) => keys.includes(written) || sections.has(written))
   if (dotted !== undefined) return `sections are nested: write ${dotted.split('.').join(': and indented below it ')}:`
   const meant = nearest(path, [...keys, ...sections])
@@ -94,11 +97,12 @@ function isNothing(node: unknown): boolean {
 function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
   const { keys, originAt, problems, sections, values } = walk
   for (const { key: written, value } of items) {
+    if (problems.length >= maxProblems) return
     const name = isScalar(written) ? String(written.value) : '?'
     const [path, origin] = [prefix + name, originAt(written)]
     const refuse = (message: string): unknown => problems.push({ key: shownText(path), origin, message })
     const isSection = sections.has(path)
-    if (name.includes('.') || !(isSection || keys.includes(path))) refuse(unknownKey(walk, path, name))
+    if (name.includes('.') || !(isSection || keys.includes(path))) refuse(unknownKey(walk, path, name, value))
     else if (isSection && isMap(value)) takeMap(value, `${path}.`, walk)
     else if (hasAlias(value)) {
       refuse('aliases (*name) are not taken: write the value; a text that starts with * stands in quotes')
@@ -112,15 +116,33 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
   }
 }
 
+/** Keys that stand in their map before: the library's own search for them takes a minute for 1 MiB. */
+function repeatedKeys(document: Document): unknown[] {
+  const repeated: unknown[] = []
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<string>()
+      for (const { key } of items) {
+        const name = String(isScalar(key) ? key.value : key)
+        if (seen.has(name)) repeated.push(key)
+        seen.add(name)
+      }
+    },
+  })
+  return repeated
+}
+
 /** Unknown keys, repeated keys, aliases and invalid YAML are problems, each with its line. */
 function fromYaml(file: string, text: string, keys: readonly Key[]): Source {
   const source = noSource()
   const { problems } = source
-  const unusable = (message: string): Source => {
-    problems.push({ key: '--config', origin: file, message })
+  const refuse = (origin: string, message: string): unknown => problems.push({ key: '--config', origin, message })
+  const unusable = (origin: string, message: string): Source => {
+    refuse(origin, message)
     return { ...source, complete: false }
   }
-  if (text.length > maxFileLength) return unusable('has more than 1 MiB: this can not be the configuration')
+  const foreign = foreignForm(text)
+  if (foreign !== undefined) return unusable(`${file}:${text.slice(0, foreign.at).split('\n').length}`, foreign.message)
   const lineCounter = new LineCounter()
   const document = parseDocument(text, {
     lineCounter,
@@ -128,28 +150,31 @@ function fromYaml(file: string, text: string, keys: readonly Key[]): Source {
     schema: 'core',
     version: '1.2',
     stringKeys: true,
-    uniqueKeys: true,
+    uniqueKeys: false,
     strict: true,
     logLevel: 'error',
   })
   const lineAt = (offset: number): string => `${file}:${lineCounter.linePos(offset).line}`
-  const found = ([...document.errors, ...document.warnings] as YAMLError[]).map(({ code, pos }) => ({
-    key: '--config',
-    origin: lineAt(pos[0]),
-    message: syntaxWords[code] ?? `not valid YAML (${code})`,
-  }))
-  problems.push(...new Map(found.map((problem) => [problem.origin + problem.message, problem])).values())
-  // After any other error the parsed tree is a guess, and its unknown keys would be noise.
-  if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { ...source, complete: false }
+  const told = new Set<string>()
+  for (const { code, pos } of [...document.errors, ...document.warnings]) {
+    const [origin, message] = [lineAt(pos[0]), syntaxWords[code] ?? `not valid YAML (${code})`]
+    if (told.size < maxProblems && !told.has(origin + message)) refuse(origin, message)
+    told.add(origin + message)
+  }
+  // After an error the parsed tree is a guess, and its unknown keys would be noise.
+  if (document.errors.length > 0) return { ...source, complete: false }
   const paths = keys.map(({ key }) => key)
   const sections = new Set(paths.flatMap((path) => [...path.matchAll(/\./g)].map(({ index }) => path.slice(0, index))))
   const originAt = (node: unknown): string => {
     const [offset] = (node as { range?: readonly number[] | null } | null)?.range ?? []
     return offset === undefined ? file : lineAt(offset)
   }
+  for (const key of repeatedKeys(document).slice(0, maxProblems))
+    refuse(originAt(key), 'this key stands here a second time: keep one')
   const top: unknown = document.contents
   if (isMap(top)) takeMap(top, '', { ...source, keys: paths, sections, originAt })
-  else if (!isNothing(top)) return unusable('must hold sections with keys, such as platform: with baseUrl: below it')
+  else if (!isNothing(top))
+    return unusable(file, 'must hold sections with keys, such as platform: with baseUrl: below it')
   return source
 }
 

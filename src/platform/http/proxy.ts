@@ -24,10 +24,24 @@ function variable(env: Environment, name: string): { name: string; value: string
 function proxyUrl(env: Environment, name: string): string {
   const { name: key, value } = variable(env, name)
   if (value === '') return ''
+  const refuse = (message: string): never => {
+    throw new ConfigurationError([{ key, origin: 'environment', message }])
+  }
   const url = URL.parse(value)
-  if (url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '') return value
-  const message = 'must be the URL of a proxy, such as http://proxy.example:3128'
-  throw new ConfigurationError([{ key, origin: 'environment', message }])
+  if (url === null || !/^https?:$/.test(url.protocol) || url.hostname === '')
+    return refuse('must be the URL of a proxy, such as http://proxy.example:3128')
+  try {
+    decodeURIComponent(url.username + url.password)
+  } catch {
+    return refuse('has a % in its user or password that begins no escape: write % as %25')
+  }
+  return value
+}
+
+/** Names the entries of `NO_PROXY` that match no host: networks, URLs, quotes, and separators other than commas and spaces. */
+export function unusedExceptions({ none }: ProxySettings): string | undefined {
+  const unused = none.split(/[\s,]+/).filter((entry) => /[/"';|]/.test(entry))
+  return unused.length === 0 ? undefined : `NO_PROXY takes host names and addresses, not ${unused.join(' ')}`
 }
 
 /**
@@ -41,8 +55,8 @@ export function proxyFromEnvironment(env: Environment): ProxySettings | undefine
   return { http, https, none: none === '' ? alwaysDirect : `${none},${alwaysDirect}` }
 }
 
-/** The proxies for people, without user and password. */
-export function shownProxies({ http, https }: ProxySettings): string {
-  const shown = [https, http].filter((url) => url !== '').map((url) => new URL(url).origin)
-  return [...new Set(shown)].join(', ')
+/** The proxies for people, without user and password, and the exceptions that match no host. */
+export function shownProxies(proxy: ProxySettings): string {
+  const shown = [proxy.https, proxy.http].filter((url) => url !== '').map((url) => new URL(url).origin)
+  return [[...new Set(shown)].join(', '), unusedExceptions(proxy)].filter((part) => part !== undefined).join('; ')
 }

@@ -53,7 +53,25 @@ const files: Record<string, string> = {
   'log:\n  level: !secret info': '--config (config.yaml:2): a tag (!...) is not understood',
   '? [log]\n: {}': '--config (config.yaml:1): a key must be plain text',
   '- log': '--config (config.yaml): must hold sections with keys',
-  [`# ${'x'.repeat(2 ** 20)}\n`]: '--config (config.yaml): has more than 1 MiB',
+  // Forms that people bring from elsewhere.
+  'l\0o\0g\0:\0': '--config (config.yaml:1): is UTF-16, or no text',
+  '\ufffd\ufffdl\0o': '--config (config.yaml:1): is UTF-16, or no text',
+  'log:\r  level: info\r': '--config (config.yaml:1): has lines that end with a carriage return alone',
+  'log:\n\u00a0 level: info': '--config (config.yaml:2): a no-break space in the indentation',
+  'log:\n  level: {{ .Values.level }}': '--config (config.yaml:2): a template ({{ ... }})',
+  'apiVersion: v1\nkind: ConfigMap\ndata: {}': '--config (config.yaml:2): a Kubernetes manifest',
+  '[platform]\nbaseUrl = "https://api.example.com"': '--config (config.yaml:1): TOML',
+  '// the log\nlog: {}': '--config (config.yaml:1): a comment begins with #',
+  'reconciler:\n  log: {level: info}':
+    'reconciler (config.yaml:1): there is no such section: what is below it belongs to the top',
+  'subscriptions:\n  123e4567-e89b-12d3-a456-426614174000: b\n  123e4567-e89b-12d3-a456-426614174000: c\n':
+    '--config (config.yaml:3): this key stands here a second time: keep one',
+  'instance: {name: "\'svc\'"}': 'instance.name (config.yaml:1): has quotes that are part of the value',
+  'receiver: {healthUrl: "https://${HOST}/v1"}':
+    'receiver.healthUrl (config.yaml:1): holds the placeholder ${HOST}, which',
+  'instance: {name: <client-id>}': 'instance.name (config.yaml:1): holds the placeholder <client-id>, which',
+  'instance: {name: "svc\u200b"}': 'instance.name (config.yaml:1): holds an invisible character (U+200B)',
+  'server: {host: "0.0.0.0:10964"}': 'server.host (config.yaml:1): must be a host name or an address to listen on',
   'window:\n  lookback: &a 2d\n  settle: *a': 'window.settle (config.yaml:3): aliases (*name) are not taken',
   'log: &a {}\nretry: *a': 'retry (config.yaml:2): aliases (*name) are not taken',
   'select:\n  modules: &a [x]\n  eventTypes: [*a]': 'select.eventTypes (config.yaml:3): aliases (*name) are not taken',
@@ -118,6 +136,11 @@ test.each(Object.entries(authentications))('auth: {%s}', (auth, told) => {
   expect(toldOf(() => loadWith({ yaml: `auth: {${auth}}`, env }))).toEqual([expect.stringContaining(told)])
 })
 
+test('of a file with a hundred thousand unknown keys the first fifty are told', () => {
+  const yaml = Array.from({ length: 100_000 }, (_, n) => `k${n}: 1`).join('\n')
+  expect(problemsOf(() => loadWith({ yaml }))).toHaveLength(50)
+})
+
 const twin = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'
 
 /** Variables with the same value, and a part of the problem of each. */
@@ -154,13 +177,36 @@ const variables: [names: string[], value: string, told: string][] = [
     'hunter2 0123456789',
     'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
   ],
+  // As docker --env-file, a shell that fills in nothing, and a chat hand them over.
+  [
+    ['RECONCILER_AUTH_CLIENT_ID', 'RECONCILER_CONTROL_TOKEN', 'RECONCILER_SELECT_MODULES'],
+    '"hunter2"',
+    ': has quotes that',
+  ],
+  [
+    ['RECONCILER_AUTH_CLIENT_ID', 'RECONCILER_INSTANCE_NAME'],
+    '${CLIENT_ID}',
+    ': holds the placeholder ${CLIENT_ID}, which',
+  ],
+  [
+    ['RECONCILER_CONTROL_TOKEN', 'RECONCILER_NOTIFY_URL'],
+    'https://hunter2/${X}',
+    ': holds a placeholder such as ${NAME}, which',
+  ],
+  [['RECONCILER_AUTH_CLIENT_ID'], 'hunter2\u200d', ': holds an invisible character (U+200D)'],
+  [
+    ['RECONCILER_NOTIFY_URL'],
+    'http://hooks.example.com/hunter2',
+    'notify.url (RECONCILER_NOTIFY_URL): must start with https://',
+  ],
+  [['NODE_TLS_REJECT_UNAUTHORIZED'], '0', 'NODE_TLS_REJECT_UNAUTHORIZED (environment): is 0, so that any certificate'],
   [['RECONCILER_CONTROL_TOKEN'], 'hunter2-äöü', 'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII'],
 ]
 
 test.each(variables)('%j=%j', (names, value, told) => {
   const env = Object.fromEntries(names.map((name) => [name, value]))
   const all = toldOf(() => loadWith({ env }))
-  expect(all.length).toBe(told === ' (environment)' ? names.length : 1)
+  expect(all.length).toBe(names.length === 2 && names[0] === twin ? 1 : names.length)
   for (const line of all) {
     expect(line).toContain(told)
     expect(line).not.toContain('hunter2')

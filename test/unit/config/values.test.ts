@@ -54,7 +54,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
   ],
   'server.host': [
     { '"fe80::1%eth0"': 'fe80::1%eth0', localhost: 'localhost' },
-    ['"[::1]"', 'localhost:80', 'http://localhost', '""'],
+    ['"[::1]"', 'localhost:80', '127.0.0.1:80', '"::1:2:3:4:5:6:7:8"', 'http://localhost', '""'],
   ],
   'log.level': [{ silent: 'silent' }, ['INFO', 'verbose']],
   'platform.timeZone': [{ 'europe/berlin': 'Europe/Berlin' }, ['Mars/Olympus', '"+01:00"', 'GMT+1', '""']],

@@ -29,6 +29,21 @@ describe('the environment', () => {
     expect(read).not.toThrow('CANARY')
   })
 
+  test('a % that begins no escape is refused: the agent would fail with it', () => {
+    const read = (url: string) => (): unknown => proxyFromEnvironment({ HTTPS_PROXY: url })
+    expect(read('http://user:100%25@proxy:3128')).not.toThrow()
+    expect(read('http://user:CANARY%@proxy:3128')).toThrow(/HTTPS_PROXY.*write % as %25/)
+    expect(read('http://user:CANARY%@proxy:3128')).not.toThrow('CANARY')
+  })
+
+  test('exceptions that match no host are said', () => {
+    const env = { HTTPS_PROXY: 'http://proxy:3128', NO_PROXY: '10.0.0.0/8,.corp a.example;b.example "c" [::1]:80 *' }
+    const proxy = proxyFromEnvironment(env)
+    expect(proxy && shownProxies(proxy)).toBe(
+      'http://proxy:3128; NO_PROXY takes host names and addresses, not 10.0.0.0/8 a.example;b.example "c"',
+    )
+  })
+
   test('is shown without user and password, each proxy once', () => {
     const env = { HTTPS_PROXY: 'http://user:CANARY@proxy.example:3128', HTTP_PROXY: 'http://proxy.example:3128/' }
     const proxy = proxyFromEnvironment(env)
