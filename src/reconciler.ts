@@ -11,6 +11,7 @@ import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.t
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
 import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
+import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { createCircuits, type Circuits, type Probes } from './reconcile/retry/circuits.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
@@ -279,7 +280,8 @@ export function createReconciler(
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), situations())
     return {
-      failed: { ...summary.counts, excluded: sweeper.excluded() },
+      failed: { ...summary.counts, excluded: sumOf(sweeper.excluded()) },
+      excluded: sweeper.excluded(),
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,

@@ -10,6 +10,8 @@ export interface Checked {
   /** True when a source has the key, with a valid value or not. */
   isSet(key: string): boolean
   origin(key: string): string
+  /** Epoch ms of this host's clock; undefined where none is known. */
+  now: number | undefined
   /** A variable of the environment that is not ours. */
   variable(name: string): string | undefined
 }
@@ -79,10 +81,19 @@ const encrypted: Check = (config) =>
 /** It would take any certificate, the cluster's API and the identity host included. */
 const certificatesCount: Check = (config) => {
   const key = 'NODE_TLS_REJECT_UNAUTHORIZED'
-  if (config.variable(key) !== '0' || config.value('platform.allowInsecure') === true) return none()
   const message =
     'is 0, so that any certificate would be taken: take it away, and name your own authorities in NODE_EXTRA_CA_CERTS'
-  return [{ key, origin: 'environment', message }]
+  const isRefused = config.variable(key) === '0' && config.value('platform.allowInsecure') !== true
+  return isRefused ? [{ key, origin: 'environment', message }] : none()
+}
+
+/** A wrong year would turn everything off in silence. */
+const notBeforeHasCome: Check = (config) => {
+  const [key, moment] = ['window.notBefore', config.value('window.notBefore')]
+  if (typeof moment !== 'number' || config.now === undefined || moment <= config.now) return none()
+  const message =
+    'lies ahead: nothing at all would be retried before it, and what fails until then never; set it to a past moment, or leave it out'
+  return [{ key, origin: config.origin(key), message }]
 }
 
 interface Range {
@@ -147,6 +158,7 @@ const safeToken: Check = (config) => {
 export const checks: readonly Check[] = [
   encrypted,
   certificatesCount,
+  notBeforeHasCome,
   oneIssuer,
   issuerNotTwice,
   oneKey,

@@ -22,6 +22,8 @@ export interface ConfigInput {
   env: Readonly<Record<string, string | undefined>>
   /** Default of `instance.name`. */
   hostName: string
+  /** Default: no moment is refused because it lies ahead. */
+  clock?: { now(): number }
   /** A file's text (UTF-8). When it throws, path and error code are reported. */
   readFile: (path: string) => string
 }
@@ -87,11 +89,12 @@ function merged(file: Source, environment: Source): Map<string, Given> {
   return new Map([...values, ...environment.values])
 }
 
-function askable(checked: ReadonlyMap<string, CheckedKey>, env: ConfigInput['env']): Checked {
+function askable(checked: ReadonlyMap<string, CheckedKey>, { clock, env }: ConfigInput): Checked {
   return {
     value: (key) => checked.get(key)?.value,
     isSet: (key) => checked.get(key)?.given !== undefined,
     origin: (key) => checked.get(key)?.given?.origin ?? 'default',
+    now: clock?.now(),
     variable: (name) => env[name],
   }
 }
@@ -132,7 +135,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const told = new Set([...file.problems, ...environment.problems].map((problem) => problem.key))
   const checked = new Map(wanted.map((key) => [key.key, checkKey(key, given.get(key.key))]))
   const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
-  const ofAll = checks.flatMap((check) => check(askable(checked, input.env)))
+  const ofAll = checks.flatMap((check) => check(askable(checked, input)))
   // A refused key is not reported as missing, too. A file that cannot be parsed may hold the keys that seem missing.
   const worthTelling = [...ofKeys, ...ofAll].filter(
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),

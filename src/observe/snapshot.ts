@@ -1,6 +1,7 @@
 // Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
+import type { Excluded } from '../reconcile/reasons.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
@@ -13,6 +14,8 @@ export const expiringDecisions = ['due', 'backing-off', 'exhausted', 'blocked'] 
 export interface ReconcilerState {
   /** Failed records of the window by decision; excluded ones as of the last full sweep. */
   failed: Readonly<Record<Decision, number>>
+  /** The excluded ones by rule. */
+  excluded: Excluded
   /** Event time of the oldest one that is neither exhausted nor excluded. */
   oldestOpenAt: number | undefined
   /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */

@@ -1,5 +1,6 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import { minRefused } from '../observe/incident.ts'
+import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
@@ -183,6 +184,18 @@ function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
   return `No full sweep has succeeded since ${since}: newer failures are not known.`
 }
 
+/** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
+function excludedText({ excluded }: StatusFacts): string {
+  const rules = Object.keys(excluded) as (keyof Excluded)[]
+  const parts = rules.map((rule, index) => {
+    const records = excluded[rule] ?? 0
+    const what =
+      index > 0 ? count(records) : counted(records, 'failed delivery is excluded', 'failed deliveries are excluded')
+    return `${what} by ${exclusions[rule]}`
+  })
+  return `${parts.join(', ')}: not retried, and not counted as missing.`
+}
+
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
   const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps } = status
@@ -242,9 +255,16 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'Expired',
     },
     {
+      isSo: status.failed.excluded > 0,
+      level: 'working',
+      text: excludedText(status),
+      advice: `Nothing to do if that is meant. Else correct the key and restart.`,
+      isAside: true,
+    },
+    {
       isSo: beyondWindow > 0,
       level: 'waiting',
-      text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than the window, and not retried.`,
+      text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
       advice: 'If they are wanted, raise window.lookback and restart.',
       isAside: true,
       runbook: 'Expired',

@@ -155,6 +155,7 @@ function deliveriesOf(state: StatusState) {
     refusedAgain: state.endless.refused,
     drain: drainStatus(state),
     failed: { ...failed },
+    excluded: { ...state.excluded },
     oldestOpenEvent: toDate(state.oldestOpenAt),
     firstExpiry: toDate((state.oldestOpenAt ?? NaN) + state.lookbackMs - skewMs.api),
     expiring: expiringStatus(state),

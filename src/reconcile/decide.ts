@@ -1,7 +1,7 @@
 // The decision about one record, the rule that keeps it from going out, and when it goes out next: pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
-import type { Because, Rule } from './reasons.ts'
+import type { Because, Excluded, Rule } from './reasons.ts'
 import type { Gate } from './retry/gates.ts'
 
 export const decisions = ['due', 'backing-off', 'exhausted', 'excluded', 'blocked', 'awaiting'] as const
@@ -75,7 +75,7 @@ export const waits = ['time', 'probe', 'outcome', 'gate', 'never'] as const
 export const noRetry: NextRetry = { by: 'never', at: Infinity }
 
 /** The rule that excludes a record; undefined for a selected one. */
-function exclusionOf(known: Known, { select, window }: Policy): Rule | undefined {
+export function exclusionOf(known: Known, { select, window }: Policy): keyof Excluded | undefined {
   const { eventTypes, modules, subscriptionIds } = select
   if (eventTypes.length > 0 && !eventTypes.includes(known.eventType)) return 'event-type'
   if (modules.length > 0 && !modules.includes(known.module)) return 'module'

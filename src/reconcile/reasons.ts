@@ -37,6 +37,21 @@ export const ruleTable = {
 
 export type Rule = keyof typeof ruleTable
 
+/** The key whose rule excludes a record. */
+export const exclusions = {
+  'event-type': 'select.eventTypes',
+  module: 'select.modules',
+  subscription: 'select.subscriptionIds',
+  'not-before': 'window.notBefore',
+} as const satisfies Partial<Record<Rule, string>>
+
+/** Number of excluded records by rule. */
+export type Excluded = Partial<Record<keyof typeof exclusions, number>>
+
+export function sumOf(excluded: Excluded): number {
+  return Object.values(excluded).reduce((sum, records) => sum + records, 0)
+}
+
 /** A rule, or with `blocked` the gate that is shut. */
 export type Because = Rule | Gate
 

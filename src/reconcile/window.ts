@@ -34,22 +34,19 @@ function maxUntil(zone: TimeZone, instant: number): number {
 }
 
 /**
- * `[now - lookback, now - settle]` on the platform's wall clock, widened by the hour that daylight saving repeats, and
- * not before `notBefore`; the second that has just settled comes with the next sweep. `now` in epoch ms of the
- * platform's clock. May be empty.
+ * `[now - lookback, now - settle]` on the platform's wall clock, widened by the hour that daylight saving repeats; the second
+ * that has just settled comes with the next sweep. `now` in epoch ms of the platform's clock.
  */
 export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone): Span {
-  const start = Math.max(now - policy.lookback, policy.notBefore ?? -Infinity)
   return {
-    from: Math.floor(minFrom(zone, start) / 1000),
+    from: Math.floor(minFrom(zone, now - policy.lookback) / 1000),
     to: Math.floor(maxUntil(zone, now - policy.settle) / 1000),
   }
 }
 
 /**
  * The second on the platform's wall clock before which events are expiring: by the end of the warning time they will lie
- * before the window. `now` in epoch ms of the platform's clock. With `notBefore` the window may not move for long, and
- * then nothing in it is expiring.
+ * before the window. `now` in epoch ms of the platform's clock.
  */
 export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone): number {
   return slidingWindow(now + policy.expiryWarning, policy, zone).from

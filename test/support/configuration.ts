@@ -19,15 +19,17 @@ export interface Sources {
   /** Other files by path. */
   files?: Readonly<Record<string, string>>
   hostName?: string
+  clock?: { now(): number }
 }
 
 /** Loads what is given and nothing else. */
-export function load({ yaml, env = {}, files = {}, hostName = 'host-1' }: Sources): LoadedConfig {
+export function load({ yaml, env = {}, files = {}, hostName = 'host-1', ...more }: Sources): LoadedConfig {
   const all: Readonly<Record<string, string>> = yaml === undefined ? files : { ...files, 'config.yaml': yaml }
   return loadConfig({
     file: yaml === undefined ? undefined : 'config.yaml',
     env,
     hostName,
+    ...more,
     readFile(path) {
       const text = all[path]
       if (text === undefined) throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })

@@ -47,6 +47,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     throttledForMs: 0,
     rateLimit: 20,
     failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
+    excluded: {},
     oldestOpenAt: undefined,
     lastDueAt: undefined,
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 },

@@ -4,6 +4,7 @@ import type { PlatformClient } from '../../platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import { failureOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
+import { sumOf } from '../../reconcile/reasons.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/sweep.ts'
 import type { Span } from '../../reconcile/window.ts'
@@ -153,7 +154,7 @@ function learn({ backlog, client, planner }: Session['reconciler'], records: Web
   const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
   const { excluded } = finish(backlog.learn(listing, client.now()))
   planner.changed()
-  return excluded
+  return sumOf(excluded)
 }
 
 async function list(selection: RecordSelection, session: Session): Promise<Gathered> {
@@ -168,7 +169,7 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
       const listing = { result, found, moved: shrunkSlices > 0, ...(failure && { failure }) }
-      return gathered(listing, { excluded: reconciler.sweeper.excluded() })
+      return gathered(listing, { excluded: sumOf(reconciler.sweeper.excluded()) })
     }
     case 'ids':
       return { ...(await searchIds(selection.ids, session, take)), excluded }

@@ -2,11 +2,12 @@
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { decide, isRefusedAgain, noCounts, type Counts, type Situation } from '../decide.ts'
+import { decide, exclusionOf, isRefusedAgain, noCounts, type Counts, type Situation } from '../decide.ts'
 import { FailedRecord, type Topic, type Ours } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
+import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
 import { overflowOf } from './overflow.ts'
 
@@ -16,8 +17,8 @@ export interface Learned {
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
   /** Number of records that were never tried, and are not failed any more. */
   absent: number
-  /** Number of records of the listing that are excluded, and so not held. */
-  excluded: number
+  /** Records of the listing that are excluded, and so not held. */
+  excluded: Excluded
   /** Number of records that gave way, as there were more than `maxRecords`. */
   gaveWay: number
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
@@ -123,11 +124,12 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     const { key } = entry
     const ours = tried.get(key)
     if (ours !== undefined) entry.note(ours)
-    const { decision } = decide(entry, policy, { now })
-    if (decision === 'excluded') {
-      learned.excluded += 1
+    const exclusion = exclusionOf(entry, policy)
+    if (exclusion !== undefined) {
+      learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
     }
+    const { decision } = decide(entry, policy, { now })
     if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
     byKey.set(key, entry)
     tried.delete(key)
@@ -166,7 +168,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { awaiting: [], absent: 0, excluded: 0, gaveWay: 0, earlyAtLimit: 0 }
+    const learned: Learned = { awaiting: [], absent: 0, excluded: {}, gaveWay: 0, earlyAtLimit: 0 }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield

@@ -13,6 +13,7 @@ import type { Dispatcher } from '../retry/dispatcher.ts'
 import { decide } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
+import { sumOf, type Excluded } from '../reasons.ts'
 import { newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countBeyond, countStuck } from './other-counts.ts'
@@ -54,7 +55,7 @@ export interface Sweeper {
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
   /** Failed records of the window that are excluded, as the last full sweep saw them. */
-  excluded(): number
+  excluded(): Excluded
   /** Other failed records that the backlog has no room for, as the last full sweep saw them. */
   onlyCounted(): number
   /** Failed records beyond the window, as the last full sweep saw them. */
@@ -70,7 +71,7 @@ export interface Sweeper {
 interface Sweep {
   id: string
   tally: SweepTally
-  excluded: number
+  excluded: Excluded
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
@@ -94,7 +95,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let seenUntil: number | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
-  let excluded = 0
+  let excluded: Excluded = {}
   let onlyCounted = 0
   let beyond = 0
   let stuck = 0
@@ -140,7 +141,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
-    current.excluded += learned.excluded
+    for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
+      current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
     if (!listed.complete) tally.incompleteSlices += 1
     if (listed.shrank === true) tally.shrunkSlices += 1
     tally.resolvedByOthers += learned.absent
@@ -201,7 +203,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     // Not before: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })
     excluded = current.excluded
-    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - excluded - backlog.size())
+    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size())
     await sweepRecentIfWanted(signal)
     beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
     const { concurrency, stuckAfterMs } = options
@@ -238,7 +240,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       seconds,
       ...tally,
       ...(isKnown && {
-        failed: { ...backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts, excluded },
+        failed: {
+          ...backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts,
+          excluded: sumOf(excluded),
+        },
       }),
       ...(failure && { failure }),
     }
@@ -259,7 +264,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const startedAt = clock.monotonic()
     const none = { slices: 0, listed: 0, gaveWay: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
     const tally: SweepTally = { ...none, resolvedByOthers: 0 }
-    const current: Sweep = { id: random.uuid().slice(0, 8), tally, excluded: 0, worked: startWork(), signal }
+    const current: Sweep = { id: random.uuid().slice(0, 8), tally, excluded: {}, worked: startWork(), signal }
     let failure: SweepReport['failure']
     schedule.begin(kind)
     try {

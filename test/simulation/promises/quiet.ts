@@ -19,11 +19,8 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   let lateOutcomeAt = -Infinity
   const startedAt = timeline.now()
 
-  const { expiryWarning, notBefore = -Infinity } = config.window
-  /** What is listed is cut to the second. */
-  const listedFrom = Math.floor(notBefore / 1000) * 1000
-  const isOut = (record: SimulatedRecord): boolean =>
-    expectations.isExpired(record, platform.now(), 0) || record.eventAt < listedFrom
+  const { expiryWarning } = config.window
+  const isOut = (record: SimulatedRecord): boolean => expectations.isExpired(record, platform.now(), 0)
   const isNearEdge = (record: SimulatedRecord): boolean => {
     const { lookback, settle } = config.window
     const age = platform.now() - record.eventAt
@@ -54,11 +51,9 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   /** What is beyond the window, about to leave it, and open for longest. */
   function checkOthers({ status }: Sight, ours: readonly SimulatedRecord[]): void {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
-    // Bounds of a list may be exclusive.
-    const isUnsure = failed.some(({ eventAt }) => Math.abs(eventAt - listedFrom) < 3000)
     const beyond = failed.filter(isOut).length
-    if (beyond > 0 && !isUnsure) exercise('what lies beyond the window is counted')
-    if (status.beyondWindow !== beyond && !isUnsure)
+    if (beyond > 0) exercise('what lies beyond the window is counted')
+    if (status.beyondWindow !== beyond)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
     const expiring = ours.filter((record) => expectations.isExpired(record, platform.now(), expiryWarning)).length
     if (expiring > 0) exercise('what is about to leave the window is shown')

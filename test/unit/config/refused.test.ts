@@ -136,6 +136,15 @@ test.each(Object.entries(authentications))('auth: {%s}', (auth, told) => {
   expect(toldOf(() => loadWith({ yaml: `auth: {${auth}}`, env }))).toEqual([expect.stringContaining(told)])
 })
 
+test('a moment that lies ahead is no beginning of the window', () => {
+  const yaml = 'window: {notBefore: 2026-01-01T00:00:00Z}'
+  const at = (now: number) => (): unknown => loadWith({ yaml, clock: { now: () => now } })
+  expect(at(Date.UTC(2026, 0, 1))).not.toThrow()
+  expect(toldOf(at(Date.UTC(2026, 0, 1) - 1))).toEqual([
+    expect.stringContaining('window.notBefore (config.yaml:1): lies ahead'),
+  ])
+})
+
 test('of a file with a hundred thousand unknown keys the first fifty are told', () => {
   const yaml = Array.from({ length: 100_000 }, (_, n) => `k${n}: 1`).join('\n')
   expect(problemsOf(() => loadWith({ yaml }))).toHaveLength(50)

@@ -189,7 +189,12 @@ describe('notices', () => {
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
       /^3 deliveries expire soon/,
     ],
-    ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than the window/],
+    ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than window\.lookback/],
+    [
+      'excluded ones',
+      { failed: { ...noDecisions, excluded: 8 }, excluded: { 'event-type': 1, 'not-before': 7 } },
+      /^1 failed delivery is excluded by select\.eventTypes, 7 by window\.notBefore: not retried/,
+    ],
     [
       'retries that are not accepted',
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },

@@ -9,7 +9,6 @@ const hour = 60 * minute
 const policy: WindowPolicy = {
   lookback: 2 * hour,
   settle: minute,
-  notBefore: undefined,
   expiryWarning: 30 * minute,
 }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
@@ -45,10 +44,6 @@ describe('the edges', () => {
   })
 
   test.each<[string, Partial<WindowPolicy>, from: string | undefined]>([
-    ['notBefore inside the window', { notBefore: at('2026-01-15T11:00:00Z') }, '01-15T11:00:00'],
-    ['notBefore long ago', { notBefore: at('2020-01-01T00:00:00Z') }, '01-15T10:00:00'],
-    ['notBefore in the future', { notBefore: at('2027-01-01T00:00:00Z') }, undefined],
-    ['notBefore within the time to settle', { notBefore: at('2026-01-15T11:59:30Z') }, undefined],
     ['a time to settle as long as the lookback', { settle: 2 * hour }, undefined],
   ])('%s: from %s, or an empty window', (_, rules, from) => {
     const span = slidingWindow(at(noon), { ...policy, ...rules }, createTimeZone('UTC'))
@@ -64,13 +59,6 @@ describe('the newest hour', () => {
     ['on an ordinary day', '2026-01-15T12:00:00Z', week, '01-15T11:59:00', '01-15T12:59:00'],
     ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
     ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
-    [
-      'not before notBefore',
-      '2026-01-15T12:00:00Z',
-      { ...week, notBefore: at('2026-01-15T11:30:00Z') },
-      '01-15T12:30:00',
-      '01-15T12:59:00',
-    ],
   ])('%s', (_, now, rules, from, to) => {
     const span = newestHour(at(now), rules, zone)
     expect([read(span.from), read(span.to)]).toEqual([from, to])
@@ -100,11 +88,6 @@ describe('what is about to leave', () => {
     ['Europe/Berlin', '2026-03-29T02:40:00Z', {}, '03-29T03:10:00'],
   ])('in %s at %s: what happened before', (zone, now, rules, before) => {
     expect(expiring(zone, now, rules)).toBe(before)
-  })
-
-  test('notBefore does not move on: what has just come after it stays for the whole lookback', () => {
-    expect(expiring('UTC', '2026-01-15T12:00:00Z', { notBefore: at('2026-01-15T11:30:00Z') })).toBe('01-15T11:30:00')
-    expect(expiring('UTC', '2026-01-15T12:00:00Z', { notBefore: at('2026-01-15T09:00:00Z') })).toBe('01-15T10:30:00')
   })
 })
 
