@@ -34,12 +34,13 @@ async function unread(
   args: readonly string[],
   act: (program: Program, read: () => void) => void | Promise<void>,
   stream: Stream = 'stdout',
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle(stream))]
-  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
+  await using program = startProgram(args, { env: { ...(await envOf(sandbox)), ...env }, nodeArgs })
   const read = program.stall(stream)
   await expect.poll(() => program.stdout() + program.stderr()).toMatch(/only output is left|ends/)
   await act(program, read)
@@ -58,18 +59,17 @@ test('a report of over 64 KiB arrives whole, though its reader begins late', asy
 })
 
 test('so do problems of over 64 KiB on stderr', async () => {
-  await using folder = await makeFolder()
-  const config = await folder.write('config.yaml', Array.from({ length: records }, (_, n) => `key${n}: 1\n`).join(''))
   const { code, stderr } = await unread(
-    ['run', '--config', config],
+    ['run'],
     (_, read) => {
       read()
     },
     'stderr',
+    Object.fromEntries(Array.from({ length: records }, (_, n) => [`RECONCILER_NO_SUCH_KEY${n}`, '1'])),
   )
   expect(code).toBe(78)
   expect(stderr.length).toBeGreaterThan(2 * 65_536)
-  expect(stderr).toMatch(new RegExp(`key${records - 1} [^]*docs/configuration\\.md\\.\\n$`))
+  expect(stderr).toMatch(new RegExp(`RECONCILER_NO_SUCH_KEY${records - 1} [^]*docs/configuration\\.md\\.\\n$`))
 })
 
 test('a reader that leaves in the middle of a report ends the program, without a word', async () => {
