@@ -3,7 +3,7 @@ import { createElection } from './leader-election/leader-election.ts'
 import { leadAlone, type LeaderElection } from './leader-election/leadership.ts'
 import type { LeaseClient } from './leader-election/lease-client.ts'
 import { createLeasePause } from './leader-election/lease-pause.ts'
-import { type Clock, type Random } from './runtime/clock.ts'
+import { onWallClock, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
@@ -14,7 +14,7 @@ import type { CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/registry.ts'
-import { createProgress, type Progress, type ProgressState } from './observe/progress.ts'
+import { createProgress, type Progress } from './observe/progress.ts'
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
 import { groupByCause, type Causes } from './ops/causes.ts'
@@ -106,7 +106,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const { certificate, clock, config, host, key, lease, log, logOutput, nodeVersion, random } = options
   const { schedule, transport, version } = options
   const { periodMs } = schedule
-  const startedAt = clock.now()
+  const startedAt = clock.monotonic()
+  const toWallClock = (monotonic: number): number => onWallClock(clock, monotonic)
   const build = { instance_name: config.instance.name, version, node_version: nodeVersion }
   const metrics = createMetrics({ processMetrics: host?.processMetrics ?? true, build })
   log.countLines((level) => {
@@ -123,7 +124,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const { name } = config.instance
   const identity = lease === undefined ? name : `${name}_${random.uuid()}`
   const reporter = createLogReporter(log, clock, identity)
-  const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
+  const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt(), toWallClock })
   let isOver = false
   const history = createHistory({ clock, state: () => chartedOf(current, progress, clock.monotonic()) })
 
@@ -136,7 +137,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
 
   function emit(event: TelemetryEvent): void {
     if (isOver) return
-    progress.observe(event, clock.now())
+    progress.observe(event, clock.monotonic())
     history.note(event)
     incidents.note(event)
     publishEvent(metrics, event)
@@ -161,18 +162,11 @@ export function createParts(options: DaemonOptions): DaemonParts {
         emit({ type: 'operator', command: since === undefined ? 'resume' : 'pause', changed: true, via: 'lease' })
       },
     })
-  const leaderElection = election ?? leadAlone(identity, startedAt)
+  const leaderElection = election ?? leadAlone(identity, clock.now())
   const leadership = { isLeading: leaderElection.isLeading, since: () => leaderElection.state().since }
   const newReconciler = (): Reconciler =>
     createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
   let current = newReconciler()
-
-  /** A standby owes no progress. */
-  function progressNow(): ProgressState {
-    const { progressDueAt, ...seen } = progress.state()
-    const isOwed = leaderElection.isLeading()
-    return { ...seen, progressDueAt: isOwed ? progressDueAt : Math.max(clock.now() + periodMs, progressDueAt) }
-  }
 
   function credentials(): CredentialState {
     const { api, auth } = connection.serverClocks
@@ -193,7 +187,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
       const pausedSince = current.pause.since()
       current = newReconciler()
       current.pause.follow(pausedSince)
-      progress.begin(clock.now())
+      progress.begin(clock.monotonic())
     },
     pause:
       election === undefined
@@ -204,18 +198,22 @@ export function createParts(options: DaemonOptions): DaemonParts {
     progress,
     history,
     incidents,
-    snapshot: () => ({
-      ...current.state(),
-      ...credentials(),
-      ...progressNow(),
-      now: clock.now(),
-      startedAt,
-      resolvedByOthers: history.resolvedByOthers(),
-      leadership: leaderElection.state(),
-      nextTickAt: schedule.nextAt(),
-      recoveredPerMs: history.recoveredPerMs(),
-      recoveryTargetMs: config.recovery.target,
-    }),
+    snapshot() {
+      const nextTickAt = schedule.nextAt()
+      return {
+        ...current.state(),
+        ...credentials(),
+        // A standby owes no progress.
+        ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
+        now: clock.now(),
+        startedAt: toWallClock(startedAt),
+        resolvedByOthers: history.resolvedByOthers(),
+        leadership: leaderElection.state(),
+        nextTickAt: nextTickAt && toWallClock(nextTickAt),
+        recoveredPerMs: history.recoveredPerMs(),
+        recoveryTargetMs: config.recovery.target,
+      }
+    },
     emit,
     end() {
       isOver = true

@@ -15,7 +15,6 @@ import { startOpsServer } from './ops/server.ts'
 import type { StatusDocument } from './ops/status-document.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
-import type { Schedule } from './runtime/schedule.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
 import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
@@ -25,10 +24,10 @@ const certificateCheckMs = 60_000
 const maxBeatMs = 120_000
 
 /** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
-function notAlive({ leaderElection, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
+function notAlive({ leaderElection, reconciler }: DaemonParts, stopping: boolean): string[] {
   if (stopping) return []
   const isStuck = leaderElection.isLeading() && reconciler().dispatcher.silentForMs() > maxBeatMs
-  return [...(isStuck ? ['the dispatch loop is stuck'] : []), ...(schedule.isLate() ? ['the schedule is stuck'] : [])]
+  return isStuck ? ['the dispatch loop is stuck'] : []
 }
 
 /** Conditions that are missing for work. A standby is ready to take over, unless it cannot use the lease. */
@@ -97,7 +96,7 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
   function tick(): void {
     const { sweeper } = reconciler()
     if (leaderElection.isLeading()) sweeper.tick()
-    progress.ticked(clock.now(), sweeper.restEndsInMs())
+    progress.ticked(clock.monotonic(), sweeper.restEndsInMs())
   }
 
   async function lead(term: AbortSignal): Promise<void> {
@@ -114,12 +113,12 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
   ])
   running.catch(() => undefined)
   try {
-    await schedule.start(() => {
+    schedule.start(() => {
       hasStarted = true
       tick()
     })
     await Promise.race([untilAborted(stop), running])
-    await schedule.stop()
+    schedule.stop()
     // Checks end immediately, too: they only read, and the next start sees the outcomes.
     ending.abort()
     await leading
@@ -130,12 +129,12 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
   } finally {
     ending.abort()
     electing.abort()
-    await schedule.stop()
+    schedule.stop()
   }
 }
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () => StatusDocument): Promise<Listener> {
-  const { clock, config, log, schedule, stop } = options
+  const { clock, config, log, stop } = options
   const { leaderElection, metrics, pause, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
@@ -149,7 +148,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     host: config.server.host,
     port: config.server.port,
     metrics: async () => ({ text: await metrics.text(snapshot()), contentType: metrics.contentType }),
-    live: () => notAlive(parts, schedule, stop.aborted),
+    live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
     statusPage: config.server.statusPage,

@@ -36,7 +36,7 @@ export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCod
       certificate,
       transport: http.transport,
       proxy: proxy && shownProxies(proxy),
-      schedule: createSchedule(config.schedule, io.clock),
+      schedule: createSchedule(config.schedule, io),
       version: io.version,
       nodeVersion: io.nodeVersion,
       clock: io.clock,

@@ -1,5 +1,5 @@
 // The last week by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
-import type { Clock } from '../runtime/clock.ts'
+import { onWallClock, type Clock } from '../runtime/clock.ts'
 import { resolvedByOthersOf, type TelemetryEvent } from './events.ts'
 
 /** The state that the chart of the status page shows. */
@@ -78,6 +78,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   /** Number of the last minute. */
   let last = -1
   const steps = new Map<number, number>()
+  /** Monotonic ms. */
   let lastAt: number | undefined
 
   const sinceStart = (): number => clock.monotonic() - startedAt
@@ -87,7 +88,8 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     const now = Math.floor((sinceStart() + intoMinute) / minuteMs)
     const before = minutes.at(-1)
     if (now === last) return
-    for (let quiet = last + 1; before !== undefined && quiet < now; quiet += 1)
+    // A host that slept for years has no minutes to be told of.
+    for (let quiet = Math.max(last + 1, now - keptMinutes); before !== undefined && quiet < now; quiet += 1)
       minutes.push({ ...before, ...noRecords })
     last = now
     minutes.push({ ...state(), ...noRecords })
@@ -104,7 +106,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   function countRecovered(): void {
     const minute = minutes.at(-1)
     if (minute !== undefined) minute.recovered += 1
-    lastAt = clock.now()
+    lastAt = clock.monotonic()
     const step = Math.floor(sinceStart() / stepMs)
     steps.set(step, (steps.get(step) ?? 0) + 1)
     for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
@@ -142,7 +144,8 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
     recovered() {
       moveOn()
-      return { lastDay: minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0), lastAt }
+      const lastDay = minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0)
+      return { lastDay, lastAt: lastAt && onWallClock(clock, lastAt) }
     },
     resolvedByOthers() {
       moveOn()

@@ -1,7 +1,7 @@
 // The incident: from the first missing delivery after a calm to the last one that arrived, with its sums. @see docs/glossary.md
 import type { Counts } from '../reconcile/decide.ts'
 import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
-import type { Clock } from '../runtime/clock.ts'
+import { onWallClock, type Clock } from '../runtime/clock.ts'
 import { resolvedByOthersOf, type FactOf, type TelemetryEvent } from './events.ts'
 
 /** One cause, as it was when the most deliveries were missing. */
@@ -40,13 +40,13 @@ const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
 const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
 
-/** What an incident is made from, while it goes on, or before the full sweep that may find it. */
+/** What an incident is made from, while it goes on, or before the full sweep that may find it. Moments in monotonic ms. */
 function empty() {
   const sums = {
     /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
     begunBefore: false,
     /** Until when sweeps had failed, from its beginning on; null when none had. */
-    unlistedUntil: null as Date | null,
+    unlistedUntil: null as number | null,
     /** The most open records at the end of a full sweep; their largest causes. */
     peak: 0,
     causes: [] as readonly IncidentCause[],
@@ -76,12 +76,15 @@ type Running = ReturnType<typeof empty>
 
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
 
-function toIncident({ longestMs, shutMs, since, sums }: Running, endedAt?: number) {
+function toIncident(clock: IncidentOptions['clock'], { longestMs, shutMs, since, sums }: Running, endedAt?: number) {
+  const toDate = (monotonic: number | null): Date | null =>
+    monotonic === null ? null : new Date(onWallClock(clock, monotonic))
   return {
-    since: new Date(since),
+    since: new Date(onWallClock(clock, since)),
     /** When the last delivery arrived, or was resolved otherwise; null while it goes on. */
-    endedAt: endedAt === undefined ? null : new Date(endedAt),
+    endedAt: toDate(endedAt ?? null),
     ...sums,
+    unlistedUntil: toDate(sums.unlistedUntil),
     /** Null before the first delivery was seen. */
     longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
     /** How long each gate was shut, as sweeps and commands saw it. */
@@ -98,7 +101,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   let next = empty()
   /** The most open records that the last incident left to their backoff: they begin none when they fall due. */
   let leftOver = 0
-  let last: Incident | undefined
+  /** The last one that is over, and when it was. */
+  let last: [Running, endedAt: number] | undefined
   let isFirstSweep = true
   let exhausted = 0
   /** Since when sweeps fail: what they would have found is part of the incident that begins after them. */
@@ -117,9 +121,9 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   }
 
   function begin(counts: Counts, seconds: number): Running {
-    const sweptAt = clock.now() - seconds * 1000
+    const sweptAt = clock.monotonic() - seconds * 1000
     next.sums.begunBefore = isFirstSweep
-    next.sums.unlistedUntil = failingSince === undefined ? null : new Date(sweptAt)
+    next.sums.unlistedUntil = failingSince === undefined ? null : sweptAt
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
     return Object.assign(next, { since: failingSince ?? sweptAt, exhaustedBefore })
   }
@@ -142,7 +146,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   }
 
   function noteSweep({ failed: counts, result, seconds }: FactOf<'sweep'>['report']): void {
-    if (result === 'failed') failingSince ??= clock.now() - seconds * 1000
+    if (result === 'failed') failingSince ??= clock.monotonic() - seconds * 1000
     if (counts === undefined) return
     const isUrgent = urgentOf(counts) > 0
     if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
@@ -152,23 +156,23 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     failingSince = undefined
     isFirstSweep = false
     exhausted = counts.exhausted
-    calmSince = isUrgent || isRefused(counts) ? undefined : (calmSince ?? clock.now())
+    calmSince = isUrgent || isRefused(counts) ? undefined : (calmSince ?? clock.monotonic())
     if (running === undefined) return
     noteCounts(running, counts)
     noteGates()
-    if (isNew) report(toIncident(running))
-    if (calmSince === undefined || clock.now() - calmSince < calmMs) return
-    last = toIncident(running, running.lastArrivalAt ?? calmSince)
+    if (isNew) report(toIncident(clock, running))
+    if (calmSince === undefined || clock.monotonic() - calmSince < calmMs) return
+    last = [running, running.lastArrivalAt ?? calmSince]
     running = undefined
     leftOver = openOf(counts)
-    report(last)
+    report(toIncident(clock, ...last))
   }
 
   function noteOutcome(incident: Running, { outcome, sinceEventMs }: FactOf<'outcome'>): void {
     if (outcome === 'failed-again') incident.sums.failedAgain += 1
     if (outcome !== 'recovered') return
     incident.sums.recovered += 1
-    incident.lastArrivalAt = clock.now()
+    incident.lastArrivalAt = clock.monotonic()
     incident.longestMs = Math.max(incident.longestMs ?? 0, sinceEventMs)
   }
 
@@ -190,7 +194,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     },
     last() {
       noteGates()
-      return running === undefined ? last : toIncident(running)
+      if (running !== undefined) return toIncident(clock, running)
+      return last && toIncident(clock, ...last)
     },
   }
 }

@@ -18,10 +18,10 @@ export interface SweepEnd {
   failure?: SweepFailure | undefined
 }
 
-/** Times in epoch ms of this host's clock; undefined before the first. */
+/** Times in monotonic ms; undefined before the first. */
 const nothingSeen = {
   /** The last sweeps that ended, oldest first. */
-  sweeps: [] as readonly SweepEnd[],
+  sweeps: [] as readonly (Omit<SweepEnd, 'endedAt'> & { endedAt: number })[],
   /** When a full sweep last ended without failing. */
   lastFullSweepAt: undefined as number | undefined,
   /** When a full sweep last saw the whole window, and when one last did not. */
@@ -35,21 +35,22 @@ const nothingSeen = {
   timeOffsetMs: undefined as number | undefined,
 }
 
-export type ProgressState = typeof nothingSeen & { progressDueAt: number }
+export type ProgressState = Omit<typeof nothingSeen, 'sweeps'> & { sweeps: readonly SweepEnd[]; progressDueAt: number }
 
 export interface ProgressOptions {
-  /** Epoch ms: the first tick comes with the start. */
+  /** Monotonic ms, like all times here: the first tick comes with the start. */
   startedAt: number
   /** The shortest time between two ticks of the schedule, in ms. */
   periodMs: number
-  /** When the schedule ticks next, in epoch ms. */
+  /** When the schedule ticks next. */
   nextTickAt: () => number | undefined
+  /** A monotonic moment in epoch ms. */
+  toWallClock: (monotonic: number) => number
 }
 
 export interface Progress {
   /** Forgets what was seen, but for being ready: this instance begins to lead, or to stand by. */
   begin(now: number): void
-  /** `now` in epoch ms of this host's clock. */
   observe(event: TelemetryEvent, now: number): void
   /**
    * Reports a tick. `restEndsInMs`: time until a sweep may start again, negative when it may; undefined before the first
@@ -58,7 +59,8 @@ export interface Progress {
   ticked(now: number, restEndsInMs: number | undefined): void
   /** Conditions that are missing for readiness, in words. */
   notReady(): string[]
-  state(): ProgressState
+  /** Times in epoch ms. `progressNotBefore`: monotonic ms, for an instance that owes no progress earlier. */
+  state(progressNotBefore?: number): ProgressState
 }
 
 /** Number of ended sweeps that are kept. */
@@ -84,7 +86,8 @@ function safePartOf({ advice, code, reason, stage }: CallFailure): SweepFailure 
   return { advice, code, reason, stage }
 }
 
-export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOptions): Progress {
+export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }: ProgressOptions): Progress {
+  const shown = (at: number | undefined): number | undefined => at && toWallClock(at)
   const slackMs = Math.min(slackPeriods * periodMs, maxSlackMs)
   let [hasToken, hasPage] = [false, false]
   /** The first tick after the last progress that may start a sweep. */
@@ -98,7 +101,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
 
   function observeSweep({ failure, kind, listed, result, seconds }: SweepReport, now: number): void {
     const isWhole = kind === 'full'
-    const ended = { kind, result, endedAt: new Date(now), seconds, listed, failure: failure && safePartOf(failure) }
+    const ended = { kind, result, endedAt: now, seconds, listed, failure: failure && safePartOf(failure) }
     known = {
       ...known,
       sweeps: [...known.sweeps, ended].slice(-maxSweeps),
@@ -134,6 +137,13 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
-    state: () => ({ ...known, progressDueAt: tickAt + slackMs }),
+    state: (progressNotBefore = -Infinity) => ({
+      ...known,
+      sweeps: known.sweeps.map((sweep) => ({ ...sweep, endedAt: new Date(toWallClock(sweep.endedAt)) })),
+      lastFullSweepAt: shown(known.lastFullSweepAt),
+      lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
+      lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
+      progressDueAt: toWallClock(Math.max(progressNotBefore, tickAt + slackMs)),
+    }),
   }
 }

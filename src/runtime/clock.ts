@@ -14,6 +14,14 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
+/**
+ * A moment of the monotonic clock, in epoch ms of the host's present wall clock. Moments are kept on the monotonic clock
+ * and shown by this: once the wall clock was set, an age counted on it would be wrong, by years on a board without battery.
+ */
+export function onWallClock(clock: Pick<Clock, 'now' | 'monotonic'>, monotonic: number): number {
+  return Math.round(clock.now() + monotonic - clock.monotonic())
+}
+
 /** Source of randomness. */
 export interface Random {
   /** Uniform in [0, 1). */

@@ -1,23 +1,18 @@
 // Ticks of the schedule: one at the start, then by cron, jittered so that many sidecars don't call the platform at the same moment.
 // There are no other ticks: a schedule that is limited to hours or days is obeyed.
-import { createTask, type ScheduledTask } from 'node-cron'
-import type { Clock } from './clock.ts'
+import { createTask, parse, type ScheduledTask } from 'node-cron'
+import type { Clock, Random } from './clock.ts'
 import { ConfigurationError } from './errors.ts'
 
 export interface Schedule {
-  /** When the next tick is due, in epoch ms; undefined before the start, and when there is none any more. */
+  /** When the next tick is due, in monotonic ms; undefined before the start and after the end. */
   nextAt(): number | undefined
-  /**
-   * True two minutes after a tick was due that did not come. By the monotonic clock: the schedule goes by the host's wall
-   * clock, and no tick comes for as long as that was set back.
-   */
-  isLate(): boolean
   /** The shortest time between two ticks, in ms. */
   periodMs: number
   /** Ticks immediately, then as scheduled. An error in a later tick ends the process as an uncaught exception. */
-  start(onTick: () => void): Promise<void>
+  start(onTick: () => void): void
   /** Ends the ticks for good. */
-  stop(): Promise<void>
+  stop(): void
 }
 
 export interface ScheduleOptions {
@@ -29,45 +24,28 @@ export interface ScheduleOptions {
 
 const jitterShare = 0.1
 const maxJitterMs = 60_000
-/** A tick may be late by this: jitter, and a process that was busy. */
-const maxLateMs = 120_000
+/** The host's wall clock is compared with the monotonic one at least this often, */
+const lookMs = 10_000
+/** and was set when the two have moved apart by more than this. Drift and slewing move them less. */
+const minStepMs = 5000
 /** Number of future runs that show the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
 const looksAhead = 100
 /** Runs that show it when they fill a minute and every minute is alike: as for the default, every 30 s. */
 const looksIntoMinute = 5
 const minuteMs = 60_000
-const halfAYearMs = 183 * 86_400_000
-const hourNs = 3_600_000_000_000
 
-const quiet = (): void => undefined
-/** node-cron prints the errors of tasks; this logger prints nothing, as stdout is for log lines only. */
-const silent = { info: quiet, warn: quiet, error: quiet, debug: quiet }
+const nothing = (): void => undefined
 
-interface Timing {
-  timezone: string
-  periodMs: number
+/** Only asked, and never started. It counts in UTC: the hours of a zone are ours. */
+function askable(cron: string): ScheduledTask {
+  const task = createTask(cron, nothing, { timezone: 'UTC' })
+  void task.destroy()
+  return task
 }
 
-/** True when the zone's minutes are those of UTC, in summer and winter. */
-function hasWholeHours(timeZone: string, at: number): boolean {
-  return [at, at + halfAYearMs].every((instant) => {
-    const { offsetNanoseconds } = Temporal.Instant.fromEpochMilliseconds(instant).toZonedDateTimeISO(timeZone)
-    return offsetNanoseconds % hourNs === 0
-  })
-}
-
-/**
- * The zone to count in. node-cron skips the hour that daylight saving repeats, so a schedule for which the zone makes no
- * difference is counted in UTC.
- */
-function zoneOf({ cron, timeZone }: ScheduleOptions, at: number): string {
-  const [, minute, ...coarser] = cron.trim().split(/\s+/)
-  if (coarser.some((field) => field !== '*')) return timeZone
-  return minute === '*' || hasWholeHours(timeZone, at) ? 'UTC' : timeZone
-}
-
-/** Epoch ms of runs that show the shortest gap, in order. */
-function runsOf(cron: string, task: ScheduledTask): number[] {
+/** Epoch ms of runs that show the shortest gap, in order. In UTC: the hour that daylight saving skips would shorten a gap. */
+function sampleRuns(cron: string): number[] {
+  const task = askable(cron)
   const next = (count: number): number[] => task.getNextRuns(count).map((run) => run.getTime())
   const [, ...coarser] = cron.trim().split(/\s+/)
   if (coarser.some((field) => field !== '*')) return next(looksAhead)
@@ -75,98 +53,120 @@ function runsOf(cron: string, task: ScheduledTask): number[] {
   return (runs.at(-1) ?? 0) - (runs[0] ?? 0) < minuteMs ? next(looksAhead) : runs
 }
 
-/** Gaps are counted in UTC: the hour that daylight saving skips would shorten one of them. */
-function timingOf(options: ScheduleOptions): Timing {
-  const unscheduled = createTask(options.cron, quiet, { timezone: 'UTC' })
-  const runs = runsOf(options.cron, unscheduled)
-  void unscheduled.destroy()
-  const [first = 0, ...later] = runs
-  const gaps = later.map((run, index) => run - (runs[index] ?? 0))
-  return { timezone: zoneOf(options, first), periodMs: Math.min(...gaps) }
-}
-
-/** @throws ConfigurationError for a cron without a next run: some combinations of days never come. */
-function plan(options: ScheduleOptions): Timing {
+/**
+ * The shortest time between two ticks, in ms.
+ * @throws ConfigurationError for a cron without a next run: some combinations of days never come
+ */
+export function periodOf({ cron }: ScheduleOptions): number {
   try {
-    return timingOf(options)
+    return Math.min(...sampleRuns(cron).map((run, index, runs) => run - (runs[index - 1] ?? -Infinity)))
   } catch {
-    const message = `"${options.cron}" names moments that never come; choose others, such as */30 * * * * *`
+    const message = `"${cron}" names moments that never come; choose others, such as */30 * * * * *`
     throw new ConfigurationError([{ key: 'schedule.cron', origin: 'configuration', message }])
   }
 }
 
-/** Merges several calls of the same turn of the event loop into one. */
-function once(act: () => void): () => void {
-  let isComing = false
-  return () => {
-    if (isComing) return
-    isComing = true
-    queueMicrotask(() => {
-      isComing = false
-      act()
-    })
-  }
-}
+/**
+ * The first run after a moment; both in epoch ms. Steps over time that has no run in the largest units that the zone allows,
+ * so that its cost does not grow with the distance. In an hour that daylight saving repeats, runs come twice.
+ */
+function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => number {
+  const { hour, minute, second } = parse(cron)
+  const days = askable(['*', '*', '*', ...cron.trim().split(/\s+/).slice(3)].join(' '))
+  const isRunDay = ({ day, month, year }: Temporal.ZonedDateTime): boolean =>
+    days.match(new Date(Date.UTC(year, month - 1, day)))
 
-/** The shortest time between two ticks, in ms. @throws ConfigurationError when the schedule never ticks */
-export function periodOf(options: ScheduleOptions): number {
-  return plan(options).periodMs
+  /** The first moment in which this one's hour, minute or second is over; itself when these have a run. */
+  function afterMismatch(at: Temporal.ZonedDateTime): Temporal.ZonedDateTime {
+    if (!hour.includes(at.hour)) return at.add({ seconds: 3600 - 60 * at.minute - at.second })
+    if (!minute.includes(at.minute)) return at.add({ seconds: 60 - at.second })
+    return second.includes(at.second) ? at : at.add({ seconds: 1 })
+  }
+
+  return (after) => {
+    const instant = Temporal.Instant.fromEpochMilliseconds(1000 * (Math.floor(after / 1000) + 1))
+    let at = instant.toZonedDateTimeISO(timeZone)
+    for (;;) {
+      const { day } = at
+      const isOver = !isRunDay(at)
+      if (isOver) at = at.add({ days: 1 }).startOfDay()
+      while (!isOver && at.day === day) {
+        const next = afterMismatch(at)
+        if (next === at) return at.epochMilliseconds
+        at = next
+      }
+    }
+  }
 }
 
 /**
- * Makes a schedule with node-cron, which also draws the jitter.
+ * Makes a schedule. Its ticks go by the monotonic clock, and are arranged anew when the host's wall clock was set: no
+ * tick waits for a wall clock that was set back, and one comes at once for all that were jumped over.
  * @throws ConfigurationError when the schedule never ticks
  */
-export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now' | 'monotonic'>): Schedule {
-  const { timezone, periodMs } = plan(options)
-  let onTick = quiet
-  let state: 'new' | 'started' | 'stopped' = 'new'
-  /** When the next tick is due, on the monotonic clock. */
-  let tickDueAt = Infinity
+export function createSchedule(
+  options: ScheduleOptions,
+  { clock, random }: { clock: Pick<Clock, 'now' | 'monotonic' | 'timer'>; random: Pick<Random, 'next'> },
+): Schedule {
+  const periodMs = periodOf(options)
+  const nextRun = nextRunOf(options)
+  const jitterMs = Math.min(maxJitterMs, periodMs * jitterShare)
+  /** The run that is awaited, epoch ms; its tick comes later by chance. */
+  let run = 0
+  let delayMs = 0
+  /** Monotonic ms of its tick. */
+  let dueAt = 0
+  /** Wall clock minus monotonic clock when that was computed. */
+  let offset = 0
+  /** Undefined before the start, and after the end. */
+  let cancel: (() => void) | undefined
+  let isOver = false
 
-  const nextAt = (): number | undefined => (state === 'started' ? task.getNextRun()?.getTime() : undefined)
-
-  function expectNext(): void {
-    tickDueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
+  function awaitRun(after: number): void {
+    const [now, monotonic] = [clock.now(), clock.monotonic()]
+    offset = now - monotonic
+    run = nextRun(after)
+    delayMs = random.next() * jitterMs
+    dueAt = monotonic + run + delayMs - now
   }
 
-  /** node-cron swallows the errors of tasks. */
-  function tick(): void {
-    if (state !== 'started') return
-    expectNext()
-    try {
-      onTick()
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error as Error
-      })
-    }
+  /** A clock that was set back must not delay the tick; one that was set past it has missed it. */
+  function followWallClock(now: number): void {
+    if (Math.abs(now - clock.monotonic() - offset) <= minStepMs) return
+    const before = now >= run ? clock.monotonic() : dueAt
+    awaitRun(now)
+    dueAt = Math.min(before, dueAt)
   }
 
-  const task: ScheduledTask = createTask(options.cron, tick, {
-    timezone,
-    logger: silent,
-    // Bounded by the shortest gap, so that no tick comes after the next one: node-cron keeps only the last pending tick.
-    maxRandomDelay: Math.floor(Math.min(maxJitterMs, periodMs * jitterShare)),
-  })
-  // Ticks that a busy process missed are not lost: one comes late for all of them.
-  task.on('execution:missed', once(tick))
+  function look(onTick: () => void): void {
+    const now = clock.now()
+    followWallClock(now)
+    const isDue = clock.monotonic() >= dueAt
+    // The two clocks differ a little: the run of this tick may lie somewhat ahead.
+    if (isDue) awaitRun(Math.abs(run - now) < minStepMs ? Math.max(now, run) : now)
+    wait(onTick)
+    if (isDue) onTick()
+  }
+
+  function wait(onTick: () => void): void {
+    cancel = clock.timer(Math.min(dueAt - clock.monotonic(), lookMs), () => {
+      look(onTick)
+    })
+  }
 
   return {
-    nextAt,
-    isLate: () => clock.monotonic() > tickDueAt + maxLateMs,
+    nextAt: () => (cancel === undefined ? undefined : dueAt),
     periodMs,
-    async start(listener) {
-      if (state !== 'new') return
-      state = 'started'
-      onTick = listener
-      await task.start()
-      expectNext()
-      listener()
+    start(onTick) {
+      if (isOver || cancel !== undefined) return
+      awaitRun(clock.now())
+      wait(onTick)
+      onTick()
     },
-    async stop() {
-      state = 'stopped'
-      await task.destroy()
+    stop() {
+      isOver = true
+      cancel?.()
+      cancel = undefined
     },
   }
 }

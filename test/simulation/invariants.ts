@@ -19,6 +19,7 @@ import { createLateChecksWatcher } from './promises/late-checks.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
 import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
+import { createTicksWatcher } from './promises/ticks.ts'
 import { createTruthWatcher } from './promises/truth.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
@@ -33,6 +34,8 @@ export interface ProcessWatch extends NetworkWatch {
   fact(fact: TelemetryEvent): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
+  /** Its schedule ticked. */
+  ticked(): void
   /** Retries whose outcome it owes. */
   owed(): number
   /** When the oldest retry without a known outcome was sent, ms since the start; Infinity for none. */
@@ -65,6 +68,7 @@ const makers = [
   createExpiryWatcher,
   createQuietWatcher,
   createRestsWatcher,
+  createTicksWatcher,
   createTruthWatcher,
   createWaitsWatcher,
 ]
@@ -303,6 +307,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       checkBound('records in memory', status.missing - status.expired - status.causes.onlyCounted)
       checkBound('awaiting_webhooks', metrics.get('awaiting_webhooks') ?? 0)
       for (const watcher of watchers) watcher.scraped?.(sight)
+    },
+    ticked() {
+      for (const watcher of watchers) watcher.ticked?.()
     },
     owed: () => knowledge.owed().size,
     owedSince: () => Math.min(...[...knowledge.owed()].map((id) => knowledge.get(id)?.sentAt ?? Infinity)),

@@ -10,7 +10,7 @@ import { parseSamples } from '../support/samples.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
-import type { Schedule } from '../../src/runtime/schedule.ts'
+import { createSchedule, type Schedule } from '../../src/runtime/schedule.ts'
 import type { KeyFiles } from './key-files.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -36,7 +36,6 @@ export interface Life {
 
 export interface LifeOptions {
   config: Config
-  periodMs: number
   timeline: Timeline
   /** Draws for this process alone. */
   sequence: Sequence
@@ -45,13 +44,14 @@ export interface LifeOptions {
   transport: Transport
   keyFiles: KeyFiles
   report: (fact: TelemetryEvent) => void
+  onTick: () => void
   /** Gets the metrics as they are in the last moment of an end in good order. */
   onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
   onWarning: (message: string) => void
 }
 
 export function startLife(options: LifeOptions): Life {
-  const { config, hostNow, periodMs, sequence, timeline } = options
+  const { config, hostNow, sequence, timeline } = options
   const stop = new AbortController()
   let isAlive = true
   let waiting = 0
@@ -83,30 +83,15 @@ export function startLife(options: LifeOptions): Life {
     sleep: sleepBy(timer),
   }
 
-  let endSchedule = (): void => undefined
-  let tickAt = timeline.now()
-  const schedule: Schedule = {
-    periodMs,
-    nextAt: () => hostNow() + tickAt - timeline.now(),
-    isLate: () => timeline.now() > tickAt + 120_000,
+  const random = { next: () => sequence.next(), uuid: () => sequence.uuid() }
+  const schedule = createSchedule(config.schedule, { clock, random })
+  const heardSchedule: Schedule = {
+    ...schedule,
     start(onTick) {
-      const next = (): void => {
-        // As node-cron does it: each tick somewhat late, by chance.
-        const gapMs = periodMs * (0.95 + 0.1 * sequence.next())
-        tickAt = timeline.now() + gapMs
-        endSchedule = timeline.after(gapMs, () => {
-          if (!isAlive) return
-          next()
-          onTick()
-        })
-      }
-      next()
-      onTick()
-      return Promise.resolve()
-    },
-    stop() {
-      endSchedule()
-      return Promise.resolve()
+      schedule.start(() => {
+        options.onTick()
+        onTick()
+      })
     },
   }
 
@@ -125,10 +110,10 @@ export function startLife(options: LifeOptions): Life {
     version: '0.0.0',
     nodeVersion: 'simulated',
     clock,
-    random: { next: () => sequence.next(), uuid: () => sequence.uuid() },
+    random,
     log,
     transport: options.transport,
-    schedule,
+    schedule: heardSchedule,
     ...options.keyFiles.open(),
     stop: stop.signal,
     host: {
@@ -156,7 +141,7 @@ export function startLife(options: LifeOptions): Life {
     isAlive: () => isAlive,
     crash() {
       isAlive = false
-      endSchedule()
+      schedule.stop()
     },
     stop() {
       stop.abort(new Error('SIGTERM'))

@@ -49,6 +49,7 @@ export function configOf(scenario: Scenario): Config {
       RECONCILER_AUTH_CLIENT_ID: clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: '/unused',
       RECONCILER_CONTROL_TOKEN: 'the-token-of-the-simulation-is-long',
+      RECONCILER_SCHEDULE_CRON: scenario.periodMs < 60_000 ? `*/${scenario.periodMs / 1000} * * * * *` : '0 * * * * *',
       ...scenario.env,
     },
     hostName: 'simulated',
@@ -150,7 +151,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     )
     const own = startLife({
       config,
-      periodMs: scenario.periodMs,
       timeline,
       sequence: createSequence(scenario.seed * 31 + number),
       hostNow,
@@ -158,6 +158,9 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       keyFiles,
       report: (fact) => {
         current.fact(fact)
+      },
+      onTick: () => {
+        current.ticked()
       },
       onLastMetrics: (metrics) => {
         const status = own.status()

@@ -4,6 +4,7 @@
 export const promises = [
   '/metrics and /status are true',
   '/status says what is missing',
+  'a clock that is set holds no tick up',
   'a last chance before the window ends',
   'a record at the attempt limit is left alone',
   'a refused retry is no attempt',

@@ -49,7 +49,7 @@ const withoutAbsent: Plugin = {
   },
 }
 
-/** Schedules are counted in UTC where the zone makes no difference (src/runtime/schedule.ts), so most of them. */
+/** node-cron counts in UTC (src/runtime/schedule.ts). */
 const utcWithoutIntl: Plugin = {
   name: 'utc-without-intl',
   transform: {

@@ -29,8 +29,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   let isPaused = false
   let certificateSince = timeline.now()
   let certificate = keyFiles.notAfter()
-  /** Epoch seconds of the host's clock, as it was at the end of the last sweep that saw all; 0 before the first. */
-  let lastComplete = 0
+  /** ms since the start: the end of the last sweep that saw all; undefined before the first. */
+  let lastComplete: number | undefined
   /** Answers with the time. */
   const answersOfTime = { auth: 0, api: 0 }
 
@@ -142,7 +142,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       else if (fact.type === 'sweep') {
         const { kind, result } = fact.report
         count(`sweeps_total{kind="${kind}",result="${result}"}`)
-        if (kind === 'full' && result === 'complete') lastComplete = hostNow() / 1000
+        if (kind === 'full' && result === 'complete') lastComplete = timeline.now()
       }
     },
     scraped(sight) {
@@ -152,7 +152,9 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       checkStatus(sight)
       checkCertificate(sight)
       checkClocks(sight)
-      expect(sight, 'last_complete_sweep_timestamp_seconds', lastComplete, 0.002)
+      // By the host's clock as it is set now; 0 before the first.
+      const completeAt = lastComplete === undefined ? 0 : (hostNow() - timeline.now() + lastComplete) / 1000
+      expect(sight, 'last_complete_sweep_timestamp_seconds', completeAt, 0.002)
       if (!sight.isLast) checkGauges(sight)
     },
   }

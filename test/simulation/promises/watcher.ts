@@ -28,6 +28,8 @@ export interface Watcher {
   /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
   delivered?(receiver: number, isOwn: boolean): void
   scraped?(sight: Sight): void
+  /** Its schedule ticked. */
+  ticked?(): void
 }
 
 export interface WatcherOptions {

@@ -7,6 +7,7 @@ import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenHad } f
 
 const minute = 60_000
 const start = Date.UTC(2026, 0, 15, 12)
+const toWallClock = (at: number): number => at
 
 /** Ticks every `periodMs`, on the multiples of it. */
 function progressOf(periodMs: number): { progress: Progress; setNow: (now: number) => void; asked: () => number } {
@@ -16,7 +17,7 @@ function progressOf(periodMs: number): { progress: Progress; setNow: (now: numbe
     return (Math.floor(now / periodMs) + 1) * periodMs
   }
   return {
-    progress: createProgress({ startedAt: start, periodMs, nextTickAt }),
+    progress: createProgress({ startedAt: start, periodMs, nextTickAt, toWallClock }),
     setNow: (at) => (now = at),
     asked: () => asked,
   }
@@ -70,7 +71,7 @@ describe('progress is due', () => {
   })
 
   test('after a period when the schedule knows of no next tick', () => {
-    const progress = createProgress({ startedAt: start, periodMs: minute, nextTickAt: () => undefined })
+    const progress = createProgress({ startedAt: start, periodMs: minute, nextTickAt: () => undefined, toWallClock })
     progress.observe(sweepFact(), start + 1)
     expect(progress.state().progressDueAt).toBe(start + 1 + 3 * minute)
   })

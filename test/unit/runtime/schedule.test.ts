@@ -1,49 +1,59 @@
-// The ticks: at once, then those of the cron and no other, for any zone, load and host clock; and none after the end.
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+// The ticks: at once, then those of the cron and no other, for any zone, load and host clock, also one that is set; and none after the end.
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { onWallClock } from '../../../src/runtime/clock.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { createSchedule, periodOf, type Schedule } from '../../../src/runtime/schedule.ts'
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
+const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
 const start = Date.UTC(2026, 0, 15, 12)
 const monday = Date.UTC(2026, 0, 19)
-const clock = { now: () => Date.now(), monotonic: () => performance.now() }
 const halfMinute = '*/30 * * * * *'
 const officeHours = '0 */10 8-17 * * 1-5'
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: start })
-  // As late as chance allows, unless a test says otherwise.
-  vi.spyOn(Math, 'random').mockReturnValue(0.999)
-})
-
 afterEach(() => {
-  // A timer that is left over would hold the process up.
-  const left = vi.getTimerCount()
-  vi.restoreAllMocks()
-  vi.unstubAllGlobals()
   vi.useRealTimers()
-  expect(left).toBe(0)
 })
 
-interface Running extends AsyncDisposable {
+interface Running extends Disposable {
+  clock: VirtualClock
   schedule: Schedule
-  /** When it ticked, in seconds since `start`. */
+  /** When it ticked, by the host's clock. */
   ticks: number[]
+  /** By the monotonic clock, ms since the start. */
+  tickedAfter: number[]
 }
 
-async function running(cron: string, timeZone = 'UTC', onTick?: (ticks: number) => void): Promise<Running> {
-  const schedule = createSchedule({ cron, timeZone }, clock)
+interface Options {
+  at?: number
+  timeZone?: string
+  /** Share of the greatest jitter. */
+  jitter?: number
+  onTick?: (ticks: number) => void
+}
+
+function running(cron: string, { at = start, timeZone = 'UTC', jitter = 0, onTick }: Options = {}): Running {
+  const clock = createVirtualClock(at)
+  const from = clock.monotonic()
+  const schedule = createSchedule({ cron, timeZone }, { clock, random: { next: () => jitter } })
   const ticks: number[] = []
-  await schedule.start(() => {
-    ticks.push((Date.now() - start) / 1000)
+  const tickedAfter: number[] = []
+  schedule.start(() => {
+    ticks.push(clock.now())
+    tickedAfter.push(clock.monotonic() - from)
     onTick?.(ticks.length)
   })
-  return { schedule, ticks, [Symbol.asyncDispose]: () => schedule.stop() }
+  const stop = (): void => {
+    schedule.stop()
+    expect(clock.sleepers()).toBe(0)
+  }
+  return { clock, schedule, ticks, tickedAfter, [Symbol.dispose]: stop }
 }
 
-async function pass(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms)
+/** The longest time without a tick on the monotonic clock, in so many ms since the start. */
+function longestGap({ tickedAfter }: Running, passedMs: number): number {
+  const times = [...tickedAfter, passedMs]
+  return Math.max(...times.slice(1).map((at, index) => at - (times[index] ?? 0)))
 }
 
 describe('ticks', () => {
@@ -52,68 +62,98 @@ describe('ticks', () => {
     [halfMinute, 95_000, [0, 33, 63, 93]],
     ['0 0 * * * *', hourMs + 59_950, [0, 3659.9]],
   ])('of %s come at once, then as scheduled', async (cron, ms, expected) => {
-    await using under = await running(cron)
-    await pass(ms)
-    expect(under.ticks.map((tick) => Math.round(10 * tick) / 10)).toEqual(expected)
+    using under = running(cron, { jitter: 0.999 })
+    await under.clock.advance(ms)
+    expect(under.tickedAfter.map((tick) => Math.round(tick / 100) / 10)).toEqual(expected)
   })
 
   test('close together keep their order and their number, however uneven the schedule; none comes after the end', async () => {
-    const under = await running('0,1,2 0 * * * *')
+    const under = running('0,1,2 0 * * * *', { jitter: 0.999 })
     // The last is only waiting for its chance.
-    await pass(3 * hourMs + 2_050)
+    await under.clock.advance(3 * hourMs + 2_050)
     expect(under.ticks).toHaveLength(1 + 2 + 3 * 3 - 1)
-    expect(under.ticks).toEqual(under.ticks.toSorted((a, b) => a - b))
-    const { length } = under.ticks
-    await under.schedule.stop()
-    expect(vi.getTimerCount()).toBe(0)
-    await pass(hourMs)
-    expect(under.ticks).toHaveLength(length)
+    under.schedule.stop()
+    expect([under.clock.sleepers(), under.schedule.nextAt()]).toEqual([0, undefined])
   })
 
+  /** From half past midnight UTC on, the zone's hour from 2 to 3 comes twice, or never. */
   test.each([
-    [halfMinute, 240],
-    ['0 */5 * * * *', 24],
-  ])('go on while the clocks change in autumn: %s', async (cron, expected) => {
-    vi.setSystemTime(Date.UTC(2026, 9, 25, 0, 30))
-    await using under = await running(cron, 'Europe/Berlin')
-    await pass(2 * hourMs)
-    expect(under.ticks.length).toBeGreaterThanOrEqual(expected)
+    [halfMinute, Date.UTC(2026, 9, 25, 0, 30), 2 * hourMs, 240],
+    ['0 */5 * * * *', Date.UTC(2026, 9, 25, 0, 30), 2 * hourMs, 24],
+    ['0 */5 2 * * *', Date.UTC(2026, 9, 24, 23, 59), 3 * hourMs, 25],
+    ['*/5 * 1-5 * * *', Date.UTC(2026, 9, 24, 22, 59), 6 * hourMs + minuteMs, 1 + 6 * 720],
+    ['0 */5 2 * * *', Date.UTC(2026, 2, 28, 23, 59), 5 * hourMs, 1],
+    ['*/5 * 1-5 * * *', Date.UTC(2026, 2, 28, 23, 59), 4 * hourMs + minuteMs, 1 + 4 * 720],
+  ])('follow daylight saving in Berlin: %s', async (cron, at, ms, expected) => {
+    using under = running(cron, { at, timeZone: 'Europe/Berlin' })
+    await under.clock.advance(ms - 1)
+    expect(under.ticks).toHaveLength(expected)
   })
 
-  test('that throw are bugs that end the process: neither swallowed nor printed', async () => {
-    const thrown: unknown[] = []
-    vi.stubGlobal('queueMicrotask', (act: () => void) => {
-      try {
-        act()
-      } catch (error) {
-        thrown.push(error)
-      }
-    })
-    const printed = vi.spyOn(console, 'error').mockReturnValue(undefined)
-    const bug = new Error('bug')
-    await using under = await running(halfMinute, 'UTC', (count) => {
-      if (count === 2) throw bug
-    })
-    await pass(95_000)
-    expect(thrown).toEqual([bug])
-    expect(printed).not.toHaveBeenCalled()
-    expect(under.ticks).toHaveLength(4)
+  test('of half an hour that is repeated come twice', async () => {
+    using under = running('0 */15 1 * * *', { at: Date.UTC(2026, 3, 4, 13, 59), timeZone: 'Australia/Lord_Howe' })
+    await under.clock.advance(3 * hourMs)
+    expect(under.ticks.slice(1).map((at) => (at - Date.UTC(2026, 3, 4, 14)) / minuteMs)).toEqual([
+      0, 15, 30, 45, 60, 75,
+    ])
   })
 
-  test('of office hours come in them only, all of the week, and none is late', async () => {
-    vi.setSystemTime(monday + 17 * hourMs + 40 * minuteMs + 1)
-    await using under = await running(officeHours)
-    let late = 0
-    for (let minute = 0; minute <= 7 * 24 * 60; minute += 1) {
-      await pass(minuteMs)
-      if (under.schedule.isLate()) late += 1
-    }
-    const [, ...ticks] = under.ticks.map((seconds) => new Date(start + 1000 * seconds))
+  test('of office hours come in them only, all of the week', async () => {
+    using under = running(officeHours, { at: monday + 17 * hourMs + 40 * minuteMs + 1, jitter: 0.999 })
+    await under.clock.advance(7 * dayMs + minuteMs)
+    const ticks = under.ticks.slice(1).map((at) => new Date(at))
     expect(new Set(ticks.map((at) => at.getUTCDay()))).toEqual(new Set([1, 2, 3, 4, 5]))
     expect(new Set(ticks.map((at) => at.getUTCHours()))).toEqual(new Set([8, 9, 10, 11, 12, 13, 14, 15, 16, 17]))
     // Six in an hour, each within its jitter: a tenth of ten minutes.
     expect(ticks.filter((at) => at.getUTCMinutes() % 10 === 0)).toHaveLength(5 * 10 * 6)
-    expect([ticks.length, late]).toEqual([5 * 10 * 6, 0])
+    expect(ticks).toHaveLength(5 * 10 * 6)
+  })
+})
+
+describe('when the host’s clock is set', () => {
+  const jumps = [-hourMs, hourMs, -40 * secondMs, 2 * secondMs, -20 * dayMs, 20 * dayMs, 10 * 365 * dayMs, -start, 0.5]
+  const schedules = [
+    [halfMinute, 30 * secondMs],
+    ['0 0 * * * *', hourMs],
+    ['0 */10 * * * *', 10 * minuteMs],
+  ] as const
+
+  test.each(schedules)('%s has no two periods without a tick', async (cron, periodMs) => {
+    for (const jumpMs of jumps) {
+      for (const lastsMs of [9 * secondMs, 3 * minuteMs, 4 * periodMs]) {
+        using under = running(cron, { at: start + 7 * secondMs, jitter: 0.5 })
+        const marks = [0.3, 2.9, 3.5, 6].map((periods) => periods * periodMs)
+        for (const [index, ms] of marks.entries()) {
+          await under.clock.advance(ms)
+          under.clock.jump(index % 2 === 0 ? jumpMs : -jumpMs)
+          await under.clock.advance(lastsMs)
+        }
+        const passed = marks.reduce((sum, ms) => sum + ms + lastsMs, 0)
+        expect(longestGap(under, passed), `${jumpMs} for ${lastsMs}`).toBeLessThan(2 * periodMs)
+        // Nor are the ticks made up for that were jumped over.
+        expect(under.ticks.length, `${jumpMs} for ${lastsMs}`).toBeLessThan(passed / periodMs + 12)
+      }
+    }
+  })
+
+  test('again and again, or stands still, ticks come all the same', async () => {
+    using under = running(halfMinute)
+    for (let second = 0; second < 300; second += 1) {
+      await under.clock.advance(secondMs)
+      under.clock.jump(-secondMs)
+    }
+    expect(longestGap(under, 300 * secondMs)).toBeLessThan(minuteMs)
+  })
+
+  test('limited hours are obeyed by the new time', async () => {
+    using under = running(officeHours, { at: monday + 20 * hourMs })
+    under.clock.jump(-8 * hourMs)
+    await under.clock.advance(11 * minuteMs)
+    expect(under.ticks).toHaveLength(2)
+    under.clock.jump(8 * hourMs)
+    await under.clock.advance(11 * hourMs)
+    // One at once, for those that were jumped over.
+    expect(under.ticks).toHaveLength(3)
   })
 })
 
@@ -127,6 +167,7 @@ describe('the period is the shortest gap', () => {
     [officeHours, 10 * 60],
     ['0 0 0 29 2 *', (4 * 365 + 1) * 86_400],
   ])('%s: %i s, whenever the process starts', (cron, seconds) => {
+    vi.useFakeTimers({ now: start, toFake: ['Date'] })
     for (const hours of [0, 5.75, 22.2, 100]) {
       vi.setSystemTime(start + hours * hourMs)
       expect(periodOf({ cron, timeZone: 'UTC' })).toBe(seconds * 1000)
@@ -134,79 +175,45 @@ describe('the period is the shortest gap', () => {
   })
 
   test('also when daylight saving skips an hour', () => {
-    vi.setSystemTime(Date.UTC(2026, 2, 28, 12))
+    vi.useFakeTimers({ now: Date.UTC(2026, 2, 28, 12), toFake: ['Date'] })
     expect(periodOf({ cron: '0 0 12 * * *', timeZone: 'Europe/Berlin' })).toBe(86_400_000)
   })
 })
 
-describe('the next tick', () => {
-  test('is not known before the start, nor late, and not after the end', async () => {
-    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
-    vi.advanceTimersByTime(10 * minuteMs)
-    expect([schedule.nextAt(), schedule.isLate()]).toEqual([undefined, false])
-    vi.setSystemTime(start)
-    await schedule.start(() => undefined)
-    expect(schedule.nextAt()).toBe(start + 30_000)
-    await pass(31_000)
-    expect(schedule.nextAt()).toBe(start + 60_000)
-    await schedule.stop()
-    expect(schedule.nextAt()).toBeUndefined()
-  })
-
-  test.each([
-    ['the hour', '0 0 3 * * *', 'America/New_York', Date.UTC(2026, 0, 16, 8)],
-    ['the minute, where that is half an hour off', '0 0 * * * *', 'Asia/Kolkata', start + 30 * minuteMs],
-  ])('goes by %s of the zone', async (_name, cron, timeZone, expected) => {
-    await using under = await running(cron, timeZone)
-    expect(under.schedule.nextAt()).toBe(expected)
-  })
+test.each([
+  ['the second', '10,50 * * * * *', 'UTC', start + 10 * secondMs],
+  ['the hour', '0 0 3 * * *', 'America/New_York', Date.UTC(2026, 0, 16, 8)],
+  ['the minute, where that is half an hour off', '0 0 * * * *', 'Asia/Kolkata', start + 30 * minuteMs],
+  ['the last day of the month', '0 0 12 L * *', 'Pacific/Auckland', Date.UTC(2026, 0, 30, 23)],
+  ['the weekday', '0 30 0 * * 1', 'Asia/Tokyo', Date.UTC(2026, 0, 18, 15, 30)],
+  ['the leap day', '0 0 0 29 2 *', 'UTC', Date.UTC(2028, 1, 29)],
+])('the next tick goes by %s', (_name, cron, timeZone, expected) => {
+  using under = running(cron, { timeZone })
+  expect(onWallClock(under.clock, under.schedule.nextAt() ?? 0)).toBe(expected)
 })
 
 test('the end may come twice, before the start, and from within a tick', async () => {
-  const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
-  await schedule.stop()
-  await schedule.stop()
+  const clock = createVirtualClock(start)
+  const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, { clock, random: { next: () => 0 } })
+  expect(schedule.nextAt()).toBeUndefined()
+  schedule.stop()
+  schedule.stop()
   const onTick = vi.fn()
-  await schedule.start(onTick)
-  await pass(minuteMs)
-  expect(onTick).not.toHaveBeenCalled()
-  const under = await running(halfMinute, 'UTC', (count) => {
-    if (count === 2) void under.schedule.stop()
+  schedule.start(onTick)
+  expect([clock.sleepers(), onTick.mock.calls]).toEqual([0, []])
+  using under = running(halfMinute, {
+    onTick(count) {
+      if (count === 2) under.schedule.stop()
+    },
   })
-  await pass(5 * minuteMs)
+  await under.clock.advance(5 * minuteMs)
   expect(under.ticks).toHaveLength(2)
-})
-
-describe('a tick is late', () => {
-  test('two minutes after its moment on the monotonic clock, when the host’s clock was set back', async () => {
-    vi.setSystemTime(monday + 9 * hourMs)
-    await using under = await running(officeHours)
-    vi.setSystemTime(monday + 8 * hourMs)
-    await pass(12 * minuteMs)
-    expect(under.schedule.isLate()).toBe(false)
-    await pass(1)
-    expect(under.schedule.isLate()).toBe(true)
-    expect(under.ticks).toHaveLength(1)
-    // Without a restart it ends by itself when the hour is over.
-    await pass(hourMs)
-    expect(under.ticks.length).toBeGreaterThan(1)
-    expect(under.schedule.isLate()).toBe(false)
-  })
-
-  test('not when the host’s clock was set forward: the tick that was missed comes at once', async () => {
-    vi.setSystemTime(monday + 9 * hourMs)
-    await using under = await running(officeHours)
-    vi.setSystemTime(monday + 13 * hourMs + 5 * minuteMs)
-    await pass(10 * minuteMs)
-    expect(under.ticks).toHaveLength(2)
-    expect(under.schedule.isLate()).toBe(false)
-  })
 })
 
 test.each(['0 0 0 L-30 2 *', '0 0 0 1 1 1#5', 'nonsense', '0 0 0 30 2 *'])(
   'a cron that never comes is refused: %s',
   (cron) => {
-    const create = (): unknown => createSchedule({ cron, timeZone: 'UTC' }, clock)
+    const create = (): unknown => periodOf({ cron, timeZone: 'UTC' })
     expect(create).toThrow(ConfigurationError)
     expect(create).toThrow(/schedule\.cron.*never/)
   },
