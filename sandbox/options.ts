@@ -54,6 +54,18 @@ export const readingsSchema = z.strictObject({
   pageSizeTold: z.enum(['actual', 'asked']).default('actual'),
   /** `scope` of the token answer; null leaves it out. */
   tokenScope: z.string().nullable().default('api'),
+  /** How records write their status. */
+  statusCase: z.enum(['lower', 'capital', 'upper']).default('lower'),
+  /** Form of the records' ids: the daemon can retry UUIDs alone. */
+  ids: z.enum(['uuid', 'ulid', 'number']).default('uuid'),
+  /** Form of the records' times: the daemon can read ISO 8601 alone. */
+  times: z.enum(['iso', 'array', 'epoch', 'rfc1123', 'german', 'week']).default('iso'),
+  /** Lists are refused whose first event is older than `maxAge`, or whose span is longer than `maxSpan`, both in seconds. */
+  listLimits: z
+    .strictObject({ maxAge: z.number().positive().optional(), maxSpan: z.number().positive().optional() })
+    .prefault({}),
+  /** Characters of each record's `responsePayload`; 0: as it is. */
+  responseLength: z.number().int().min(0).default(0),
   /** `expires_in` of the token answer, seconds. */
   expiresIn: z.number().int().min(1).default(3600),
   /** Seconds after which the API refuses a token; null: `expiresIn`. */

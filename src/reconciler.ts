@@ -231,6 +231,7 @@ export function createReconciler(
     clock,
     random,
     concurrency: config.sweep.concurrency,
+    emit,
   })
   const sweeper = createSweeper({
     client,
@@ -279,6 +280,7 @@ export function createReconciler(
 
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), situations())
+    const unreadable = [sweeper.unreadable(), confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       failed: { ...summary.counts, excluded: sumOf(sweeper.excluded()) },
       excluded: sweeper.excluded(),
@@ -290,6 +292,7 @@ export function createReconciler(
       onlyCounted: sweeper.onlyCounted(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
+      unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       seenUntil: sweeper.seenUntil(),
       circuitCounts: circuits.counts(clock.monotonic()),

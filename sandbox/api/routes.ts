@@ -1,6 +1,7 @@
 // The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
 import {
   invalidStatusCode,
+  listParameter,
   retryWorkflowCode,
   tokenPath,
   webhooksPath,
@@ -112,6 +113,8 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   const readings = platform.readings()
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
+  const beyond = limitOf(platform, query)
+  if (beyond !== undefined) return invalidParameter(platform, beyond)
   const { records, page } = pageOf(platform.store, query, readings.order)
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList: that is what the reading is about.
@@ -119,6 +122,18 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   const links = readings.unknownFields ? ',"links":{"next":null}' : ''
   const rest = `"connect":{},"metadata":${JSON.stringify(metadata)}${links}`
   return jsonTextAnswer(200, `{"workflow":{},"data":{"webhooks":[${webhooks}]},${rest}}`)
+}
+
+/** The limit that a list breaks. Lists without bounds have none. */
+function limitOf(platform: SandboxPlatform, { range }: ListRequest): BadParameter | undefined {
+  const { maxAge, maxSpan = Infinity } = platform.readings().listLimits
+  if (range.from === -Infinity) return undefined
+  if (maxAge !== undefined && range.from < platform.zone.local(platform.now() - maxAge * 1000)) {
+    return { parameter: listParameter.from, problem: `must not be older than ${maxAge / 3600} hours` }
+  }
+  return range.to - range.from > (maxSpan + 4) * 1e6
+    ? { parameter: listParameter.to, problem: `must be within ${maxSpan / 3600} hours of From` }
+    : undefined
 }
 
 function told(page: WirePage, rows: number, { askedSize }: ListRequest, { totals, pageSizeTold }: Readings): WirePage {

@@ -5,19 +5,57 @@ import { payloadOf } from './payload.ts'
 import type { StoredRecord } from './store.ts'
 import { localText } from './zone.ts'
 
-export function renderRecord(record: StoredRecord, { fraction, unknownFields }: Readings): WireWebhook {
+const toCase = {
+  lower: (text: string): string => text,
+  capital: (text: string): string => text.charAt(0).toUpperCase() + text.slice(1),
+  upper: (text: string): string => text.toUpperCase(),
+} as const satisfies Record<Readings['statusCase'], unknown>
+
+const toId = {
+  uuid: (id: string): unknown => id,
+  ulid: (id: string): unknown => `01${id.replaceAll('-', '').slice(0, 24).toUpperCase()}`,
+  number: (id: string): unknown => parseInt(id.slice(0, 8), 16),
+} as const satisfies Record<Readings['ids'], unknown>
+
+const two = (value: number): string => String(value).padStart(2, '0')
+
+/** In forms that the specification does not have; `iso` is that of the specification. */
+function timeOf(micros: number, { fraction, times }: Readings): unknown {
+  const date = new Date(micros / 1000)
+  const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate()]
+  const [hours, minutes, seconds] = [date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()]
+  switch (times) {
+    case 'iso':
+      return localText(micros, fraction)
+    case 'array':
+      return [year, month, day, hours, minutes, seconds]
+    case 'epoch':
+      return Math.floor(micros / 1e6)
+    case 'rfc1123':
+      return date.toUTCString()
+    case 'german':
+      return `${two(day)}.${two(month)}.${year} ${two(hours)}:${two(minutes)}:${two(seconds)}`
+    case 'week':
+      return `${year}-W48-${date.getUTCDay() || 7}T${two(hours)}:${two(minutes)}:${two(seconds)}`
+  }
+}
+
+export function renderRecord(record: StoredRecord, readings: Readings): WireWebhook {
   const { lastAttemptMicros } = record
+  const { ids, responseLength, statusCase, unknownFields } = readings
+  // The wire type is the specification's; forms that break it are sent all the same.
+  const odd = { id: toId[ids](record.id) as string, eventDateTime: timeOf(record.eventMicros, readings) as string }
   return {
-    id: record.id,
+    ...odd,
     eventId: record.eventId,
     subscriptionId: record.subscriptionId,
     // The wire type knows three statuses; one that breaks the specification is sent all the same.
-    status: record.status as WebhookStatus,
+    status: toCase[statusCase](record.status) as WebhookStatus,
     numberOfAttempts: record.attempts,
     requestPayload: renderPayload(record),
-    eventDateTime: localText(record.eventMicros, fraction),
-    lastAttemptDateTime: lastAttemptMicros === null ? null : localText(lastAttemptMicros, fraction),
+    lastAttemptDateTime: lastAttemptMicros === null ? null : (timeOf(lastAttemptMicros, readings) as string),
     ...record.result,
+    ...(responseLength > 0 && { responsePayload: 'x'.repeat(responseLength) }),
     ...(unknownFields ? { priority: 'normal', deliveryChannel: { kind: 'http', version: 2 } } : {}),
     ...record.wire,
   }

@@ -9,6 +9,8 @@ import { span } from '../ops/words.ts'
 import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
 import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-key.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
+import { createUnreadableSum, unreadableText } from '../platform/record.ts'
+import { maxPageSize } from '../platform/wire.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
@@ -208,12 +210,20 @@ async function checkToken({ connection: { tokens }, events }: Watched, { clock, 
 
 async function checkListing({ reconciler }: Watched, { clock, signal }: Io): Promise<Found<true>> {
   const startedAt = clock.monotonic()
-  const page = await reconciler.client.list({ status: 'failed', page: 0, size: 1 }, signal)
+  const page = await reconciler.client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
-  const isOdd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
-  const advice = 'the row that it shows does not fit the request, or can not be read: check platform.baseUrl'
-  return { ...okUnless(`the platform answered in ${ms} ms; ${total}`, isOdd ? advice : undefined), value: true }
+  const found = `the platform answered in ${ms} ms; ${total}`
+  const unreadable = createUnreadableSum()
+  unreadable.add(page.unreadable)
+  const sum = unreadable.sum()
+  if (sum !== undefined) {
+    const advice = "these are not retried: ask the platform's operator what has changed, and check platform.baseUrl"
+    return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value: true }
+  }
+  const isOdd = page.records.some(({ status }) => status !== 'failed')
+  const advice = 'a row that it shows does not fit the request: check platform.baseUrl'
+  return { ...okUnless(found, isOdd ? advice : undefined), value: true }
 }
 
 function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | undefined {

@@ -1,7 +1,7 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
 import { counted, response } from '../ops/words.ts'
 import { toDate } from '../ops/causes.ts'
-import { readReceiverAnswer, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
+import { readReceiverAnswer, unreadableReasons, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -58,9 +58,7 @@ function block(one: ExplainedRecord, now: Date, answer: ReceiverAnswer | undefin
 function remarksOf({ foreign, unreadable }: EventRecords): string[] {
   const others =
     'The platform also showed records of other events: it may ignore data.webhook.eventId, and a record may be missing here.'
-  const odd = unreadable.map(
-    ({ field, id }) => `A record (${cell(id)}) can't be read: its ${field} has an unexpected form.`,
-  )
+  const odd = unreadable.map(({ field, id }) => `A record (${cell(id)}) can't be read: ${unreadableReasons[field]}.`)
   return foreign > 0 ? [others, ...odd] : odd
 }
 
@@ -121,7 +119,7 @@ export async function explainCommand(
       const { status, subscriptionId } = record
       return explainRecord(entry, { policy, situation: situationIn(subscriptionId), status })
     })
-    const code = list.length === 0 ? exitCode.incomplete : exitCode.done
+    const code = list.length === 0 || found.unreadable.length > 0 ? exitCode.incomplete : exitCode.done
     const [odd, awaited] = [remarksOf(found), awaitedRemarks(list, daemon)]
     const document = {
       schemaVersion: 1,

@@ -236,9 +236,10 @@ export const metricDefinitions = {
     help: 'Offset between the time of a retry and the attempt that the platform shows for it. Far from 0: platform.timeZone is wrong.',
     read: ({ timeOffsetMs }) => (timeOffsetMs ?? 0) / 1000,
   },
-  unreadable_records_total: {
-    type: 'counter',
-    help: 'Listed rows without a readable id, event time or status. They cannot be retried.',
+  unreadable_records: {
+    type: 'gauge',
+    help: 'Listed rows that cannot be read, as the last full sweep, a later one or checks of outcomes saw them. They are not counted as failed, and not retried.',
+    read: ({ unreadable }) => unreadable?.rows ?? 0,
   },
   unexpected_records_total: {
     type: 'counter',

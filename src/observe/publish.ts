@@ -45,9 +45,6 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   notification: (metrics, { result }) => {
     metrics.add('notifications_total', { result })
   },
-  unreadable: (metrics, { rows }) => {
-    metrics.add('unreadable_records_total', {}, rows.length)
-  },
   unexpected: (metrics, { wrongStatus, wrongTime }) => {
     metrics.add('unexpected_records_total', { kind: 'time' }, wrongTime)
     metrics.add('unexpected_records_total', { kind: 'status' }, wrongStatus)

@@ -1,5 +1,6 @@
 // Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
+import type { UnreadableSum } from '../platform/record.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { Excluded } from '../reconcile/reasons.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
@@ -32,6 +33,8 @@ export interface ReconcilerState {
   /** As the last full sweep saw them. */
   stuckProcessing: number
   beyondWindow: number
+  /** Listed rows that could not be read, as sweeps or checks saw them last. */
+  unreadable: UnreadableSum | undefined
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
   /** Event time up to which failures are known, by the platform's clock. */

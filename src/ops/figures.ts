@@ -25,12 +25,14 @@ function isPartlyKnown({ causes, fullSweepUnderWay, missing, now, sweeps: [last]
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
 /**
- * True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted, as
- * while the next one still lists.
+ * True when the last full sweep saw the whole window, and the last sweep of any kind all that it listed. Else more may be missing
+ * than was counted, as while the next one still lists.
  */
 export function isWholeKnown(status: StatusFacts): boolean {
-  const { lastCompleteSweep, lastFullSweep } = status
-  if (isLastSweepFailed(status) || isZoneWrong(status) || isPartlyKnown(status)) return false
+  const { lastCompleteSweep, lastFullSweep, sweeps, unreadable } = status
+  const [last] = sweeps
+  if ((last !== undefined && last.result !== 'complete') || unreadable !== null) return false
+  if (isZoneWrong(status) || isPartlyKnown(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 

@@ -1,5 +1,6 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import { minRefused } from '../observe/incident.ts'
+import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
@@ -198,7 +199,7 @@ function excludedText({ excluded }: StatusFacts): string {
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps } = status
+  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps, unreadable } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
@@ -217,7 +218,18 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'SweepStalled',
     },
     {
-      isSo: !isLastSweepFailed(status) && sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
+      isSo: unreadable !== null,
+      level: 'trouble',
+      text: unreadable === null ? '' : sentence(unreadableText(unreadable)),
+      detail: 'They are not counted, and not retried.',
+      advice: "Ask the platform's operator what has changed, or look for a newer version of the daemon.",
+      runbook: 'UnreadableRecords',
+    },
+    {
+      isSo:
+        !isLastSweepFailed(status) &&
+        unreadable === null &&
+        sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
       advice: 'Nothing to do unless it stays so for 30 min: then look for slice_skipped in the log.',

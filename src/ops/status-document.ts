@@ -201,6 +201,7 @@ function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
   return {
     sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
+    unreadable: state.unreadable ?? null,
     fullSweepUnderWay: state.fullSweepUnderWay,
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),

@@ -10,8 +10,7 @@ export interface WebhookRecord {
   eventId: string
   /** UUID of the subscription; empty when the row had none. */
   subscriptionId: string
-  /** `other` for a status that the specification does not know. */
-  status: WebhookStatus | 'other'
+  status: WebhookStatus
   /** The platform's count; 0 when the row had no readable one. */
   attempts: number
   /** Event time on the platform's wall clock, in ms. */
@@ -26,13 +25,47 @@ export interface WebhookRecord {
   responseStatusCode: number | null
 }
 
+/** Why a row can't be read, by the field that is wrong; `size`: the row alone is larger than an answer may be. */
+export const unreadableReasons = {
+  row: 'it is no JSON object',
+  id: 'id is not a UUID',
+  eventDateTime: 'eventDateTime is not a date-time such as 2026-11-25T10:00:00',
+  status: `status is none of ${webhookStatuses.join(', ')}`,
+  size: 'it alone is larger than an answer may be (8 MiB)',
+} as const
+
 /** A row without a readable id, event time or status: no decision is possible. */
 export interface UnreadableRow {
   unreadable: true
   /** The row's id when it has one that may be shown. */
   id: string | undefined
-  /** Name of the field that can't be read. */
-  field: 'row' | 'id' | 'eventDateTime' | 'status'
+  field: keyof typeof unreadableReasons
+}
+
+/** Rows that could not be read, and what is wrong with one of them. */
+export interface UnreadableSum {
+  rows: number
+  field: UnreadableRow['field']
+}
+
+/** `300 rows could not be read: id is not a UUID` */
+export function unreadableText({ field, rows }: UnreadableSum): string {
+  return `${rows} ${rows === 1 ? 'row' : 'rows'} could not be read: ${unreadableReasons[field]}`
+}
+
+/** Adds rows up, each id once. */
+export function createUnreadableSum(): { add(rows: readonly UnreadableRow[]): void; sum(): UnreadableSum | undefined } {
+  const ids = new Set<string>()
+  let sum: UnreadableSum | undefined
+  return {
+    add(rows) {
+      for (const { field, id } of rows) {
+        if (id !== undefined && ids.size === ids.add(id.toLowerCase()).size) continue
+        sum = { rows: (sum?.rows ?? 0) + 1, field: sum?.field ?? field }
+      }
+    },
+    sum: () => sum,
+  }
 }
 
 const uuid = /^[\da-fA-F]{8}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{12}$/
@@ -53,8 +86,10 @@ function object(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-function status(value: unknown): WebhookRecord['status'] {
-  return webhookStatuses.find((known) => known === value) ?? 'other'
+/** In any case: the platform's own refusals write `Failed`. */
+function statusOf(value: unknown): WebhookStatus | undefined {
+  const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
+  return webhookStatuses.find((known) => known === text)
 }
 
 function count(value: unknown): number {
@@ -69,14 +104,15 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   if (!isUuid(id)) return { unreadable: true, id: undefined, field: 'id' }
   const eventLocal = parseLocal(fields['eventDateTime'], zone)
   if (eventLocal === undefined) return { unreadable: true, id, field: 'eventDateTime' }
-  if (typeof fields['status'] !== 'string') return { unreadable: true, id, field: 'status' }
+  const status = statusOf(fields['status'])
+  if (status === undefined) return { unreadable: true, id, field: 'status' }
   const webhook = object(object(fields['requestPayload'])['webhook'])
   const code = fields['responseStatusCode']
   return {
     id,
     eventId: isUuid(fields['eventId']) ? fields['eventId'] : '',
     subscriptionId: isUuid(fields['subscriptionId']) ? fields['subscriptionId'].toLowerCase() : '',
-    status: status(fields['status']),
+    status,
     attempts: count(fields['numberOfAttempts']),
     eventLocal,
     lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,

@@ -12,6 +12,8 @@ export interface Aspect {
   /** How far the daemon's host is ahead of the true time. */
   hostAheadMs?: number
   place?: Place
+  /** Whether some of the rows can't be read. */
+  hasUnreadable?: boolean
 }
 
 /** A zone, and a moment in it. */
@@ -86,6 +88,7 @@ export const aspects = {
     'not asked for': { env: { RECONCILER_AUTH_SCOPE: '' }, readings: { tokenScope: null } },
   },
   unknown: { none: {}, fields: { readings: { unknownFields: true } } },
+  statuses: each(['lower', 'capital', 'upper'], (statusCase) => ({ readings: { statusCase } })),
   totals: each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
   pages: { 'of 100': {}, 'of 7': { readings: { maxPageSize: 7 } } },
   fraction: each(['micro', 'nano', 'grouped', 'trimmed'], (fraction) => ({ readings: { fraction } })),

@@ -109,7 +109,11 @@ const betweenRoundsMs = backoffMs.max + 2000
 export async function recoverAll(play: Play): Promise<Verdict> {
   const { sandbox, daemon, aspect } = play
   const blurred = aspect.place !== undefined && isBlurred(aspect.place)
-  const planted = await populate(play, { selects: selectsOf(aspect), blurred })
+  const planted = await populate(play, {
+    selects: selectsOf(aspect),
+    blurred,
+    unreadable: aspect.hasUnreadable === true,
+  })
   const sweeps: Verdict['sweeps'] = []
   let last = false
   let rounds = 0
@@ -153,7 +157,7 @@ function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number 
 }
 
 function isSuccessful(sandbox: Sandbox, id: string): boolean {
-  return sandbox.record(id)?.status === 'successful'
+  return sandbox.record(id)?.status.toLowerCase() === 'successful'
 }
 
 interface Retry {

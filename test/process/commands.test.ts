@@ -66,6 +66,23 @@ describe('plan', () => {
   })
 })
 
+test('rows that cannot be read: plan, once, retry and check say how many and why, and end with 1', async () => {
+  await using sandbox = await startPlatform({ times: 'array' })
+  seedDue(sandbox, 7)
+  const env = await envOf(sandbox)
+  const rows = '7 rows could not be read: eventDateTime is not a date-time such as'
+  for (const command of [['plan'], ['once'], ['retry', '--since', '30d', '--yes'], ['check']]) {
+    const { code, out } = await runCommand(command, { env })
+    expect([command[0], code, out.replaceAll(/\s+/g, ' ')]).toEqual([command[0], 1, expect.stringContaining(rows)])
+    expect(out).not.toMatch(/nothing to retry|No failed record/)
+  }
+  const document = await runCommand(['plan', '--json'], { env })
+  expect(JSON.parse(document.out)).toMatchObject({
+    listing: { result: 'incomplete', unreadable: { rows: 7, field: 'eventDateTime' } },
+    exitCode: 1,
+  })
+})
+
 describe('explain', () => {
   test("--response: the receiver's words, cut and harmless, on a terminal and nowhere else", async () => {
     await using sandbox = await startPlatform()

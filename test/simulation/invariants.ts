@@ -22,6 +22,7 @@ import { createRestsWatcher } from './promises/rests.ts'
 import { createTicksWatcher } from './promises/ticks.ts'
 import { createTruthWatcher } from './promises/truth.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
+import { createWholeWatcher } from './promises/whole.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
 import type { Scenario } from './scenario.ts'
 import type { Tally } from './tally.ts'
@@ -71,6 +72,7 @@ const makers = [
   createTicksWatcher,
   createTruthWatcher,
   createWaitsWatcher,
+  createWholeWatcher,
 ]
 
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */

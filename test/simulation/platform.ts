@@ -142,13 +142,25 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.timePrecision === 'second' ? seconds : `${seconds}.${String(local % 1000).padStart(3, '0')}`
   }
 
+  /** What the daemon can't read. */
+  function oddOf({ eventAt, id, plan: { unreadable } }: SimulatedRecord): Record<string, unknown> {
+    if (unreadable === 'id') return { id: `01${id.replaceAll('-', '').slice(0, 24)}` }
+    if (unreadable === 'status') return { status: 'broken' }
+    return unreadable === undefined ? {} : { eventDateTime: new Date(eventAt).toUTCString() }
+  }
+
+  function statusText(status: WebhookStatus): string {
+    if (habits.statusCase === 'upper') return status.toUpperCase()
+    return habits.statusCase === 'capital' ? status.charAt(0).toUpperCase() + status.slice(1) : status
+  }
+
   function render(record: SimulatedRecord, toCase: (id: string) => string): string {
     const { status, attempts, lastAt, responseStatusCode } = record
     return JSON.stringify({
       id: toCase(record.id),
       ...(record.eventId !== '' && { eventId: toCase(record.eventId) }),
       subscriptionId: toCase(record.subscriptionId),
-      status,
+      status: statusText(status),
       numberOfAttempts: attempts,
       requestPayload: {
         data: { account: { id: record.entityId } },
@@ -160,6 +172,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       responsePayload: null,
       responseHeaders: null,
       lastAttemptErrorMessage: null,
+      ...oddOf(record),
     })
   }
 
@@ -307,7 +320,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const page = found.slice(number * size, (number + 1) * size)
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
     const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
-    return { status: 200, body, views: page.map(viewOf), total: found.length }
+    const views = page.filter(({ plan }) => plan.unreadable === undefined).map(viewOf)
+    return { status: 200, body, views, total: found.length }
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {

@@ -1,5 +1,6 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
+import { listingReadings } from './readings-listing.ts'
 import type { Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
@@ -27,6 +28,7 @@ function hourFields(draw: Draw, { env, ...scenario }: Scenario): Scenario {
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
+  ...listingReadings,
   'schedule with hours': { share: 0.08, change: hourFields },
 }
 

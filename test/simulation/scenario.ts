@@ -18,6 +18,8 @@ export interface PlannedRecord {
   lastAttemptAt: number
   entity: number
   eventType: string
+  /** The field of its row that the daemon can't read. */
+  unreadable?: 'id' | 'eventDateTime' | 'status'
 }
 
 /** What the specification leaves open, and how long things take. Durations in ms. */
@@ -56,6 +58,8 @@ export interface Habits {
   eventIdFilter: 'works' | 'ignored' | 'finds-nothing'
   /** `mixed`: the ids of a record come in lower or upper case, by chance, in each answer. */
   idCase: 'lower' | 'mixed'
+  /** How statuses are written. */
+  statusCase: 'lower' | 'capital' | 'upper'
 }
 
 export interface Outage {

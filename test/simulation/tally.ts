@@ -19,6 +19,7 @@ export const promises = [
   'recent sweeps rest',
   'no more than a second is skipped',
   'no retry before it is due',
+  'nothing is called whole that is not',
   'one trial at a time',
   'refusals are counted',
   'resolved by another client',

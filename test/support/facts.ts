@@ -22,6 +22,7 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
     incompleteSlices: 0,
     skippedSlices: 0,
     shrunkSlices: 0,
+    unreadable: 0,
     resolvedByOthers: 0,
     ...changes,
   }

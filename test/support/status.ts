@@ -62,6 +62,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     stuckProcessing: 0,
     fullSweepUnderWay: false,
     seenUntil: undefined,
+    unreadable: undefined,
     beyondWindow: 0,
     circuits: [],
     sweeps: [],

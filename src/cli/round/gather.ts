@@ -1,7 +1,12 @@
 // Finds the selected records on the platform, and puts them into the backlog of a command's reconciler.
 import { sliceFields } from '../../observe/log/log-reporter.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
+import {
+  createUnreadableSum,
+  type UnreadableRow,
+  type UnreadableSum,
+  type WebhookRecord,
+} from '../../platform/record.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import { failureOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
 import { sumOf } from '../../reconcile/reasons.ts'
@@ -58,6 +63,8 @@ export interface Gathered {
     found: number
     /** True when the list became shorter while it was read: all that is left was listed. */
     moved: boolean
+    /** Rows that could not be read: each may be a selected record. */
+    unreadable: UnreadableSum | null
     /** With `failed`. */
     failure?: CallFailure
   }
@@ -71,7 +78,7 @@ export interface Gathered {
 
 function gathered(listing: Partial<Gathered['listing']>, more: Partial<Gathered> = {}): Gathered {
   const none = { excluded: 0, notFailed: 0, notFound: [] }
-  return { listing: { result: 'complete', found: 0, moved: false, ...listing }, ...none, ...more }
+  return { listing: { result: 'complete', found: 0, moved: false, unreadable: null, ...listing }, ...none, ...more }
 }
 
 const hourMs = 3_600_000
@@ -105,6 +112,7 @@ type Take = RecordSearch['take']
 /** Looks for failed records in spans. */
 async function search(spans: readonly Span[], session: Session, by: RecordSearch): Promise<Gathered['listing']> {
   const seen = new Set<string>()
+  const unreadable = createUnreadableSum()
   let [isComplete, moved] = [true, false]
   for await (const { listed, skipped } of listSpans(spans, session)) {
     if (skipped !== undefined) {
@@ -115,12 +123,16 @@ async function search(spans: readonly Span[], session: Session, by: RecordSearch
     const { askedAt, complete, records, shrank = false } = listed
     isComplete &&= complete || shrank
     moved ||= shrank
+    unreadable.add(listed.unreadable)
     const meant = records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
     for (const { id } of meant) seen.add(id.toLowerCase())
     by.take(meant, askedAt)
     if (by.isDone?.() === true) break
   }
-  return { result: isComplete ? 'complete' : 'incomplete', found: seen.size, moved }
+  const isAllFound = by.isDone?.() === true
+  const [result, sum] =
+    isComplete || isAllFound ? (['complete', null] as const) : (['incomplete', unreadable.sum() ?? null] as const)
+  return { result, found: seen.size, moved, unreadable: sum }
 }
 
 /** The platform's time comes with its answers. */
@@ -168,17 +180,25 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const report = await reconciler.sweeper.make('full', stop)
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
-      const listing = { result, found, moved: shrunkSlices > 0, ...(failure && { failure }) }
+      const unreadable = reconciler.sweeper.unreadable() ?? null
+      const listing = { result, found, moved: shrunkSlices > 0, unreadable, ...(failure && { failure }) }
       return gathered(listing, { excluded: sumOf(reconciler.sweeper.excluded()) })
     }
     case 'ids':
       return { ...(await searchIds(selection.ids, session, take)), excluded }
     case 'event': {
       const askedAt = clock.monotonic()
-      const { records } = await recordsOfEvent(reconciler.client, selection.eventId, stop)
+      const { records, unreadable: rows } = await recordsOfEvent(reconciler.client, selection.eventId, stop)
+      const unreadable = createUnreadableSum()
+      unreadable.add(rows)
+      const sum = unreadable.sum() ?? null
+      const result = sum === null ? 'complete' : 'incomplete'
       const failed = records.filter(({ status }) => status === 'failed')
       take(failed, askedAt)
-      return gathered({ found: failed.length }, { excluded, notFailed: records.length - failed.length })
+      return gathered(
+        { result, found: failed.length, unreadable: sum },
+        { excluded, notFailed: records.length - failed.length },
+      )
     }
     case 'span': {
       // The flags select, as the span does: the records of others are not reported as excluded.

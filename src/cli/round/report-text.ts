@@ -1,6 +1,7 @@
 // The report of a round as text for a terminal of 80 columns or more: at most ten causes, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
 import { retryExhausted } from '../../ops/notices.ts'
+import { unreadableText } from '../../platform/record.ts'
 import { count, counted, fromNow, response, span } from '../../ops/words.ts'
 import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
@@ -52,7 +53,8 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   const { causes: list, listing, selection } = report
   const { config, daemon, width } = shown
   const which = selection.by === 'due' ? ` of the last ${formatDuration(config.window.lookback)}` : ' selected'
-  const head = `${counted(listing.found, 'failed record')}${which}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
+  const least = listing.result === 'complete' ? '' : 'At least '
+  const head = `${least}${counted(listing.found, 'failed record')}${which}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
   if (listing.found === 0) return head
   const now = report.decidedAt ?? report.startedAt
   const all = { list, total: list.length, more: { records: 0 } }
@@ -119,17 +121,23 @@ function stopText(stoppedBy: StoppedBy): string {
 
 function notes(report: RoundReport, { config, width }: ReportShown): string {
   const { command, daemon, leftOut, listing, notFailed, notFound, selection, stoppedBy } = report
+  const isWhole = listing.result === 'complete'
   const none = selection.by === 'due' ? 'There is nothing to retry.' : 'No failed record was found for this selection.'
   const unknown = (name: string): string =>
     selection.by === 'ids'
       ? `There is no failed record with ${cell(name)}: it was delivered, is being delivered, or the id is wrong.`
       : `There is no failed record of ${cell(name)} in the span.`
   const all = [
-    listing.found + notFailed === 0 && notFound.length === 0 && none,
-    ...notFound.map(unknown),
+    isWhole && listing.found + notFailed === 0 && notFound.length === 0 && none,
+    ...(isWhole ? notFound.map(unknown) : []),
     leftOut > 0 &&
       `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
-    listing.result === 'incomplete' && 'A part of the list could not be read: run again.',
+    listing.unreadable !== null &&
+      `${unreadableText(listing.unreadable)}. Ask the platform's operator what has changed.`,
+    !isWhole && listing.unreadable === null && 'A part of the list could not be read: run again.',
+    !isWhole &&
+      notFound.length > 0 &&
+      `Not found in what was listed: ${notFound.map((name) => cell(name)).join(', ')}.`,
     listing.moved &&
       `The list became shorter while it was read, ${'problem' in daemon ? 'so a record may be missing: run again to be sure' : 'as the daemon retries too'}.`,
     command === 'once' && !config.retry.enabled && 'retry.enabled is false: nothing was retried.',

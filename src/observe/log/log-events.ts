@@ -84,7 +84,7 @@ export interface LogFields {
     typeof nothingSince & { failures: number | undefined }
   sweep_failed: SweepFields & Partial<Omit<Failure, 'message'>> & { problem?: string }
   slice_skipped: Slice & Partial<Limited>
-  record_unreadable: { sweepId: string; webhookId: string | undefined; field: string } & Limited
+  record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string } & Limited
   records_unexpected: Own<FactOf<'unexpected'>>
   attempt_limit_early: Own<FactOf<'early-at-limit'>>
   platform_time_offset: { offsetSeconds: number }
@@ -158,7 +158,7 @@ export const logEvents = {
   record_unreadable: [
     ['warn', 'debug'],
     'unreadable record ignored',
-    'The row has no readable id, event time or status; see `unreadable_records_total`.',
+    'The row has no readable id, event time or status, or is too large (`size`); see `unreadable_records`.',
   ],
   records_unexpected: [
     ['warn', 'debug'],

@@ -2,6 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
+import { createUnreadableSum, type UnreadableSum } from '../../platform/record.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
@@ -10,6 +11,7 @@ import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Circuits } from '../retry/circuits.ts'
 import { asked } from '../sweep/list-slice.ts'
+import type { UnreadableEvent } from '../sweep/sweep-report.ts'
 import type { Outcomes } from './outcomes.ts'
 import { afterPage, ownSearches, planSearches, type Search } from './searches.ts'
 
@@ -23,6 +25,7 @@ export interface ConfirmOptions {
   concurrency: number
   /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
   circuits: Pick<Circuits, 'blocks'>
+  emit: (event: UnreadableEvent) => void
 }
 
 /** The steps of the confirm loop, which waits between them. @see src/reconciler.ts */
@@ -31,6 +34,8 @@ export interface Confirmer {
   msUntilRound(): number
   /** One round: checks all that is due. Rejects with the signal's reason, or with a bug. */
   check(signal: AbortSignal): Promise<void>
+  /** Rows of the last round that could not be read, and may be awaited records. */
+  unreadable(): UnreadableSum | undefined
 }
 
 /** One round of checks. */
@@ -40,6 +45,7 @@ interface Round {
   answers: number
   /** Number of failed calls in a row. */
   failures: number
+  unreadable: ReturnType<typeof createUnreadableSum>
 }
 
 /** From one round to the next, unless retries wait for it. */
@@ -66,6 +72,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   let roundAt = -Infinity
   /** Rows of the platform's list in a second of event time, as spans have shown them last. */
   let rowsPerSecond = 0
+  let unreadable: UnreadableSum | undefined
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
@@ -82,13 +89,16 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
   }
 
-  /** Passes each pending record of a page on as a check. */
-  function take(page: ListPage, askedAt: number): void {
+  /** Passes each pending record of a page on as a check, and reports rows that can't be read and may be one. */
+  function take(page: ListPage, askedAt: number, round: Round): void {
     const check = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
     for (const shown of page.records) {
       const record = backlog.get(shown.id)
       if (record !== undefined) outcomes.see(record, shown, check)
     }
+    const rows = page.unreadable.filter(({ id }) => id === undefined || backlog.get(id)?.awaiting !== undefined)
+    round.unreadable.add(rows)
+    if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
   /** A search that ended without showing a record counts as a check; the absence proves nothing. */
@@ -121,7 +131,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       if (search.kind === 'span' && search.page === 0 && answer.total !== undefined) {
         rowsPerSecond = (rowsPerSecond + answer.total / (search.span.to - search.span.from)) / 2
       }
-      take(answer, askedAt)
+      take(answer, askedAt, round)
       const left = records.filter(isDue)
       const next = afterPage({ ...search, records }, answer, left)
       if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt)
@@ -170,10 +180,11 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return Math.min(pollMs, roundAt + pauseMs(now) - now)
     },
     async check(signal) {
-      const round = { signal, calls: 0, answers: 0, failures: 0 }
+      const round = { signal, calls: 0, answers: 0, failures: 0, unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
       try {
         await work(round)
+        if (round.answers > 0) unreadable = round.unreadable.sum()
         // A single record whose search failed was postponed already.
         if (round.failures > 1 && round.answers === 0) backoff.failed()
         else backoff.end()
@@ -183,5 +194,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
         backoff.failed(error)
       }
     },
+    unreadable: () => (outcomes.pending().size === 0 ? undefined : unreadable),
   }
 }

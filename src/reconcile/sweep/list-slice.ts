@@ -16,7 +16,7 @@ export interface Listing {
   unreadable: UnreadableRow[]
   /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
-  /** True when every page was read and the totals agree. */
+  /** True when every page and every row was read, and the totals agree. */
   complete: boolean
   /** Incomplete only because the list shrank while it was read. As many rows as the last total were seen. */
   shrank?: true
@@ -253,6 +253,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     attempt = again
   }
   const { reading, complete, isCapped, missedTotal, shrank } = attempt
+  const isReadable = reading.unreadable.length === 0
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   return {
     span,
@@ -260,8 +261,8 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     records: [...reading.seen.values()].filter((record) => isListed(record, options.status) && isOwned(record)),
     unreadable: reading.unreadable,
     unexpected: { time: reading.time, status: reading.status },
-    complete,
-    ...(shrank && { shrank }),
+    complete: complete && isReadable,
+    ...(shrank && isReadable && { shrank }),
     missedTotal,
     ...(isCapped && { isCapped }),
   }

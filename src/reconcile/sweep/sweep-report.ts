@@ -21,6 +21,8 @@ export interface SweepTally {
   skippedSlices: number
   /** Incomplete slices that only became shorter while they were read, as other clients retry, too. */
   shrunkSlices: number
+  /** Rows that could not be read. */
+  unreadable: number
   /** Known records that are not failed any more, though this daemon never tried them. */
   resolvedByOthers: number
 }
@@ -37,10 +39,17 @@ export interface SweepReport extends SweepTally {
   failure?: CallFailure
 }
 
+/** Rows of a sweep, or of checks of outcomes (without `sweepId`). */
+export interface UnreadableEvent {
+  type: 'unreadable'
+  sweepId?: string
+  rows: readonly UnreadableRow[]
+}
+
 export type SweeperEvent =
+  | UnreadableEvent
   | { type: 'sweep'; report: SweepReport }
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
-  | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
   | { type: 'unexpected'; sweepId: string; wrongTime: number; wrongStatus: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */

@@ -2,6 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import { finishInTurns } from '../../runtime/steps.ts'
 import type { PlatformClient } from '../../platform/client.ts'
+import { createUnreadableSum, type UnreadableSum } from '../../platform/record.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
@@ -62,6 +63,8 @@ export interface Sweeper {
   beyondWindow(): number
   /** Records that have been processing for too long, as the last full sweep saw them. */
   stuckProcessing(): number
+  /** Rows that could not be read, as the last full sweep or a later one saw them. */
+  unreadable(): UnreadableSum | undefined
   isFullUnderWay(): boolean
   /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
   seenUntil(): number | undefined
@@ -72,6 +75,7 @@ interface Sweep {
   id: string
   tally: SweepTally
   excluded: Excluded
+  unreadable: ReturnType<typeof createUnreadableSum>
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
@@ -99,6 +103,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let onlyCounted = 0
   let beyond = 0
   let stuck = 0
+  let unreadable: UnreadableSum | undefined
 
   /** Measures milliseconds of work from now on, without the time of a Retry-After. */
   function startWork(): () => number {
@@ -147,6 +152,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (listed.shrank === true) tally.shrunkSlices += 1
     tally.resolvedByOthers += learned.absent
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
+    current.unreadable.add(listed.unreadable)
+    tally.unreadable = current.unreadable.sum()?.rows ?? 0
     const { time, status } = listed.unexpected
     if (time + status > 0) emit({ type: 'unexpected', sweepId, wrongTime: time, wrongStatus: status })
     if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
@@ -263,13 +270,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
     const none = { slices: 0, listed: 0, gaveWay: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
-    const tally: SweepTally = { ...none, resolvedByOthers: 0 }
-    const current: Sweep = { id: random.uuid().slice(0, 8), tally, excluded: {}, worked: startWork(), signal }
+    const tally: SweepTally = { ...none, unreadable: 0, resolvedByOthers: 0 }
+    const rows = createUnreadableSum()
+    const id = random.uuid().slice(0, 8)
+    const current: Sweep = { id, tally, excluded: {}, unreadable: rows, worked: startWork(), signal }
     let failure: SweepReport['failure']
     schedule.begin(kind)
     try {
       await learnTime(signal)
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
+      // A recent sweep may show more of them, and not that there are fewer.
+      if (kind === 'full' || tally.unreadable > (unreadable?.rows ?? 0)) unreadable = rows.sum()
       schedule.end(kind)
       breaker.pingNow()
     } catch (error) {
@@ -298,5 +309,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     onlyCounted: () => onlyCounted,
     beyondWindow: () => beyond,
     stuckProcessing: () => stuck,
+    unreadable: () => unreadable,
   }
 }

@@ -67,7 +67,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}clock_skew_seconds{origin="auth"}`]: constant(0.2),
     [`${own}clock_skew_seconds{origin="api"}`]: constant(-0.3),
     [`${own}platform_time_offset_seconds`]: constant(0.5),
-    [`${own}unreadable_records_total`]: constant(0),
+    [`${own}unreadable_records`]: constant(0),
     [`${own}unexpected_records_total{kind="time"}`]: constant(0),
     [`${own}unexpected_records_total{kind="status"}`]: constant(0),
     [`${own}paused`]: constant(0),

@@ -236,8 +236,8 @@ const platform: Scenario[] = [
   },
   {
     name: 'records that cannot be read',
-    series: { [`${own}unreadable_records_total`]: '0x30 3x500' },
-    firing: { 30: none, 33: ['UnreadableRecords'], 100: none },
+    series: { [`${own}unreadable_records`]: '0x30 3x60 0x500' },
+    firing: { 30: none, 40: ['UnreadableRecords'], 100: none },
   },
 ]
 

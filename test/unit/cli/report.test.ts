@@ -54,7 +54,7 @@ const good: RoundReport = {
   startedAt: new Date('2026-01-15T12:00:00.000Z'),
   seconds: 1.5,
   selection: { by: 'span' },
-  listing: { result: 'complete', found: 2, moved: false },
+  listing: { result: 'complete', found: 2, moved: false, unreadable: null },
   decidedAt: new Date('2026-01-15T12:00:01.000Z'),
   failed: { ...noCounts(), due: 2 },
   notFailed: 0,
@@ -189,6 +189,18 @@ describe('the text of a round', () => {
       expect(textOf({ stoppedBy })).toMatch(/\nStopped early[: ].*[Rr]un\s+again.*\.\n$/s)
     },
   )
+})
+
+test('where rows could not be read, nothing is said not to be there', () => {
+  const plan = { dryRun: true, command: 'plan', selection: { by: 'due' } } as const
+  const unread = listing({ found: 0, result: 'incomplete', unreadable: { rows: 300, field: 'eventDateTime' } })
+  const text = textOf({ ...plan, ...unread, failed: noCounts() })
+  expect(text).toContain('At least 0 failed records')
+  expect(text).toContain('300 rows could not be read: eventDateTime is not a date-time such as 2026-11-25T10:00:00.')
+  expect(text).not.toContain('nothing to retry')
+  const byId = textOf({ ...unread, selection: { by: 'ids' }, notFound: ['webhook id a'], sums: none })
+  expect(byId).toContain('Not found in what was listed: webhook id a.')
+  expect(byId).not.toContain('There is no failed record')
 })
 
 test('the text of a dry run of nothing is short', () => {

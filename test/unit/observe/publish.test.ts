@@ -52,7 +52,6 @@ test('each fact moves what it should, and no other series', async () => {
     'sweep_duration_seconds_sum{kind="recent"}': 1.23456,
     'sweep_duration_seconds_count{kind="recent"}': 1,
     'retries_total{result="accepted"}': 1,
-    unreadable_records_total: 1,
     'unexpected_records_total{kind="time"}': 2,
     'unexpected_records_total{kind="status"}': 3,
     'outcomes_total{outcome="recovered"}': 2,

@@ -82,9 +82,9 @@ describe('the headline', () => {
     expect(summaryOf({ ...shut('paused'), ...underWay }).headline).toContain('At least 10 deliveries are missing.')
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
     const sweptAgo = (ms: number): StatusState['sweeps'] => [
-      { ...aSweep('incomplete'), kind: 'recent', endedAt: new Date(incidentNow - ms) },
+      { ...aSweep('incomplete'), result: 'complete', kind: 'recent', endedAt: new Date(incidentNow - ms) },
     ]
-    expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_000) }).headline).toContain('10 deliveries are missing.')
+    expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_000) }).headline).toContain(' 10 deliveries are missing.')
     expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_001) }).headline).toContain('At least 10 deliveries')
     const due = { failed: { ...noDecisions, due: 10 }, recoveredPerMs: 1 / minuteMs, fullSweepUnderWay: true }
     expect(doneOf(toStatus(aStatusState({ ...swept, ...due })))).toEqual([
@@ -153,6 +153,8 @@ describe('the headline', () => {
     'working: Retries are under way. At least 2 deliveries are missing.': [
       { ...incomplete, failed: { ...noDecisions, due: 1, exhausted: 1 } },
     ],
+    'trouble: 300 rows could not be read: id is not a UUID. No missing delivery is known, but the window was not seen whole.':
+      [{ unreadable: { rows: 300, field: 'id' } }],
     'working: The first sweep is under way. Nothing is known yet.': [unswept],
     'working: The first sweep is under way. At least 100 deliveries are missing.': [
       { ...unswept, failed: { ...noDecisions, due: 100 } },

@@ -64,9 +64,9 @@ describe('fields that are missing or odd', () => {
     ['requestPayload', [{ webhook: { type: 7, module: ['x'] } }], { eventType: '', module: '' }],
     ['requestPayload', [{ webhook: { type: long, module: long } }], { eventType: '', module: '' }],
     ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1), module: '' }],
-    ['status', ['FAILED', 'failed ', '', 'cancelled', 'constructor'], { status: 'other' }],
-    ['status', ['processing'], { status: 'processing' }],
-    ['status', ['successful'], { status: 'successful' }],
+    ['status', ['failed', 'Failed', 'FAILED', 'failed '], { status: 'failed' }],
+    ['status', ['processing', 'Processing'], { status: 'processing' }],
+    ['status', ['successful', 'Successful'], { status: 'successful' }],
   ])('%s: %j gives %j', (field, values, expected) => {
     for (const value of values) expect(read({ [field]: value }), JSON.stringify(value)).toMatchObject(expected)
   })
@@ -77,7 +77,7 @@ describe('rows that cannot be acted on', () => {
     ['row', [undefined, null, 7, 'text', true]],
     ['id', [[], {}, { ...row, id: undefined }, { ...row, id: 7 }, { ...row, id: [id] }, { ...row, id: `${id}\n` }]],
     ['eventDateTime', [{ id }, ...[null, 'soon', 1].map((eventDateTime) => ({ ...row, eventDateTime }))]],
-    ['status', [undefined, null, 1, ['failed']].map((status) => ({ ...row, status }))],
+    ['status', [undefined, null, 1, ['failed'], '', 'cancelled', 'constructor'].map((status) => ({ ...row, status }))],
   ])('%s: each is reported with its id, if that may be shown', (field, rows) => {
     for (const odd of rows) {
       const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }

@@ -39,7 +39,6 @@ describe('what a check shows', () => {
     ['successful, after a doubt', listed, patchedAt, successful(2, t1), longAfter, 'recovered'],
     ['processing', listed, undefined, processing(2, t1), soonAfter, 'processing'],
     ['processing, after a doubt', listed, patchedAt, processing(2, t1), longAfter, 'processing'],
-    ['an unknown status', listed, patchedAt, { ...failed(2, t1), status: 'other' }, longAfter, 'unchanged'],
     ['failed as it was', listed, undefined, listed, longAfter, 'unchanged'],
     ['failed as it was, by a server that lags', listed, patchedAt, listed, longAfter, 'unchanged'],
     ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],

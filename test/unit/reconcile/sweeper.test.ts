@@ -102,7 +102,8 @@ test('a sweep reports unreadable rows, rows that were not asked for, and records
     ignores: ['status'],
     unreadable: ({ size, status }) => (size > 1 && status === 'failed' ? [row] : []),
   })
-  await world.sweep()
+  expect(await world.sweep()).toMatchObject({ result: 'incomplete', unreadable: 1 })
+  expect(world.state().unreadable).toEqual({ rows: 1, field: 'status' })
   for (const event of [
     { type: 'unreadable', rows: [row] },
     { type: 'unexpected', wrongTime: 0, wrongStatus: 1 },

@@ -1,0 +1,48 @@
+// Nothing is called complete, and nothing is said not to be missing, while a failed record of the window could not be read. @see docs/architecture.md "Sweep"
+import type { SimulatedRecord } from '../platform.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** Near the edges of the window it is not known to the second on which side of it a record lies. */
+const edgeMs = 90_000
+
+export function createWholeWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, platform, scenario, timeline, violate } = options
+  /** When the last full sweep that did not fail began, ms since the start. */
+  let sweptAt: number | undefined
+  const isBerlin = scenario.habits.timeZone === 'Europe/Berlin'
+
+  /** What a full sweep that began at a moment had to list, and could not. */
+  function hiddenAt(at: number): SimulatedRecord[] {
+    const since = at - scenario.habits.lagMs
+    if (isBerlin || scenario.platformJumps.length > 0) return []
+    return [...platform.records.values()].filter((record) => {
+      const { changedAt, enteredAt, eventAt, plan, status } = record
+      if (plan.unreadable === undefined || status !== 'failed' || changedAt >= since || enteredAt >= since) return false
+      const { notBefore = -Infinity, settle } = config.window
+      const wasSettled = eventAt + settle + edgeMs <= scenario.startAt + at
+      return wasSettled && eventAt >= notBefore && !expectations.isExpired(record, platform.now(), edgeMs)
+    })
+  }
+
+  return {
+    fact(fact) {
+      if (fact.type !== 'sweep' || fact.report.kind !== 'full' || fact.report.result === 'failed') return
+      sweptAt = timeline.now() - fact.report.seconds * 1000
+      const [hidden] = hiddenAt(sweptAt)
+      if (hidden === undefined) return
+      exercise('nothing is called whole that is not')
+      if (fact.report.result === 'complete')
+        violate('untrue', `calls a full sweep complete that could not read ${hidden.id}`)
+    },
+    scraped({ isLast, metrics, status }) {
+      if (sweptAt === undefined || isLast || status.lastFullSweep === null) return
+      const [hidden] = hiddenAt(sweptAt)
+      if (hidden === undefined) return
+      const { headline, level } = status.summary
+      if (headline.includes('Nothing is missing') || level !== 'trouble')
+        violate('untrue', `says "${headline}" (${level}) although ${hidden.id} could not be read`)
+      const shown = metrics.get('unreadable_records') ?? 0
+      if (shown === 0 || status.unreadable === null) violate('books', `shows no unreadable row: ${hidden.id}`)
+    },
+  }
+}

@@ -1,0 +1,22 @@
+// How platforms list: rows in forms that the specification does not have. @see readings.ts
+import type { Draw } from './draw.ts'
+import type { Scenario } from './scenario.ts'
+
+/** Some records, or all, are shown in a form that the daemon can't read. */
+function withUnreadable(draw: Draw, scenario: Scenario): Scenario {
+  const share = draw.pick([0.05, 0.3, 1])
+  const unreadable = draw.pick(['id', 'eventDateTime', 'status'] as const)
+  const records = scenario.records.map((record, index) =>
+    index === 0 || draw.chance(share) ? { ...record, unreadable } : record,
+  )
+  return { ...scenario, records }
+}
+
+function withStatusCase(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  return { ...scenario, habits: { ...habits, statusCase: draw.pick(['capital', 'upper']) } }
+}
+
+export const listingReadings = {
+  'statuses in another case': { share: 0.05, change: withStatusCase },
+  'rows that cannot be read': { share: 0.06, change: withUnreadable },
+}
