@@ -143,6 +143,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     publishEvent(metrics, event)
     reporter.observe(event)
     host?.emit(event)
+    if (event.type === 'sweep') leaderElection.swept(event.report.failure)
   }
 
   const policy = toPolicy(config, periodMs)

@@ -20,6 +20,8 @@ import { runTogether, type Task } from './runtime/run-together.ts'
 import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
 const certificateCheckMs = 60_000
+/** Retries in flight end this long after their term, whatever platform.requestTimeout is: the next one waits for them. */
+const maxLastRetryMs = 10_000
 /** A loop that has not turned for this long is stuck. */
 const maxBeatMs = 120_000
 
@@ -71,8 +73,8 @@ function backgroundTasks({ connection, emit, leaderElection }: DaemonParts, opti
 }
 
 /**
- * One term of leadership: sweeps, retries and confirms until `stop`, then the retries in flight end. A lead that is lost
- * does not cut them off: the platform refuses a retry that the next leader sends too.
+ * One term of leadership: sweeps, retries and confirms until `stop`, then the retries in flight end. The platform refuses a
+ * retry that the next leader sends too.
  */
 async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): Promise<void> {
   const retrying = reconciler.retry({ stop, kill })
@@ -102,7 +104,15 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
   async function lead(term: AbortSignal): Promise<void> {
     // The new leader does not wait for the schedule: the last one may have died in the middle of its sweep.
     if (hasStarted) tick()
-    await workTerm(reconciler(), { stop: term, kill: grace })
+    // A lead that is lost leaves retries in flight this long: the next term of this instance waits for them.
+    const late = new AbortController()
+    const end = (): void => {
+      if (!signal.aborted) cancel = clock.timer(maxLastRetryMs, () => late.abort(new Error('the lead is lost')))
+    }
+    let cancel = (): void => undefined
+    term.addEventListener('abort', end, { once: true })
+    await workTerm(reconciler(), { stop: term, kill: AbortSignal.any([grace, late.signal]) })
+    cancel()
     if (!signal.aborted) renew()
   }
 

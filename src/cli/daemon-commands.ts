@@ -64,7 +64,8 @@ interface PauseAnswer {
   outlivesRestart?: boolean
 }
 
-const controlTimeoutMs = 5000
+/** The daemon waits for up to 20 s for the Kubernetes API. */
+const controlTimeoutMs = 25_000
 const toReach = 'run this where the daemon runs (kubectl exec), or forward the port'
 
 /** Refusals in other words than the daemon's own, which are for any client. */
@@ -82,6 +83,10 @@ async function send(
   const headers = { authorization: `Bearer ${token}` }
   const answer = await callDaemon({ url, method: 'POST', headers, timeoutMs: controlTimeoutMs }, io)
   if ('problem' in answer) {
+    if (answer.problem === 'TIMEOUT') {
+      const why = `has not answered within ${controlTimeoutMs / 1000} s: the command is sent, and not confirmed`
+      return { code: exitCode.incomplete, problem: `${url} ${why}; ask for it with webhook-reconciler status` }
+    }
     const why = `does not answer (${answer.problem}): ${toReach}; the daemon listens at server.host and server.port`
     return { code: exitCode.incomplete, problem: `${url} ${why}` }
   }

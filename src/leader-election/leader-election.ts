@@ -1,12 +1,14 @@
 // Leader election by a Lease, by the rules of client-go: the instance that renews it leads, and an expired one may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
+import type { Reason } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
-import { createNotifier } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
+import { createSighting } from './sighting.ts'
+import { createTerm } from './term.ts'
 
 export interface ElectionOptions {
   client: LeaseClient
@@ -26,27 +28,25 @@ export interface ElectionOptions {
 
 export interface Election extends LeaderElection {
   /** Writes the operator's pause (epoch ms), or its end, into the lease; whether that changed it. Rejects with LeaseFailure. */
-  setPause(since: number | undefined, signal?: AbortSignal): Promise<boolean>
+  setPause(since: number | undefined): Promise<boolean>
 }
 
 /** Holds the operator's pause, so that it outlives the leader: ISO 8601, and absent while retries go on. */
 export const pauseAnnotation = 'webhook-reconciler/paused-since'
 
-/** The lease as this instance saw it last. */
-interface Observed {
-  lease: Lease
-  /** Changes with each renewal, and not with an annotation. */
-  renewal: string
-  /** Monotonic ms. The age of a renewal counts on the local monotonic clock: hosts' clocks differ. */
-  expiresAt: number
-}
-
 /** Another instance may write between our read and our write, but hardly so often. */
 const maxConflicts = 5
 /** The end of the process does not wait longer for the API. A lease that is not released expires. */
 const maxReleaseMs = 5000
-
-const lost = new Error('the lease is lost')
+/** A command waits no longer for the API: a renewal, a read and a write one after the other. */
+const maxPauseMs = 20_000
+/** So many sweeps in a row without any answer show that this instance cannot reach the platform; another one may. */
+const maxUnanswered = 3
+/** So that instances that all cannot reach it don't pass the lease around. */
+const minBetweenGivingMs = 600_000
+/** In which another instance takes the lease that was given away; in numbers of leaseDuration. */
+const abstainFactor = 2
+const noAnswer: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
 
 /** A pause that a person wrote in another form is a pause all the same, since it was first seen. */
 function pauseOf({ annotations }: Lease, now: number): number | undefined {
@@ -59,58 +59,79 @@ function withPause({ annotations }: Lease, since: number | undefined): Record<st
   return since === undefined ? others : { ...others, [pauseAnnotation]: new Date(since).toISOString() }
 }
 
+/** Acts with a signal that aborts after `ms` by a LeaseFailure with this message. */
+async function within<T>(
+  [ms, message]: readonly [number, string],
+  clock: Pick<Clock, 'timer'>,
+  act: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController()
+  const cancel = clock.timer(ms, () => {
+    late.abort(new LeaseFailure('unreachable', message))
+  })
+  try {
+    return await act(late.signal)
+  } finally {
+    cancel()
+  }
+}
+
+/** Again at once when another instance wrote in between: mostly it has won. */
+async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
+  for (let conflicts = 1; ; conflicts++) {
+    try {
+      return await act()
+    } catch (error) {
+      const isConflict = error instanceof LeaseFailure && error.reason === 'conflict'
+      if (!isConflict || conflicts >= maxConflicts) throw error
+    }
+  }
+}
+
 export function createElection(options: ElectionOptions): Election {
   const { client, clock, emit, identity, leaseDurationMs, onPause, renewDeadlineMs, retryPeriodMs } = options
-  const changed = createNotifier(clock)
   /** One exchange with the API at a time: an older answer never comes after a newer one. */
   const oneByOne = pLimit(1)
-  const never = new AbortController().signal
-  let observed: Observed | undefined
-  /** Our last write, until the API confirms it: it may have been done all the same. `askedAt` as in `leadFrom`. */
+  const sighting = createSighting(clock, leaseDurationMs)
+  const term = createTerm(clock, renewDeadlineMs)
+  /** Our last write, until the API confirms it: it may have been done all the same. `askedAt` as in Term. */
   let unconfirmed: { renewTime: string; askedAt: number } | undefined
-  /** Aborted when this instance leads no more; undefined while it stands by. */
-  let term: AbortController | undefined
-  /** Monotonic ms. */
-  let leadsUntil = -Infinity
-  let since = clock.now()
   let failure: LeaseFailure | undefined
   /** Monotonic ms: when the first of the failures in a row was noted. */
   let failingSince = 0
   let seenLeader: string | undefined
+  /** Sweeps in a row that had no answer. */
+  let unanswered = 0
+  /** The last time that the lease was given away for these: why, and when, in monotonic ms. */
+  let given: { problem: string; at: number } | undefined
 
-  const isLeading = (): boolean => term !== undefined && clock.monotonic() < leadsUntil
-  const isFailing = (): boolean => !isLeading() && clock.monotonic() - failingSince >= leaseDurationMs
-  const isExpired = (): boolean => observed === undefined || clock.monotonic() >= observed.expiresAt
+  const isFailing = (): boolean => !term.isOn() && clock.monotonic() - failingSince >= leaseDurationMs
+  const isExpired = (): boolean => clock.monotonic() >= sighting.expiresAt()
+  const isAbstaining = (): boolean =>
+    given !== undefined && clock.monotonic() < given.at + abstainFactor * leaseDurationMs
 
   function leaderNow(): string | undefined {
-    if (isLeading()) return identity
-    const holder = observed?.lease.holder ?? ''
+    if (term.isOn()) return identity
+    const holder = sighting.holder()
     return ['', identity].includes(holder) || isExpired() ? undefined : holder
   }
 
-  function standBy(cause: Exclude<StandbyCause, 'seen'>): void {
-    const ended = term
-    if (ended === undefined) return
-    term = undefined
-    leadsUntil = -Infinity
-    since = clock.now()
-    ended.abort(lost)
-    const leader = cause === 'taken' ? observed?.lease.holder : undefined
+  function standBy(cause: Exclude<StandbyCause, 'seen'>, problem?: string): void {
+    if (!term.end()) return
+    const leader = cause === 'taken' ? sighting.holder() : undefined
     seenLeader = leader
-    const problem = cause === 'expired' && failure !== undefined ? { problem: failure.message } : {}
-    emit({ type: 'standing-by', cause, leader, ...problem })
-    changed.notify()
+    emit({ type: 'standing-by', cause, leader, ...(problem !== undefined && { problem }) })
   }
 
-  /** `askedAt`: before the write was sent, so that the others see it expire later than this instance does. */
+  function expire(): void {
+    standBy('expired', failure?.message)
+  }
+
   function leadFrom(askedAt: number, { transitions }: Lease): void {
-    if (!isLeading()) standBy('expired')
-    leadsUntil = askedAt + renewDeadlineMs
-    if (term !== undefined || clock.monotonic() >= leadsUntil) return
-    term = new AbortController()
-    since = clock.now()
+    if (!term.isOn()) expire()
+    if (!term.lead(askedAt)) return
+    unanswered = 0
     emit({ type: 'leading', transitions })
-    changed.notify()
   }
 
   /** A read that shows our last write confirms it: its answer was lost, or spoke of a failure. */
@@ -122,35 +143,26 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   function observe(lease: Lease, isOurs: boolean): void {
-    const { acquireTime, durationMs = leaseDurationMs, holder, renewTime, transitions } = lease
-    const renewal = [holder, acquireTime, renewTime, transitions].join(' ')
-    const expiresAt = observed?.renewal === renewal ? observed.expiresAt : clock.monotonic() + durationMs
-    observed = { lease, renewal, expiresAt }
+    sighting.see(lease)
     onPause(pauseOf(lease, clock.now()), isOurs)
   }
 
-  /**
-   * A lease that was deleted counts as it was seen last, and is made again so: with its holder, which renews it, and with
-   * the operator's pause. Undefined when none was ever seen.
-   */
   async function readLease(signal: AbortSignal, isOurs: boolean): Promise<Lease | undefined> {
     const lease = await client.read(signal)
-    if (lease !== undefined) observe(lease, isOurs)
-    if (lease !== undefined || observed === undefined) return lease
-    // A person deletes a lease that would hold for years.
-    observed.expiresAt = Math.min(observed.expiresAt, clock.monotonic() + leaseDurationMs)
-    return { ...observed.lease, version: undefined, durationMs: leaseDurationMs, object: {} }
+    if (lease === undefined) return sighting.miss()
+    observe(lease, isOurs)
+    return lease
   }
 
   function noteLeader(): void {
-    const holder = observed?.lease.holder ?? ''
+    const holder = sighting.holder()
     const isNew = holder !== '' && holder !== identity && holder !== seenLeader
     if (isNew) emit({ type: 'standing-by', cause: 'seen', leader: holder })
     seenLeader = holder
   }
 
   /** The lease as this instance holds it. */
-  function claimOf(lease: Lease | undefined): Lease & { renewTime: string } {
+  function claimOf(lease: Lease | undefined): Lease {
     const renewTime = new Date(clock.now()).toISOString()
     const isSame = lease?.holder === identity
     return {
@@ -167,13 +179,34 @@ export function createElection(options: ElectionOptions): Election {
 
   /** Free, ours, or expired. */
   function mayTake(): boolean {
-    return ['', identity, undefined].includes(observed?.lease.holder) || isExpired()
+    return !isAbstaining() && (['', identity].includes(sighting.holder()) || isExpired())
+  }
+
+  /** Writes a claim, which this instance leads by, or the claim of another one. */
+  async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
+    const isClaim = (): boolean => lease.holder === identity && !isAbstaining()
+    const askedAt = clock.monotonic()
+    if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', askedAt }
+    const written = await client.write(lease, signal)
+    unconfirmed = undefined
+    observe(written, isOurs)
+    noteLeader()
+    if (isClaim()) leadFrom(askedAt, written)
   }
 
   /** A leader whose last write was confirmed renews by a write alone. When another one wrote since, it conflicts and is read. */
-  const own = (): Lease | undefined => (isLeading() && unconfirmed === undefined ? observed?.lease : undefined)
+  const own = (): Lease | undefined => (term.isOn() && unconfirmed === undefined ? sighting.lease() : undefined)
+
+  /** Gives the lease to the others, at once. */
+  async function giveAway(signal: AbortSignal): Promise<void> {
+    const lease = await client.read(signal)
+    if (lease?.holder !== identity) return
+    const renewTime = new Date(clock.now()).toISOString()
+    await write({ ...lease, holder: '', durationMs: 1000, renewTime }, signal)
+  }
 
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
+    if (isAbstaining() && sighting.holder() === identity) await giveAway(signal)
     const lease = own() ?? (await readLease(signal, false))
     if (!mayTake()) {
       standBy('taken')
@@ -181,26 +214,23 @@ export function createElection(options: ElectionOptions): Election {
       return
     }
     leadByRead(lease)
-    const claim = claimOf(lease)
-    const askedAt = clock.monotonic()
-    unconfirmed = { renewTime: claim.renewTime, askedAt }
-    const written = await client.write(claim, signal)
-    unconfirmed = undefined
-    observe(written, false)
-    noteLeader()
-    leadFrom(askedAt, written)
+    await write(claimOf(lease), signal)
   }
 
-  /** Again at once when another instance wrote in between: mostly it has won. */
-  async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
-    for (let conflicts = 1; ; conflicts++) {
-      try {
-        return await act()
-      } catch (error) {
-        const isConflict = error instanceof LeaseFailure && error.reason === 'conflict'
-        if (!isConflict || conflicts >= maxConflicts) throw error
-      }
-    }
+  /** A leader renews the lease with the same write, so that commands cannot keep it from that. */
+  async function claimPause(pausedSince: number | undefined, signal: AbortSignal): Promise<boolean> {
+    const isChangeOf = (lease: Lease): boolean =>
+      (pauseOf(lease, clock.now()) !== undefined) !== (pausedSince !== undefined)
+    const held = own()
+    const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
+    // That nothing changes, only a read shows: another instance may have written since.
+    const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
+    const isChange = isChangeOf(lease)
+    if (!isChange && lease.version !== undefined) return false
+    const annotations = isChange ? withPause(lease, pausedSince) : lease.annotations
+    const claim = lease.holder === identity && mayTake() ? claimOf(lease) : lease
+    await write({ ...claim, annotations }, signal, true)
+    return isChange
   }
 
   function note(next: LeaseFailure | undefined): void {
@@ -211,7 +241,7 @@ export function createElection(options: ElectionOptions): Election {
     else if (before !== undefined) emit({ type: 'lease-available' })
   }
 
-  /** What the exchange gives; undefined after a failure, which is noted. */
+  /** A failure is noted. */
   async function attempt(act: () => Promise<void>): Promise<void> {
     try {
       await oneByOne(() => againOnConflict(act))
@@ -228,70 +258,44 @@ export function createElection(options: ElectionOptions): Election {
       const startedAt = clock.monotonic()
       await attempt(() => acquireOrRenew(signal))
       const now = clock.monotonic()
-      const expiresAt =
-        observed !== undefined && term === undefined && observed.expiresAt > now ? observed.expiresAt : Infinity
+      const expiresAt = !term.hasBegun() && sighting.expiresAt() > now ? sighting.expiresAt() : Infinity
       await clock.sleep(Math.min(startedAt + retryPeriodMs, expiresAt) - now, signal)
     }
   }
 
-  /** Ends the term at its deadline, also while a call hangs. */
-  async function watchDeadline(signal: AbortSignal): Promise<never> {
-    for (;;) {
-      if (!isLeading()) standBy('expired')
-      await changed.wait(term === undefined ? undefined : leadsUntil - clock.monotonic(), signal)
-    }
-  }
-
   return {
-    isLeading,
+    isLeading: term.isOn,
     state: () => ({
       kind: 'kubernetes',
-      isLeading: isLeading(),
+      isLeading: term.isOn(),
       lease: client.subject,
       identity,
       leader: leaderNow(),
-      since,
-      problem: failure?.message,
+      since: term.since(),
+      problem: failure?.message ?? (term.isOn() ? undefined : given?.problem),
       lastingProblem: isFailing() ? failure?.message : undefined,
     }),
-    async lead(work, stop) {
-      while (!stop.aborted) {
-        if (term !== undefined && isLeading()) await work(AbortSignal.any([stop, term.signal]))
-        // Rejects only when `stop` is aborted, and then the loop is over.
-        else await changed.wait(undefined, stop).catch(() => undefined)
-      }
+    lead: term.work,
+    run: (signal) => runTogether([keepTrying, (ended) => term.watch(expire, ended)], signal),
+    swept(result) {
+      unanswered = result !== undefined && noAnswer.has(result.reason) ? unanswered + 1 : 0
+      const { at = -Infinity } = given ?? {}
+      const isDue = unanswered >= maxUnanswered && clock.monotonic() >= at + minBetweenGivingMs
+      if (result === undefined || !isDue || !term.isOn()) return
+      const problem = `${unanswered} sweeps in a row had no answer (${result.code ?? result.reason}): ${result.advice}`
+      given = { problem, at: clock.monotonic() }
+      standBy('unreachable', problem)
     },
-    run: (signal) => runTogether([keepTrying, watchDeadline], signal),
     async release() {
-      if (term === undefined) return
+      if (!term.hasBegun()) return
       standBy('released')
-      const late = new AbortController()
-      const cancel = clock.timer(maxReleaseMs, () => {
-        late.abort(new LeaseFailure('unreachable', 'the lease could not be released in time: it expires'))
-      })
-      try {
-        await attempt(async () => {
-          const lease = await client.read(late.signal)
-          if (lease?.holder !== identity) return
-          const renewTime = new Date(clock.now()).toISOString()
-          observe(await client.write({ ...lease, holder: '', durationMs: 1000, renewTime }, late.signal), false)
-        })
-      } finally {
-        cancel()
-      }
+      const limit = [maxReleaseMs, 'the lease could not be released in time: it expires'] as const
+      await within(limit, clock, (signal) => attempt(() => giveAway(signal)))
     },
-    setPause: (pausedSince, signal = never) =>
-      oneByOne(() =>
-        againOnConflict(async () => {
-          const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
-          const lease = (await readLease(signal, true)) ?? free
-          const isPaused = pauseOf(lease, clock.now()) !== undefined
-          const isChange = isPaused !== (pausedSince !== undefined)
-          if (!isChange && lease.version !== undefined) return false
-          const annotations = isChange ? withPause(lease, pausedSince) : lease.annotations
-          observe(await client.write({ ...lease, annotations }, signal), true)
-          return isChange
-        }),
-      ),
+    setPause(pausedSince) {
+      const limit = [maxPauseMs, `the Kubernetes API took over ${maxPauseMs / 1000} s: ask for the status`] as const
+      const claim = (signal: AbortSignal): Promise<boolean> => againOnConflict(() => claimPause(pausedSince, signal))
+      return within(limit, clock, (signal) => oneByOne(claim, signal))
+    },
   }
 }

@@ -1,4 +1,5 @@
 // Table of the daemon's metrics: name, type, help, labels, and how a gauge is read from the snapshot. `npm run generate` writes docs/metrics.md from it.
+import { termEnds } from '../leader-election/leadership.ts'
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { reasons } from '../platform/http/http.ts'
 import { retryResults } from '../platform/operations.ts'
@@ -156,6 +157,11 @@ export const metricDefinitions = {
     help: 'Leadership: 1 while this instance works, 0 while it stands by, by the lease (namespace/name). Only with leaderElection.kind kubernetes.',
     labels: { lease: [] },
     read: ({ leadership: { isLeading, lease } }) => (lease === undefined ? undefined : { [lease]: Number(isLeading) }),
+  },
+  leader_terms_ended_total: {
+    type: 'counter',
+    help: 'Terms of leadership of this instance that ended, by cause, as in the log event standing_by. Only with leaderElection.kind kubernetes.',
+    labels: { cause: termEnds },
   },
   lease_available: {
     type: 'gauge',

@@ -42,6 +42,9 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
     metrics.add('sweeps_total', { kind: report.kind, result: report.result })
     metrics.observe('sweep_duration_seconds', report.seconds, { kind: report.kind })
   },
+  'standing-by': (metrics, { cause }) => {
+    if (cause !== 'seen') metrics.add('leader_terms_ended_total', { cause })
+  },
   notification: (metrics, { result }) => {
     metrics.add('notifications_total', { result })
   },

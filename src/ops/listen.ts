@@ -34,9 +34,11 @@ export interface Listener {
 export const plainText = 'text/plain; charset=utf-8'
 export const json = 'application/json; charset=utf-8'
 
-/** A connection ends after this time, whatever its client does. */
-const maxLifeMs = 10_000
+/** A connection ends after this time, whatever its client does. A command may wait for 20 s for the Kubernetes API. */
+const maxLifeMs = 30_000
 const defaultMaxConnections = 256
+/** Clients that may wait to be accepted, as far as the system allows: a further one is heard when it tries again, after 1 s or 3 s. */
+const backlog = 4096
 /** Of a chunk with thousands of pipelined requests the parser is to see a few before the connection ends. */
 const pieceBytes = 1024
 /** A scrape that is read slowly must not hold the end of the process up. */
@@ -72,7 +74,7 @@ function open(server: Server, options: ListenOptions): Promise<void> {
       if (server.listening) options.onError(error)
       else reject(listenError(error, options))
     })
-    server.listen(options.port, options.host, resolve)
+    server.listen({ port: options.port, host: options.host, backlog }, resolve)
   })
 }
 

@@ -100,7 +100,7 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
   const leader = leadership?.leader ?? null
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
-  const detail = problem === null ? known : `${known} Problem with the lease: ${problem}.`
+  const detail = problem === null ? known : `${known} Problem: ${problem}.`
   return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice, runbook }
 }
 

@@ -184,3 +184,52 @@ test('the pause is written before there is any lease', async () => {
   await scene.until(() => scene.leader() === one)
   expect(one.ops().status().holding).toEqual(['paused'])
 })
+
+test('a leader renews it by the write of a command: however slow the API is, commands cost no lead', async () => {
+  await using scene = await startScene()
+  const { clock, first } = scene
+  for (const one of scene.all) one.faults = { ...noFaults, wayMs: [1300, 1300] }
+  await clock.advance(10_000)
+  for (const name of ['pause', 'resume', 'pause', 'resume', 'pause', 'resume'] as const) {
+    const from = clock.monotonic()
+    expect(await command(scene, first, name)).toBe(true)
+    // The renewal that is under way, and the one write.
+    expect(clock.monotonic() - from).toBeLessThanOrEqual(2 * 2600)
+  }
+  await clock.advance(60_000)
+  expect(typesOf(first)).toEqual(['leading'])
+})
+
+test('is given away by a leader that cannot reach the platform, once in ten minutes, and taken back where none can', async () => {
+  await using scene = await startScene()
+  const { clock, first, second } = scene
+  first.hasEgress = false
+  const tookMs = await scene.until(() => scene.terms.at(-1)?.by === second)
+  expect(tookMs).toBeLessThan(3 * 60_000)
+  const gone = first.facts.flatMap((fact) => (fact.type === 'standing-by' && fact.cause !== 'seen' ? [fact] : []))
+  expect(gone).toMatchObject([{ cause: 'unreachable', problem: expect.stringContaining('ECONNREFUSED') as string }])
+  expect(first.ops().status().leadership).toMatchObject({ leading: false, problem: gone[0]?.problem })
+  expect(await first.metric('leader_terms_ended_total', { cause: 'unreachable' })).toBe(1)
+  second.hasEgress = false
+  await clock.advance(30 * 60_000)
+  // Each of the two gave it away at most once in ten minutes, and one leads.
+  expect(scene.terms.length).toBeGreaterThan(2)
+  expect(scene.terms.length).toBeLessThanOrEqual(2 + 2 * 3)
+  expect(scene.leader()).toBeDefined()
+  first.kill()
+  second.hasEgress = true
+  await clock.advance(60_000)
+  expect(scene.leader()).toBe(second)
+})
+
+test('an instance that is alone takes it back, and works once it can', async () => {
+  await using scene = await startScene({ aheadMs: [0] })
+  const { clock, first } = scene
+  first.hasEgress = false
+  await scene.until(() => scene.leader() === undefined)
+  const freeMs = await scene.until(() => scene.leader() === first)
+  expect(freeMs).toBeLessThanOrEqual(2 * leaseMs + retryMs)
+  await clock.advance(8 * 60_000)
+  expect(scene.terms).toHaveLength(2)
+  expect(first.ops().status().leadership).toMatchObject({ leading: true, problem: null })
+})

@@ -134,6 +134,21 @@ test('a leader that is cut off stops at the deadline of its configuration', asyn
   expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(5000)
 })
 
+test('a new term waits for the retries of the last one for seconds, not for platform.requestTimeout', async () => {
+  await using replicas = await startReplicas({ aheadMs: [0], env: { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '5m' } })
+  replicas.sandbox.faults.set({ operation: 'retry', fault: { kind: 'latency', ms: 4 * minuteMs } })
+  seed(replicas)
+  const leader = await leading(replicas)
+  await replicas.until(() => replicas.patches.length > 3)
+  leader.faults = { ...noFaults, cut: true }
+  await replicas.until(() => replicas.leader() === undefined)
+  const sent = replicas.patches.length
+  leader.faults = noFaults
+  replicas.sandbox.faults.set()
+  await replicas.until(() => replicas.terms.length === 2)
+  expect(await replicas.until(() => replicas.patches.length > sent)).toBeLessThan(15_000)
+})
+
 describe('SIGTERM', () => {
   test('while retries are in flight: the lease is kept and renewed until they have ended', async () => {
     await using replicas = await startReplicas({ env: slowPlatform })

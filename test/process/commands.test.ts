@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
+import { startRawServer } from '../support/raw-server.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/ops-server.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
@@ -257,5 +259,16 @@ describe('pause and resume', () => {
     expect(nobody.code).toBe(1)
     expect(nobody.err).toContain('http://127.0.0.1:1/-/resume does not answer')
     expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
+  })
+
+  test('a daemon that is silent has got the command: it is not confirmed, after as long as the Kubernetes API may take', async () => {
+    await using silent = await startRawServer(() => undefined)
+    const clock = createVirtualClock()
+    const env = { ...required, RECONCILER_CONTROL_TOKEN: token }
+    const pausing = runCommand(['pause', '--port', silent.url.port], { env, clock })
+    await silent.received(1)
+    await clock.advance(25_000)
+    const { code, err } = await pausing
+    expect([code, err]).toEqual([1, expect.stringContaining('is sent, and not confirmed; ask for it with') as string])
   })
 })

@@ -20,9 +20,14 @@ const takeoverMs = 1.01 * (leaseMs + retryMs) + 4 * (longestWayMs[0] + longestWa
 
 const kinds = [
   ...['freeze', 'cut', 'lost-answers', 'stored', 'unstored', 'slow'],
-  ...['forbidden', 'server-error', 'kill', 'stop'],
+  ...['forbidden', 'server-error', 'kill', 'stop', 'no-egress', 'commands'],
 ] as const
 type Kind = (typeof kinds)[number]
+
+/** Three sweeps that fail, one each half minute or later as they back off; the write that gives the lease away, and the takeover. */
+const egressMs = 3 * minuteMs
+/** The most that a leader without a way to the platform gives the lease away. */
+const givingMs = 10 * minuteMs
 
 /** Another one must take over while the leader has this. */
 const stopping: ReadonlySet<string> = new Set([
@@ -41,11 +46,44 @@ function faultsOf(kind: Kind, ways: CallFaults): CallFaults {
   if (kind === 'stored' || kind === 'unstored') return { ...ways, writesFail: kind }
   if (kind === 'forbidden' || kind === 'server-error') return { ...ways, refused: kind }
   if (kind === 'slow') return { ...ways, wayMs: [4000, 4000] }
+  if (kind === 'commands') return { ...ways, wayMs: [1300, 1300] }
   return ways
 }
 
+/**
+ * Pauses and resumes through it, while the API is slow: the leader does it in time, and no lead is lost by it. Between
+ * the read of a standby and its write, the leader may renew each time: then the command is not confirmed.
+ */
+async function command({ clock, leader, terms }: Replicas, target: Replica): Promise<void> {
+  const leads = leader()
+  const before = terms.length
+  for (const name of ['pause', 'resume', 'pause', 'resume'] as const) {
+    const done = await clock.run(Promise.resolve(target.ops().control?.pause[name]()), 2 * leaseMs)
+    if (target === leads) expect(done).toBe(true)
+  }
+  target.faults = noFaults
+  await clock.run(Promise.resolve(target.ops().control?.pause.resume()))
+  expect(leader(), 'commands cost the lead').toBe(leads)
+  expect(terms).toHaveLength(before)
+}
+
+/** The leader cannot reach the platform, and gives the lease to one that can; unless it did so a moment ago. */
+async function loseEgress(replicas: Replicas, target: Replica): Promise<void> {
+  const { clock, terms } = replicas
+  const { facts } = target
+  const gaveAway = (): boolean => facts.some((fact) => fact.type === 'standing-by' && fact.cause === 'unreachable')
+  if (gaveAway()) await clock.advance(givingMs)
+  if (replicas.leader() !== target) return
+  const before = facts.length
+  target.hasEgress = false
+  await clock.advance(egressMs)
+  expect(terms.at(-1)?.by, `${target.name} keeps the lead without a way to the platform`).not.toBe(target)
+  expect(facts.slice(before).filter(({ type }) => type === 'leading')).toEqual([])
+  target.hasEgress = true
+}
+
 async function trouble(draw: Draw, replicas: Replicas, ways: CallFaults): Promise<void> {
-  const { all, clock } = replicas
+  const { all } = replicas
   const running = all.filter((one) => !one.isGone())
   const leader = replicas.leader()
   const target = draw.chance(0.8) ? leader : running[draw.within(0, running.length - 1)]
@@ -54,11 +92,32 @@ async function trouble(draw: Draw, replicas: Replicas, ways: CallFaults): Promis
   if (target === undefined || kind === undefined || (endsIt && running.length === 1)) return
   const lastsMs = draw.within(3000, 30_000)
   target.faults = faultsOf(kind, ways)
+  if (kind === 'commands') await command(replicas, target)
+  else if (kind === 'no-egress') {
+    if (target === leader && running.length > 1) await loseEgress(replicas, target)
+  } else await follow(kind, { draw, lastsMs, replicas, running: running.length, target, ways })
+  target.faults = ways
+}
+
+interface Following {
+  draw: Draw
+  lastsMs: number
+  replicas: Replicas
+  running: number
+  target: Replica
+  ways: CallFaults
+}
+
+/** The trouble lasts; when it stops a leader, another one follows in time. */
+async function follow(kind: Kind, { draw, lastsMs, replicas, running, target, ways }: Following): Promise<void> {
+  const { clock } = replicas
+  const endsIt = kind === 'kill' || kind === 'stop'
+  const leader = replicas.leader()
   if (kind === 'freeze') target.freeze()
   else if (kind === 'kill') target.kill()
   else if (kind === 'stop') await clock.run(target.stop().then(target.kill))
   const from = clock.monotonic()
-  const mustFollow = target === leader && running.length > 1 && stopping.has(kind)
+  const mustFollow = target === leader && running > 1 && stopping.has(kind)
   while (clock.monotonic() - from < (mustFollow && endsIt ? takeoverMs : lastsMs)) {
     await clock.advance(50)
     const isFollowed = replicas.terms.at(-1)?.by !== target
@@ -70,7 +129,6 @@ async function trouble(draw: Draw, replicas: Replicas, ways: CallFaults): Promis
   if (kind === 'freeze' && draw.chance(0.5)) target.faults = { ...ways, cut: true }
   if (kind === 'freeze') target.thaw()
   if (target.faults.cut) await clock.advance(leaseMs)
-  target.faults = ways
 }
 
 function sentByTwo({ patches }: Replicas): string[] {

@@ -2,7 +2,7 @@
 import { appendFileSync, createReadStream, statSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { main } from '../../src/cli/program.ts'
-import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
+import { systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
 import { readSmallText } from '../../src/runtime/small-file.ts'
 
@@ -24,6 +24,8 @@ export interface CommandOptions {
   /** Of the container, in bytes. Default: none. */
   memoryLimit?: number
   signal?: AbortSignal
+  /** Default: the system's. */
+  clock?: Clock
   /** Standard input. Default: it is empty. */
   input?: AsyncIterable<Uint8Array>
   /** Called with all that is written to stdout at once. */
@@ -59,7 +61,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     identity: { instance: 'test' },
     nodeVersion: process.version,
     version: '0.0.0',
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
     random: systemRandom,
     memoryLimit: options.memoryLimit,
     readFile: readSmallText,

@@ -1,5 +1,5 @@
 // Daemons that share one Lease and one platform, in virtual time: each on a host that is killed, frozen or cut off as a test wants.
-import type { Transport } from '../../src/platform/http/http.ts'
+import { TransportError, type Transport } from '../../src/platform/http/http.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { periodMs, startDaemon, withControl, type RunningDaemon } from './daemon.ts'
 import { createLeaseHost, createLeaseStore, type LeaseHost, type LeaseStore } from './lease-store.ts'
@@ -8,6 +8,8 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface Replica extends LeaseHost, Pick<RunningDaemon, 'facts' | 'ops' | 'metric'> {
   readonly name: string
+  /** False: no call of it reaches the platform or the identity host. Default true. */
+  hasEgress: boolean
   /** SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
   isGone(): boolean
@@ -80,6 +82,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
       (wire: Transport): Transport =>
       async (request) => {
         await host.awake()
+        if (!replica.hasEgress) throw new TransportError('connection', 'ECONNREFUSED', { requestNotSent: true })
         const { method, url } = request
         const id = url.pathname.split('/').at(-1) ?? ''
         if (url.pathname.includes('/webhooks'))
@@ -118,7 +121,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     tickOn()
     const { kill } = host
     const replica: Replica = Object.assign(host, {
-      ...{ name, facts, metric, ops },
+      ...{ name, facts, metric, ops, hasEgress: true },
       stop() {
         stop()
         return running

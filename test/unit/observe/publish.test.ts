@@ -63,6 +63,7 @@ test('each fact moves what it should, and no other series', async () => {
     retry_to_outcome_seconds_count: 3,
     'circuit_transitions_total{to="open"}': 1,
     expired_webhooks_total: 5,
+    'leader_terms_ended_total{cause="expired"}': 1,
     'notifications_total{result="failed"}': 1,
   })
 })

@@ -68,12 +68,12 @@ describe('the headline', () => {
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: behind })).toMatchObject({
       level: 'waiting',
       headline: 'This instance stands by: it does not hold the lease. Nothing is missing.',
-      detail: 'a_1 leads. Problem with the lease: HTTP 403.',
+      detail: 'a_1 leads. Problem: HTTP 403.',
     })
     const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })).toMatchObject({
       level: 'trouble',
-      detail: 'No instance is known to lead. Problem with the lease: HTTP 403.',
+      detail: 'No instance is known to lead. Problem: HTTP 403.',
     })
   })
 
