@@ -19,12 +19,13 @@ import type { AccessToken } from './auth/token.ts'
 import { TokenError } from './auth/token-answer.ts'
 import { invalidStatusCode, webhooksPath } from './wire.ts'
 
-type Token = Pick<AccessToken, 'value' | 'obtainedAt'>
+type Token = Pick<AccessToken, 'value'>
 
 /** The part of the token cache that the client uses. */
 export interface TokenSource {
   get(signal?: AbortSignal): Promise<Token>
-  invalidate(token: Token, options: { hasWorked: boolean }): void
+  refused(token: Token, options: { hasWorked: boolean }): void
+  renewed(token: Token, signal?: AbortSignal): Promise<Token>
 }
 
 /** One HTTP exchange of the webhook operations. */
@@ -73,9 +74,9 @@ export interface PlatformClient {
 
 /** Larger answers are not read to their end. */
 const maxAnswerBytes = 8 * 1024 * 1024
-/** A token younger than this may not have reached every server of the platform yet. */
-const youngTokenMs = 10_000
-const youngTokenReplayMs = 1000
+/** From one doubted token to the next; it doubles while another one has the same answer. */
+const firstDoubtMs = 60_000
+const maxDoubtMs = 3_600_000
 
 const maxTries = 3
 /** Longest wait before the first repeat; it doubles. */
@@ -96,16 +97,24 @@ const repeatable: ReadonlySet<Reason> = new Set<Reason>([
 
 /** The last exchange of a call. */
 type Called<T> = Exchange<T> & {
-  /** True when the call was replayed after a 401. */
+  /** True when the call was replayed with another token. */
   isReplayed: boolean
   /** A 401 was not replayed, because no token was available. */
   tokenError?: TokenError
 }
 
+/** Reasons of answers that may mean a void token, though they are no 401: a 403, and a login page or a redirect to one. */
+const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
+
+/** True for an answer that may mean a void token: one of those, or a 400 that is not in the platform's words. */
+function castsDoubt({ code, reason }: Exchange<unknown>): boolean {
+  return doubtful.has(reason) || (reason === 'bad-request' && code === undefined)
+}
+
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
- * rejects with the TokenError or the signal's reason. After a 401 the request is replayed once, if `mayReplay`: with a new
- * token, or after a second with the present one, when that is so young that not every server may know it.
+ * rejects with the TokenError or the signal's reason. After a 401, or an answer that casts doubt on a token with which such
+ * calls have succeeded, the request is replayed once with the token that is valid then, if `mayReplay`.
  */
 type Call = <T>(
   kind: TrafficClass,
@@ -116,8 +125,14 @@ type Call = <T>(
 
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
-  /** The last token that the API accepted. */
+  /** The last token that the API accepted, for any call and by the method of the call. */
   let workingToken: Token | undefined
+  const worksFor = new Map<string, Token>()
+  /** Until then an answer that casts doubt is believed, monotonic ms. */
+  let believedUntil = -Infinity
+  let doubtMs = firstDoubtMs
+  /** The token that was doubted last. */
+  let doubted: Token | undefined
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -170,14 +185,17 @@ function createCall(options: ClientOptions): Call {
       const nothing = { body: undefined, code: undefined, status: undefined }
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
-    if (exchange.reason === 'ok') workingToken = token
+    if (exchange.reason === 'ok') {
+      workingToken = token
+      worksFor.set(operation.method, token)
+    }
     const seconds = (clock.monotonic() - sentAt) / 1000
     options.emit({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
     return exchange
   }
 
-  function invalidate(token: Token): void {
-    tokens.invalidate(token, { hasWorked: token === workingToken })
+  function refused(token: Token): void {
+    tokens.refused(token, { hasWorked: token === workingToken })
   }
 
   async function tokenFor(kind: TrafficClass, signal: AbortSignal): Promise<Token> {
@@ -189,31 +207,49 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** The token for the replay, with a call acquired from the rate limiter; or the error why there is none. */
-  async function nextToken(kind: TrafficClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
-    const isYoung = clock.monotonic() - refused.obtainedAt < youngTokenMs
-    if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
-    else invalidate(refused)
-    await rate.acquire(kind, signal)
-    return tokenFor(kind, signal).catch((error: unknown) => {
-      if (error instanceof TokenError) return error
+  /** Doubts a token that has worked, for all its calls; not again before a while. */
+  function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+    if (!castsDoubt(exchange) || worksFor.get(method) !== token) return false
+    const now = clock.monotonic()
+    if (now >= believedUntil) {
+      doubted = token
+      believedUntil = now + doubtMs
+      doubtMs = Math.min(2 * doubtMs, maxDoubtMs)
+    }
+    return doubted === token
+  }
+
+  /** Another token in place of a doubted one; undefined when there is none: then the answer is believed. */
+  async function renewed(token: Token, signal: AbortSignal): Promise<Token | undefined> {
+    try {
+      return await tokens.renewed(token, signal)
+    } catch (error) {
+      if (error instanceof TokenError) return undefined
       throw error
-    })
+    }
   }
 
   return async (kind, operation, signal, mayReplay) => {
     const token = await tokenFor(kind, signal)
-    const first = await once(kind, operation, token, signal)
-    if (first.reason !== 'unauthorized') return { ...first, isReplayed: false }
-    if (!mayReplay) {
-      invalidate(token)
-      return { ...first, isReplayed: false }
+    const first = { ...(await once(kind, operation, token, signal)), isReplayed: false }
+    const isRefused = first.reason === 'unauthorized'
+    if (isRefused) refused(token)
+    const isDoubted = !isRefused && doubts(token, operation, first)
+    // The platform may have accepted a PATCH that was answered with a page.
+    const isOver = !mayReplay || (first.reason === 'invalid-body' && operation.method === 'PATCH')
+    if (isDoubted && (await renewed(token, signal)) === undefined) return first
+    if (isOver || !(isRefused || isDoubted)) return first
+    await rate.acquire(kind, signal)
+    try {
+      const next = await tokenFor(kind, signal)
+      const second = await once(kind, operation, next, signal)
+      if (second.reason === 'unauthorized') refused(next)
+      if (isDoubted && !castsDoubt(second)) doubtMs = firstDoubtMs
+      return { ...second, isReplayed: true }
+    } catch (error) {
+      if (!(error instanceof TokenError)) throw error
+      return { ...first, tokenError: error }
     }
-    const next = await nextToken(kind, token, signal)
-    if (next instanceof TokenError) return { ...first, isReplayed: false, tokenError: next }
-    const second = await once(kind, operation, next, signal)
-    if (second.reason === 'unauthorized') invalidate(next)
-    return { ...second, isReplayed: true }
   }
 }
 

@@ -98,6 +98,7 @@ export function tokenRefused(
     code: undefined,
     retryInMs: 1234.5,
     tokenHeld: false,
+    isNewKey: false,
     ...changes,
   }
 }

@@ -16,7 +16,6 @@ export interface FakeTokens {
   /** When set, no token can be had. */
   error: TokenError | undefined
   /** How old the present token is made to look; an hour at first. */
-  ageMs(ms: number): void
   /** Another one takes its place, as after a refusal of another call. */
   replace(): void
 }
@@ -69,16 +68,13 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     },
   }
   let issued = 1
-  let token = { value: 'token-1', obtainedAt: clock.monotonic() - 3_600_000 }
+  let token = { value: 'token-1' }
   const tokens: FakeTokens = {
     voided: [],
     hadWorked: [],
     error: undefined,
-    ageMs(ms) {
-      token = { ...token, obtainedAt: clock.monotonic() - ms }
-    },
     replace() {
-      token = { value: `token-${(issued += 1)}`, obtainedAt: clock.monotonic() }
+      token = { value: `token-${(issued += 1)}` }
     },
   }
 
@@ -91,10 +87,15 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
         signal?.throwIfAborted()
         return tokens.error === undefined ? Promise.resolve(token) : Promise.reject(tokens.error)
       },
-      invalidate(used, { hasWorked }) {
+      refused(used, { hasWorked }) {
         tokens.voided.push(used.value)
         if (hasWorked) tokens.hadWorked.push(used.value)
         if (used === token) tokens.replace()
+      },
+      renewed(used) {
+        if (tokens.error !== undefined) return Promise.reject(tokens.error)
+        if (used === token) tokens.replace()
+        return Promise.resolve(token)
       },
     },
     transport: server.transport,

@@ -114,6 +114,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     outage: { error: new TransportError('connection', 'ECONNREFUSED') },
     judge,
     oldKeyRefused: (sent, number) => (isOfOldKey(sent) ? refusal : grant(number)),
+    newKeyRefused: (sent, number) => (isOfOldKey(sent) ? grant(number) : refusal),
     anotherDate: (_, number) => ({
       ...refusal,
       headers: { date: new Date(clock.now() + (number % 2) * 50_000).toUTCString() },
@@ -129,7 +130,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       const given = typeof found === 'function' ? found(sent, number) : found
       return {
         ...given,
-        ...(expires !== undefined && grant(number, Number(expires))),
+        ...(expires !== undefined && given.status === undefined && grant(number, Number(expires))),
         ...(after !== undefined && { headers: { 'retry-after': after } }),
         delayMs: msOf(takes),
       }
@@ -155,8 +156,8 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       return `${error.kind} ${error.oauthError ?? error.reason}`
     }
   }
-  function invalidate(value: string, hasWorked: boolean): void {
-    cache.invalidate(named(Object.fromEntries(tokens), value), { hasWorked })
+  function refused(value: string, hasWorked: boolean): void {
+    cache.refused(named(Object.fromEntries(tokens), value), { hasWorked })
   }
 
   const commands: Commands = {
@@ -175,10 +176,10 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     },
     /** The API refuses the token, after calls that succeeded with it, or at once. */
     void: (value = '') => {
-      invalidate(value, true)
+      refused(value, true)
     },
     refuse: (value = '') => {
-      invalidate(value, false)
+      refused(value, false)
     },
     sent: async () => {
       await clock.settle()
@@ -194,6 +195,15 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       const at = cache.expiresAt()
       return at === undefined ? 'never' : `${(at - clock.now()) / 1000}s`
     },
+    /** Refusals of the endpoint as they are reported. */
+    said: () =>
+      tally(
+        events.flatMap((event) =>
+          event.type === 'token-refreshed' && event.result !== 'success'
+            ? `${event.result}${event.isNewKey ? ' new key' : ''}`
+            : [],
+        ),
+      ),
     judged: () => judged.join(' '),
     jump: (host = '', ofServer = '') => {
       clock.jump(msOf(host))

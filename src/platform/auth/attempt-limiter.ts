@@ -2,7 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 
 const maxFailures = 2
-/** At most `maxFailures` tries fail in any span of this length. */
+/** At most `maxFailures` tries fail in any span of this length, apart from those after which the server named its own pause. */
 export const failureWindowMs = 30_000
 const firstDelayMs = 1000
 const maxDelayMs = 300_000
@@ -12,7 +12,7 @@ export interface AttemptLimiter {
   openAt(): number
   /** True when one more try is allowed immediately: it ignores the backoff, but not the budget and Retry-After. */
   allowsImmediateRetry(): boolean
-  /** A try failed. `retryAfterMs`: the server asked for this pause. */
+  /** A try failed. `retryAfterMs`: the server asked for this pause, and so limits the tries itself. */
   failed(retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
@@ -21,7 +21,7 @@ export interface AttemptLimiter {
   resetBackoff(): void
 }
 
-/** Never more than 2 failures in any 30 s; full jitter from 1 s, doubling to 5 min. */
+/** Never more than 2 failures in any 30 s, but for those with a Retry-After; full jitter from 1 s, doubling to 5 min. */
 export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0
@@ -38,7 +38,7 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
     openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
     allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
     failed(retryAfterMs) {
-      spend()
+      if (retryAfterMs === undefined) spend()
       const now = clock.monotonic()
       backoffUntil = now + random.next() * Math.min(maxDelayMs, firstDelayMs * 2 ** failedInARow)
       pausedUntil = now + (retryAfterMs ?? 0)

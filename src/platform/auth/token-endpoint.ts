@@ -3,7 +3,6 @@ import type { Clock, Random } from '../../runtime/clock.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from '../http/http.ts'
 import type { ServerClock } from '../server-clock.ts'
 import { clientAssertionType, grantType } from '../wire.ts'
-import type { Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
 import { readTokenResult, type TokenResult } from './token-answer.ts'
 
@@ -18,7 +17,6 @@ export interface TokenEndpointOptions {
   assertionLifetimeMs: number
   /** Total deadline of one try. */
   requestTimeoutMs: number
-  key: Pick<Reloadable<SigningKey>, 'current'>
   transport: Transport
   clock: Clock
   random: Random
@@ -31,8 +29,6 @@ export interface TokenTry {
   result: TokenResult
   /** Monotonic clock, ms: a token's life counts from here. */
   sentAt: number
-  /** The key that the assertion was signed with. */
-  key: SigningKey
   /** Change of the server clock's estimate by this answer. */
   clockMovedMs: number
 }
@@ -48,7 +44,7 @@ const maxAnswerBytes = 64 * 1024
 export function createTokenEndpoint(
   options: TokenEndpointOptions,
   report: (reason: Reason, seconds: number) => void,
-): (signal: AbortSignal) => Promise<TokenTry> {
+): (key: SigningKey, signal: AbortSignal) => Promise<TokenTry> {
   const { clientId, clock, issuer, random, scope, serverClock } = options
   const lifetimeSeconds = Math.floor(options.assertionLifetimeMs / 1000)
 
@@ -97,17 +93,16 @@ export function createTokenEndpoint(
     }
   }
 
-  return async (signal) => {
-    const key = options.key.current()
+  return async (key, signal) => {
     const signed = await assertion(key).catch(() => undefined)
     signal.throwIfAborted()
     const sentAt = clock.monotonic()
     if (signed === undefined) {
       const detail = 'the assertion could not be signed with the private key'
-      return { result: { kind: 'transient', reason: 'other', detail }, sentAt, key, clockMovedMs: 0 }
+      return { result: { kind: 'transient', reason: 'other', detail }, sentAt, clockMovedMs: 0 }
     }
     const { result, clockMovedMs } = await exchange(signed, signal)
     report(result.kind === 'granted' ? 'ok' : result.reason, (clock.monotonic() - sentAt) / 1000)
-    return { result, sentAt, key, clockMovedMs }
+    return { result, sentAt, clockMovedMs }
   }
 }

@@ -26,10 +26,15 @@ export interface TokenCache {
    */
   get(signal?: AbortSignal): Promise<AccessToken>
   /**
-   * Invalidates a token that the API refused; a later one stays. A token that was refused soon after its issue counts as a
-   * failed try, unless a call has succeeded with it.
+   * The API refused a token; another one stays. One that is young, and with which no call has succeeded, may not be known
+   * everywhere yet: it rests for a while, and the one before it is given out if it still lives. Any other is void.
    */
-  invalidate(token: AccessToken, options: { hasWorked: boolean }): void
+  refused(token: AccessToken, options: { hasWorked: boolean }): void
+  /**
+   * Another token than this one, which stays valid: for an answer that only may mean that it is void.
+   * @throws as `get`
+   */
+  renewed(token: AccessToken, signal?: AbortSignal): Promise<AccessToken>
   /** Time from which the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
   expiresAt(): number | undefined
   /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
@@ -52,6 +57,8 @@ export type TokenEvent =
       retryInMs: number
       /** True when the old token stays in use. */
       tokenHeld: boolean
+      /** True when a new key was rejected: the one that last got a token stays in use. */
+      isNewKey: boolean
     }
   /** The platform granted another scope than was requested. Reported once per scope. */
   | { type: 'token-scope-missing'; requested: string; granted: string }
@@ -66,13 +73,16 @@ export interface TokenCacheOptions extends TokenEndpointOptions {
 /** Renewed in the background from 60 to 70 % of its life, so that many instances don't come at once. */
 const refreshFrom = 0.6
 const refreshJitter = 0.1
-/** A token counts as expired this long before its end, so that no call arrives with an expired one. */
-const expiryMarginMs = 10_000
-const expiryMarginPart = 0.2
 /** Tokens of a few seconds' life, or late ones, are not renewed in the background more often than this. */
 const minRefreshMs = 1000
 
+/** A token younger than this may not be known to every server of the API yet. */
+const youngMs = 10_000
+/** First rest of a young token that was refused; it doubles. */
+const firstRestMs = 1000
 const keyCheckMs = 10_000
+/** How soon a new key that was rejected is tried again, while the former one works. */
+const newKeyRetryMs = 60_000
 /** A refusal is repeated immediately only when the known server time was wrong by more than this. */
 const clockMatters = 1000
 
@@ -81,6 +91,10 @@ interface CachedToken {
   /** Monotonic clock, ms: renewed in the background from here; not given out any more from here. */
   refreshAt: number
   expiresAt: number
+  /** The API may not know it before: until then it rests, monotonic ms. */
+  restsUntil: number
+  /** The one before it. */
+  former: CachedToken | undefined
 }
 
 interface Request {
@@ -100,6 +114,9 @@ function ignoreAbort(signal: AbortSignal): (error: unknown) => void {
   }
 }
 
+/** The same key may be read again. */
+const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerprint === b?.fingerprint
+
 const hidden = '[access token]'
 
 function accessToken(value: string, obtainedAt: number): AccessToken {
@@ -113,13 +130,15 @@ function accessToken(value: string, obtainedAt: number): AccessToken {
 /** @param jitter uniform in [0, 1) */
 function cachedToken(
   { lifetimeMs, value }: Granted,
-  { jitter, now, sentAt }: Record<'jitter' | 'now' | 'sentAt', number>,
+  { former, jitter, now, sentAt }: Record<'jitter' | 'now' | 'sentAt', number> & Pick<CachedToken, 'former'>,
 ): CachedToken {
   const refreshAt = sentAt + lifetimeMs * (refreshFrom + refreshJitter * jitter)
   return {
     token: accessToken(value, now),
     refreshAt: Math.max(refreshAt, now + minRefreshMs),
-    expiresAt: sentAt + lifetimeMs - Math.min(expiryMarginMs, lifetimeMs * expiryMarginPart),
+    expiresAt: sentAt + lifetimeMs,
+    restsUntil: now,
+    former: former && { ...former, former: undefined },
   }
 }
 
@@ -141,15 +160,35 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   let cached: CachedToken | undefined
   let request: Request | undefined
   let refused: { answer: Refused; fingerprint: string } | undefined
-  /** The key was swapped: the new one is tried while the old token still works. */
-  let tryNewKey = false
+  /** The key of the last token: it signs while the platform rejects a newer one. */
+  let proven: SigningKey | undefined
+  /** A newer key that was rejected, and when it is tried again, monotonic ms; `areBoth`: the proven one was rejected since. */
+  let rejected: { key: SigningKey; retryAt: number; areBoth: boolean } | undefined
   /** A refusal was repeated with the time corrected; once, until a token comes. */
   let corrected = false
   let reportedScope: string | undefined
 
-  function valid(): CachedToken | undefined {
-    return cached !== undefined && clock.monotonic() < cached.expiresAt ? cached : undefined
+  function living(token: CachedToken | undefined): CachedToken | undefined {
+    return token !== undefined && clock.monotonic() < token.expiresAt ? token : undefined
   }
+
+  const valid = (): CachedToken | undefined => living(cached)
+
+  /** When the key in the file is to be tried, apart from renewals; monotonic ms. */
+  function newKeyDueAt(): number {
+    const current = key.current()
+    if (proven === undefined || isSame(proven, current)) return Infinity
+    return rejected !== undefined && isSame(rejected.key, current) ? rejected.retryAt : -Infinity
+  }
+
+  const rejectedNow = (newKey: SigningKey): typeof rejected => ({
+    key: newKey,
+    retryAt: clock.monotonic() + newKeyRetryMs,
+    areBoth: false,
+  })
+
+  const signingKey = (): SigningKey =>
+    proven !== undefined && clock.monotonic() < newKeyDueAt() ? proven : key.current()
 
   function onHostClock(monotonic: number): number {
     return Math.round(clock.now() + monotonic - clock.monotonic())
@@ -174,11 +213,12 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   function accept(answer: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
-    cached = cachedToken(answer, { jitter: random.next(), now: clock.monotonic(), sentAt })
+    cached = cachedToken(answer, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.succeeded()
     refused = undefined
-    // The key was swapped during the request: this answer says nothing about the new one.
-    if (usedKey === key.current()) tryNewKey = false
+    proven = usedKey
+    if (rejected !== undefined && isSame(rejected.key, usedKey)) rejected = undefined
+    else if (rejected?.areBoth === true) rejected = rejectedNow(rejected.key)
     corrected = false
     const expiresInSeconds = answer.lifetimeMs / 1000
     emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
@@ -186,7 +226,31 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return cached.token
   }
 
-  function refuse(answer: Refused, { fingerprint }: SigningKey): TokenError {
+  /** What may be tried at once after a refusal: the corrected time, or the key that last got a token. */
+  function remedyFor(result: Refused, usedKey: SigningKey, clockMovedMs: number): 'time' | 'proven-key' | undefined {
+    const current = key.current()
+    // The key was swapped during the request: the refusal says nothing about the new one.
+    if (!isSame(usedKey, current) && !isSame(usedKey, proven)) limiter.resetBackoff()
+    if (result.kind !== 'rejected') return undefined
+    if (clockMovedMs > clockMatters && !corrected) {
+      corrected = true
+      limiter.resetBackoff()
+      return 'time'
+    }
+    if (proven === undefined || isSame(proven, current)) return undefined
+    const isProven = isSame(usedKey, proven)
+    if (isProven || (rejected?.areBoth === true && isSame(rejected.key, current))) {
+      // Each in turn, with the backoff.
+      rejected = { key: current, retryAt: isProven ? -Infinity : Infinity, areBoth: true }
+      return undefined
+    }
+    rejected = rejectedNow(current)
+    limiter.resetBackoff()
+    return valid() === undefined ? 'proven-key' : undefined
+  }
+
+  function refuse(answer: Refused, usedKey: SigningKey): TokenError {
+    const { fingerprint } = usedKey
     refused = { answer, fingerprint }
     emit({
       type: 'token-refreshed',
@@ -197,23 +261,22 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       code: answer.transportCode,
       retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
       tokenHeld: valid() !== undefined,
+      isNewKey: proven !== undefined && !isSame(usedKey, proven),
     })
     return tokenError()
   }
 
   async function refresh(signal: AbortSignal): Promise<AccessToken> {
     for (;;) {
-      const { result, sentAt, key: usedKey, clockMovedMs } = await tryOnce(signal)
+      const usedKey = signingKey()
+      const { result, sentAt, clockMovedMs } = await tryOnce(usedKey, signal)
       if (result.kind === 'granted') return accept(result, sentAt, usedKey)
       limiter.failed(result.retryAfterMs)
-      // The key was swapped during the request: the refusal says nothing about the new one.
-      if (usedKey !== key.current()) limiter.resetBackoff()
-      const isCorrectable = result.kind === 'rejected' && clockMovedMs > clockMatters && !corrected
-      if (isCorrectable) {
-        corrected = true
-        limiter.resetBackoff()
-      }
-      if (!isCorrectable || !limiter.allowsImmediateRetry()) throw refuse(result, usedKey)
+      const remedy = remedyFor(result, usedKey, clockMovedMs)
+      const mayRepeat = remedy !== undefined && limiter.allowsImmediateRetry()
+      if (mayRepeat && remedy === 'time') continue
+      const error = refuse(result, usedKey)
+      if (!mayRepeat) throw error
     }
   }
 
@@ -243,10 +306,18 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   async function get(signal?: AbortSignal): Promise<AccessToken> {
     signal?.throwIfAborted()
     const held = valid()
-    if (held !== undefined) {
-      if (clock.monotonic() >= held.refreshAt) shared()
-      return held.token
-    }
+    if (held === undefined) return requested(signal)
+    if (clock.monotonic() >= held.refreshAt) shared()
+    const restMs = held.restsUntil - clock.monotonic()
+    if (restMs <= 0) return held.token
+    const former = living(held.former)
+    if (former !== undefined) return former.token
+    await clock.sleep(restMs, signal)
+    return get(signal)
+  }
+
+  /** The token of the current request, or of a new one. */
+  async function requested(signal?: AbortSignal): Promise<AccessToken> {
     const wanted = shared()
     if (wanted === undefined) throw tokenError()
     wanted.waiters += 1
@@ -259,15 +330,13 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   function reloadKey(): void {
     if (!reloadFile('auth.privateKeyFile', key, emit)) return
-    tryNewKey = true
     limiter.resetBackoff()
     notifier.notify()
   }
 
   /** Time of the next background renewal, on the monotonic clock. */
   function refreshDueAt(): number {
-    const wantedAt = tryNewKey ? -Infinity : (valid()?.refreshAt ?? -Infinity)
-    return Math.max(wantedAt, limiter.openAt())
+    return Math.max(Math.min(valid()?.refreshAt ?? -Infinity, newKeyDueAt()), limiter.openAt())
   }
 
   async function keepFresh(signal: AbortSignal): Promise<void> {
@@ -287,12 +356,21 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   return {
     get,
-    invalidate(token, { hasWorked }) {
+    refused(token, { hasWorked }) {
+      if (cached?.former?.token === token) cached.former = undefined
       if (cached?.token !== token) return
-      cached = undefined
-      if (!hasWorked && clock.monotonic() - token.obtainedAt < failureWindowMs) limiter.spend()
+      const ageMs = clock.monotonic() - token.obtainedAt
+      if (!hasWorked && ageMs < youngMs) {
+        // One that rests already was refused together with others.
+        if (clock.monotonic() >= cached.restsUntil)
+          cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngMs - ageMs))
+        return
+      }
+      cached = hasWorked ? undefined : living(cached.former)
+      if (!hasWorked && ageMs < failureWindowMs) limiter.spend()
       notifier.notify()
     },
+    renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
     expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
     async run(signal) {
       const abandon = (): void => {

@@ -36,11 +36,11 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'its end is shown on the host clock, also after a jump of it',
     {},
-    'expires -> never; get -> token-1; jump -2h 0s; get -> token-1; expires -> 3590s; void token-1; expires -> never',
+    'expires -> never; get -> token-1; jump -2h 0s; get -> token-1; expires -> 3600s; void token-1; expires -> never',
   ],
   ...[
-    [3600, '2339.999s', '3590s'],
-    [20, '12.999s', '16s'],
+    [3600, '2339.999s', '3600s'],
+    [20, '12.999s', '20s'],
   ].map(([life, should, must]): [string, TokenWorldOptions, string] => [
     `of ${life} s: callers keep the old token from ${should} on, and wait from ${must} on`,
     {},
@@ -61,7 +61,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'a failed refresh with a valid token stops nothing',
     {},
-    `start; get -> token-1; replies refusal; ${times(59, 'wait 60s; get -> token-1')}; wait 49s; get -> token-1
+    `start; get -> token-1; replies refusal; ${times(59, 'wait 60s; get -> token-1')}; wait 59s; get -> token-1
      wait 2s; get -> rejected invalid_client; stop`,
   ],
   [
@@ -99,11 +99,29 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
      get -> transient ${reason}; sent -> 1; wait 1ms; get -> token-2`,
   ]),
   [
-    'tokens that the API refuses as soon as they are issued are not fetched for ever',
+    'a young token that the API refuses rests before it is tried again, longer each time, however many calls were refused',
     {},
-    `replies refusal grant; get -> rejected invalid_client; wait 1min; sent -> 1
-     get -> token-2; refuse token-2; wait 10ms; get -> token-3; refuse token-3; get -> rejected unauthorized; wait 29s
-     get -> rejected unauthorized; sent -> 3; wait 1s; get -> token-4`,
+    `get -> token-1; refuse token-1; refuse token-1; ask; wait 999ms; answers -> none; wait 1ms; answers -> token-1 1
+     refuse token-1; ask; wait 1s; answers -> token-1 1; refuse token-1; ask; wait 1.9s; answers -> none; wait 100ms
+     answers -> token-1 1; refuse token-1; ask; wait 4s; answers -> token-1 1; sent -> 1`,
+  ],
+  [
+    'meanwhile the one before it is given out, and takes its place when the API does not come to know it',
+    {},
+    `replies grant:expires=100; get -> token-1; wait 65s; ask; answers -> token-1 1; get -> token-2; refuse token-2
+     get -> token-1; wait 1s; get -> token-2; wait 9s; refuse token-2; replies outage; get -> token-1; sent -> 3`,
+  ],
+  [
+    'but not if it is refused, too',
+    {},
+    `replies grant:expires=100; get -> token-1; wait 65s; ask; answers -> token-1 1
+     get -> token-2; refuse token-2; void token-1; ask; answers -> none; wait 1s; answers -> token-2 1`,
+  ],
+  [
+    'tokens that the API refuses to the end are not fetched for ever',
+    {},
+    `get -> token-1; wait 10s; refuse token-1; get -> token-2; wait 10s; refuse token-2; get -> rejected unauthorized
+     retry -> 20s; sent -> 2; wait 20s; get -> token-3`,
   ],
   [
     'a refused token with which a call succeeded, or that is not young, is no failure',
@@ -114,18 +132,30 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'refused tokens and failed tries have one budget',
     { jitter: 0 },
-    `replies grant outage; get -> token-1; refuse token-1; wait 1s; get -> transient connection
-     get -> transient connection; retry -> 29s; sent -> 2`,
+    `replies grant outage; get -> token-1; wait 10s; refuse token-1; get -> transient connection
+     get -> transient connection; retry -> 30s; sent -> 2`,
+  ],
+  [
+    'a host that names its own pauses is asked again after them, whatever else failed: two of three times here',
+    { jitter: 0 },
+    `replies 503:after=1 503:after=1 grant:expires=5; get -> transient server-error; wait 1s
+     get -> transient server-error; wait 1s; get -> token-3; wait 4.9s; get -> token-3`,
+  ],
+  [
+    'a token that takes longer than its life to be renewed is used to its end',
+    {},
+    `replies grant:expires=12:takes=9.9s; start; ask; wait 9.9s; answers -> token-1 1; wait 2s; get -> token-1
+     wait 100ms; ask; wait 8.9s; answers -> token-2 1; stop`,
   ],
   [
     'a server that is behind: the refusal is repeated once, at once, with the time corrected',
     { skewMs: -hourMs },
-    'replies judge; get -> token-2; void token-2; wait 30s; get -> token-3; expires -> 3590s; judged -> bad good good; gaps -> 0 30',
+    'replies judge; get -> token-2; void token-2; wait 30s; get -> token-3; expires -> 3600s; judged -> bad good good; gaps -> 0 30',
   ],
   [
     'a server that is set: again',
     { skewMs: -hourMs },
-    `replies judge; get -> token-2; void token-2; jump 0s -50s; wait 30s; get -> token-4; expires -> 3590s
+    `replies judge; get -> token-2; void token-2; jump 0s -50s; wait 30s; get -> token-4; expires -> 3600s
      judged -> bad good bad good; gaps -> 0 30`,
   ],
   // The monotonic clock stood still, the host's own was put right.
@@ -137,7 +167,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'a host clock that is set does not matter',
     {},
-    'replies judge; get -> token-1; void token-1; jump -2h 0s; wait 30s; get -> token-2; expires -> 3590s; judged -> good good',
+    'replies judge; get -> token-1; void token-1; jump -2h 0s; wait 30s; get -> token-2; expires -> 3600s; judged -> good good',
   ],
   [
     'a refusal that stays is not repeated a third time',
@@ -168,7 +198,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   [
     'and ends the backoff',
     longest,
-    'replies refusal; start; wait 1003s; replies grant:expires=60; key beef; wait 7s; expires -> 50s; stop',
+    'replies refusal; start; wait 1003s; replies grant:expires=60; key beef; wait 7s; expires -> 60s; stop',
   ],
   [
     'it is tried next, without a backoff, when the old one is refused meanwhile',
@@ -184,6 +214,36 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
     'but not before the pause that the server asked for is over',
     longest,
     'replies 503:after=60; start; key beef; wait 60s; sent -> 2; gaps -> 60; stop',
+  ],
+  [
+    'a new key that is not registered costs no token: the former one signs, and the new one is tried once a minute',
+    {},
+    `replies newKeyRefused:expires=60; start; get -> token-1; key beef; wait 15s; sent -> 2; get -> token-1
+     wait 25s; get -> token-3; wait 31s; sent -> 4; wait 10s; get -> token-5; said -> rejected new key 2
+     replies grant; wait 50s; sent -> 7; replies oldKeyRefused; get -> token-7; void token-7; get -> token-8; stop`,
+  ],
+  [
+    'also without a token, at once',
+    { jitter: 0 },
+    `replies newKeyRefused; get -> token-1; start; key beef; wait 10s; void token-1; get -> token-3; sent -> 3
+     said -> rejected new key 1; stop`,
+  ],
+  [
+    'when the former one is rejected the new one is next',
+    { jitter: 0 },
+    `replies newKeyRefused; start; get -> token-1; key beef; wait 45s; replies oldKeyRefused; void token-1
+     get -> rejected invalid_client; wait 1s; get -> token-4; stop`,
+  ],
+  [
+    'two keys that are both rejected are no hot loop',
+    longest,
+    `start; get -> token-1; key beef; wait 9s; replies refusal; void token-1; wait 1h; sent -> at most 25; stop`,
+  ],
+  [
+    'one that is put back is used at once',
+    {},
+    `replies newKeyRefused; start; get -> token-1; key beef; wait 10s; sent -> 2; key f00d; wait 70s; sent -> 2
+     void token-1; get -> token-3; stop`,
   ],
 ])('%s', async (_, options, script) => {
   await runScript(script, tokenWorld(options).commands)
@@ -304,7 +364,7 @@ describe('events', () => {
     const { cache, server, clock, events } = tokenWorld({ scope })
     server.replies({ body: { access_token: 'abc', token_type: 'Bearer', expires_in: 3600, scope: granted } })
     for (let i = 0; i < 3; i++) {
-      cache.invalidate(await cache.get(), { hasWorked: true })
+      cache.refused(await cache.get(), { hasWorked: true })
       await clock.advance(1_000)
     }
     const told = events.filter(({ type }) => type === 'token-scope-missing')
