@@ -70,6 +70,10 @@ export const readingsSchema = z.strictObject({
   expiresIn: z.number().int().min(1).default(3600),
   /** Seconds after which the API refuses a token; null: `expiresIn`. */
   tokenLivesSeconds: z.number().positive().nullable().default(null),
+  /** Seconds after its issue from which on the API knows a token. */
+  tokenKnownAfterSeconds: z.number().min(0).default(0),
+  /** How a void token is answered: with the error `unauthorized`, or as gateways do, with a login page of 200 or a redirect to it. */
+  voidToken: z.enum(['error', 'page', 'redirect']).default('error'),
   /** Adds fields that the specification does not know to every answer. */
   unknownFields: z.boolean().default(false),
   /** Order of a retry: deliver and then answer, or answer first. Both wait `delayMs` before the delivery. */

@@ -169,12 +169,18 @@ export function createParts(options: DaemonOptions): DaemonParts {
     createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
   let current = newReconciler()
 
+  /** A key that the platform rejects is as little in use as one that can't be read. */
+  function keyReload(): CredentialState['keyReload'] {
+    const reload = key.lastReload()
+    return reload && { problem: reload.problem ?? connection.tokens.keyProblem() }
+  }
+
   function credentials(): CredentialState {
     const { api, auth } = connection.serverClocks
     return {
       tokenExpiresAt: connection.tokens.expiresAt(),
       certificateExpiresAt: certificate?.current().notAfter,
-      keyReload: key.lastReload(),
+      keyReload: keyReload(),
       // Compared with the host's present clock, the one that an operator can correct.
       skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
     }

@@ -11,7 +11,7 @@ import {
 } from '../../src/platform/wire.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
-import { jsonAnswer, jsonTextAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
+import { jsonAnswer, jsonTextAnswer, textAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
 import type { Sequence } from '../records/hash.ts'
@@ -66,8 +66,10 @@ export interface SandboxPlatform {
   identityNow: () => number
 }
 
+const loginPage = '<!DOCTYPE html><html><head><title>Log in</title></head><body><form></form></body></html>'
+
 /** Codes of the errors that the specification does not name: the sandbox's own. */
-export const errorCode = {
+const errorCode = {
   unauthorized: 'sandbox.unauthorized',
   invalidRequest: 'sandbox.invalid_request',
   notFound: 'sandbox.webhook_not_found',
@@ -103,9 +105,11 @@ export function errorAnswer(
 function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return undefined
-  const { unauthorized } = platform.readings().errorStatus
+  const { errorStatus, voidToken } = platform.readings()
+  if (voidToken === 'page') return textAnswer(200, loginPage, { 'content-type': 'text/html' })
+  if (voidToken === 'redirect') return textAnswer(302, '', { location: '/login' })
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
-  const refusal = errorAnswer(platform, unauthorized, error)
+  const refusal = errorAnswer(platform, errorStatus.unauthorized, error)
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 

@@ -34,16 +34,19 @@ const noStore = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
 export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint {
   const { random, readings } = options
-  const lives = new Map<string, number>()
+  const lives = new Map<string, { from: number; until: number }>()
   const usedIds = new Map<string, number>()
   let keys = [readKey(options.certificatePem)]
 
   function issue(): SandboxAnswer {
-    const { expiresIn, tokenLivesSeconds, tokenScope, unknownFields } = readings()
+    const { expiresIn, tokenKnownAfterSeconds, tokenLivesSeconds, tokenScope, unknownFields } = readings()
     const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
     const now = options.monotonic()
-    for (const [old, diesAt] of lives) if (diesAt <= now) lives.delete(old)
-    lives.set(token, now + (tokenLivesSeconds ?? expiresIn) * 1000)
+    for (const [old, { until }] of lives) if (until <= now) lives.delete(old)
+    lives.set(token, {
+      from: now + tokenKnownAfterSeconds * 1000,
+      until: now + (tokenLivesSeconds ?? expiresIn) * 1000,
+    })
     options.stats.tokenIssued()
     const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
     if (tokenScope !== null) body.scope = tokenScope
@@ -99,7 +102,9 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
     },
     accepts(authorization) {
       const token = /^Bearer ([\w-]+)$/.exec(authorization ?? '')?.[1]
-      return token !== undefined && (lives.get(token) ?? -Infinity) > options.monotonic()
+      const life = token === undefined ? undefined : lives.get(token)
+      const now = options.monotonic()
+      return life !== undefined && life.from <= now && now < life.until
     },
     revokeAll() {
       lives.clear()

@@ -308,10 +308,10 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: keyProblem !== null,
       level: 'trouble',
-      text: 'The new key file cannot be used; retries go on with the previous key.',
+      text: 'The new key cannot be used; retries go on with the previous one.',
       detail: `${keyProblem ?? ''}.`,
       advice:
-        'Correct the file: it is read again within seconds, and that ends this. Do not restart before: the start would fail.',
+        'Correct the file, or have its certificate registered: within a minute that ends this. Do not restart before: the previous key would be lost.',
       runbook: 'KeyReloadFailed',
     },
     {

@@ -106,11 +106,6 @@ type Called<T> = Exchange<T> & {
 /** Reasons of answers that may mean a void token, though they are no 401: a 403, and a login page or a redirect to one. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
 
-/** True for an answer that may mean a void token: one of those, or a 400 that is not in the platform's words. */
-function castsDoubt({ code, reason }: Exchange<unknown>): boolean {
-  return doubtful.has(reason) || (reason === 'bad-request' && code === undefined)
-}
-
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
  * rejects with the TokenError or the signal's reason. After a 401, or an answer that casts doubt on a token with which such
@@ -209,7 +204,7 @@ function createCall(options: ClientOptions): Call {
 
   /** Doubts a token that has worked, for all its calls; not again before a while. */
   function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
-    if (!castsDoubt(exchange) || worksFor.get(method) !== token) return false
+    if (!doubtful.has(exchange.reason) || worksFor.get(method) !== token) return false
     const now = clock.monotonic()
     if (now >= believedUntil) {
       doubted = token
@@ -244,7 +239,7 @@ function createCall(options: ClientOptions): Call {
       const next = await tokenFor(kind, signal)
       const second = await once(kind, operation, next, signal)
       if (second.reason === 'unauthorized') refused(next)
-      if (isDoubted && !castsDoubt(second)) doubtMs = firstDoubtMs
+      if (isDoubted && !doubtful.has(second.reason)) doubtMs = firstDoubtMs
       return { ...second, isReplayed: true }
     } catch (error) {
       if (!(error instanceof TokenError)) throw error

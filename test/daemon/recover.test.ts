@@ -92,3 +92,30 @@ test('when the API refuses every token, PATCHes stop, tokens are not fetched in 
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 1000 })
   expect(daemon.ops().status().holding).toEqual([])
 })
+
+test.each([
+  ['a 403', { errorStatus: { unauthorized: 403 } }],
+  ['a login page', { voidToken: 'page' }],
+  ['a redirect to one', { voidToken: 'redirect' }],
+] as const)('tokens that are void, and are answered with %s, are replaced within a minute', async (_, readings) => {
+  await using day = await beginDay(readings)
+  const { clock, sandbox } = day
+  const daemon = await day.start()
+  sandbox.revokeTokens()
+  sandbox.seed({ count: 20, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  await daemon.goOn(2)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
+  expect(sandbox.stats.tokens.issued).toBe(2)
+})
+
+test('tokens that the API knows only after four seconds are used then, and the former one until then', async () => {
+  await using day = await beginDay({ tokenKnownAfterSeconds: 4, expiresIn: 20 })
+  const { clock, sandbox } = day
+  sandbox.seed({ count: 80, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  const daemon = await day.start()
+  await daemon.goOn(2)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 80 })
+  await daemon.goOn(20)
+  // One for each renewal, at 60 to 70 % of its life.
+  expect(sandbox.stats.tokens.issued).toBeLessThanOrEqual(Math.ceil(clock.monotonic() / 12_000))
+})

@@ -1,5 +1,6 @@
 // Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are blocked.
 import type { Config } from '../../src/config/schema.ts'
+import { isReplayable } from './knowledge.ts'
 import { createBucket, isTooMany } from './meters.ts'
 import type { Call, Told } from './network.ts'
 
@@ -102,6 +103,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
       return
     }
     onShut()
+    // A host that names its own pause limits the tries itself.
+    if (retryAfterMs !== undefined) return
     failedTokens.push(now())
     if (isTooMany(failedTokens, tokenFailures, tokenFailuresSpanMs)) {
       violate('failed to get a token three times within 30 s')
@@ -125,7 +128,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     told({ operation }, told) {
       if (operation === 'token') toldToken(told)
       else learnWait(told)
-      if (told.status === 401 && operation !== 'token') refusedAt.push(now())
+      if (isReplayable(told) && operation !== 'token') refusedAt.push(now())
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (!isDown && !isWell) {

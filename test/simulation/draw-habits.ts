@@ -25,6 +25,9 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     timePrecision: draw.pick(['ms', 'ms', 'second']),
     conflictStatus: draw.pick([200, 400, 409, 422]),
     tokenLifeSeconds: draw.pick([3600, 3600, 300, 45]),
+    tokenTime: [0, 0],
+    tokenKnownAfterMs: 0,
+    voidToken: 401,
     latency: quick ? [5, 60] : [20, 700],
     queue:
       delivery === 'sync'

@@ -1,5 +1,6 @@
 // The simulated identity host: takes each assertion once, and only a good one; gives tokens that end.
 import { checkClaims } from '../../sandbox/api/assertion.ts'
+import type { Habits } from './scenario.ts'
 import { assertionHeader, clientAssertionType, grantType } from '../../src/platform/wire.ts'
 
 export const clientId = 'simulated-client'
@@ -29,10 +30,10 @@ export function decode(part: string | undefined): Record<string, unknown> {
   }
 }
 
-export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIdentity {
+export function createSimulatedIdentity({ tokenKnownAfterMs, tokenLifeSeconds }: Habits): SimulatedIdentity {
   /** Of the whole run: a jti never comes again. */
   const used = new Set<unknown>()
-  let tokens = new Map<string, number>()
+  let tokens = new Map<string, { from: number; until: number }>()
   let given = 0
 
   function refusal(description: string): IdentityAnswer {
@@ -56,11 +57,14 @@ export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIden
       if (refused !== undefined) return refusal(refused.problem)
       given += 1
       const value = `token-${given}`
-      tokens.set(value, now + tokenLifeSeconds * 1000)
+      tokens.set(value, { from: now + tokenKnownAfterMs, until: now + tokenLifeSeconds * 1000 })
       const body = { access_token: value, token_type: 'Bearer', expires_in: tokenLifeSeconds, scope: 'api' }
       return { status: 200, body: JSON.stringify(body) }
     },
-    takes: (authorization, now) => (tokens.get(authorization?.replace(/^Bearer /, '') ?? '') ?? -Infinity) > now,
+    takes(authorization, now) {
+      const token = tokens.get(authorization?.replace(/^Bearer /, '') ?? '')
+      return token !== undefined && token.from <= now && now < token.until
+    },
     revoke() {
       tokens = new Map()
     },

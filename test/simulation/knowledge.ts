@@ -62,7 +62,11 @@ function isLost({ kind, status = 0 }: Told): boolean {
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
 }
 
-const refusing: ReadonlySet<number | undefined> = new Set([401, 403, 429])
+/** Answers after which a call may be sent once more with another token. */
+const replayable: ReadonlySet<number | undefined> = new Set([302, 401, 403])
+export const isReplayable = ({ status }: Told): boolean => replayable.has(status)
+
+const refusing: ReadonlySet<number | undefined> = new Set([302, 401, 403, 429])
 
 /** True for what is no try: the platform has not even looked at the record. */
 export function isRefusal({ code, kind, status = 0 }: Told): boolean {
@@ -154,8 +158,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     known.inFlight = undefined
     if (told.kind === 'given-up') return
     known.touchedAt = timeline.now()
-    known.mayReplay = told.status === 401
-    // A refused token is replayed first: the fact of the retry says when that is over.
+    known.mayReplay = isReplayable(told)
+    // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
     if (isRefusal(told)) {
       refuse(known)

@@ -4,7 +4,7 @@ import type { Sequence } from '../../sandbox/records/hash.ts'
 import type { WebhookStatus } from '../../src/platform/wire.ts'
 import { askedOf, isQuestion, type Asked } from './asked.ts'
 import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
-import type { SimulatedIdentity } from './identity.ts'
+import { issuer, type SimulatedIdentity } from './identity.ts'
 import type { KeyFiles } from './key-files.ts'
 import { errorBody, type Answer, type SimulatedPlatform, type View } from './platform.ts'
 import type { Scenario } from './scenario.ts'
@@ -43,6 +43,8 @@ export interface Told {
   code?: string | undefined
   /** Of the refusal of what is not failed: what it is. */
   found?: WebhookStatus | undefined
+  /** The token was void, or not known yet. */
+  isVoid?: boolean
   /** True when the answer gives the time of who gave it. */
   hasDate: boolean
   /** Of `nothing`: whether the time was up, and not the connection broken. */
@@ -91,6 +93,8 @@ interface Reply extends Answer {
   retryAfterMs?: number | undefined
   /** False for what a gateway says in the platform's place. */
   isItsWord?: boolean
+  /** The token is void, or not known yet. */
+  isVoid?: true
 }
 
 const gatewayPage = '<html><body>Bad Gateway</body></html>'
@@ -160,14 +164,26 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     'bad-span': () => withCode(400, 'svc.bad_span'),
   }
 
+  function voidToken(): Reply {
+    const { voidToken: how } = habits
+    const page = { status: 200, body: '<html><body>Log in</body></html>', views: [], isItsWord: false }
+    const headers = how === 302 ? { location: `${issuer}/login` } : {}
+    return { ...(how === 'page' ? page : { status: how, body: '', views: [], headers }), isVoid: true }
+  }
+
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
     const { headers } = request
     if (call.operation === 'token') {
-      done({ ...identity.token(request.body ?? '', identityNow(), keyFiles.registered()), views: [] })
+      const [least, most] = habits.tokenTime
+      const ms = most === 0 ? 0 : least + sequence.next() * (most - least)
+      const answer = identity.token(request.body ?? '', identityNow(), keyFiles.registered())
+      timeline.after(ms, () => {
+        done({ ...answer, views: [] })
+      })
     } else if (call.operation === 'health') {
       done({ status: platform.isUp(0) ? 200 : 503, body: '', views: [] })
     } else if (!identity.takes(headers['authorization'], identityNow())) {
-      done({ status: 401, body: '', views: [] })
+      done(voidToken())
     } else if (call.asked !== undefined) {
       done(platform.list(call.asked))
     } else {
@@ -268,6 +284,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             code: isWord ? last.code : undefined,
             found: isWord ? last.found : undefined,
             hasDate: fault !== 'odd-date',
+            isVoid: last.isVoid === true,
           }
           end(told, () => {
             resolve(response)

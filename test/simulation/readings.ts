@@ -25,10 +25,42 @@ function hourFields(draw: Draw, { env, ...scenario }: Scenario): Scenario {
   return { ...scenario, env: { ...env, RECONCILER_SCHEDULE_CRON: cron, RECONCILER_SCHEDULE_TIME_ZONE: timeZone } }
 }
 
+/** Every token is void at some time, and a gateway says so in its own way. */
+function voidToken(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  const how = draw.pick([403, 302, 'page'] as const)
+  return { ...scenario, habits: { ...habits, voidToken: how }, revocations: [draw.within(1, scenario.calmAt)] }
+}
+
+/** The servers of the API learn late of a token, or their clocks are apart. */
+function tokenKnownLate(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  const [tokenKnownAfterMs, tokenLifeSeconds] = [draw.within(500, 6000), draw.pick([20, 45, 300])]
+  return { ...scenario, habits: { ...habits, tokenKnownAfterMs, tokenLifeSeconds } }
+}
+
+function slowIdentityHost(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  const tokenTime = [draw.within(1000, 4000), draw.within(4000, 9000)] as const
+  return { ...scenario, habits: { ...habits, tokenTime, tokenLifeSeconds: draw.pick([12, 45]) } }
+}
+
+/** The new key is in the file long before its certificate is registered. */
+function keyRegisteredLate(draw: Draw, scenario: Scenario): Scenario {
+  const at = draw.within(1, scenario.calmAt)
+  const registeredAt = Math.min(scenario.calmAt, at + draw.within(3 * minuteMs, 30 * minuteMs))
+  return {
+    ...scenario,
+    habits: { ...scenario.habits, tokenLifeSeconds: draw.pick([45, 300]) },
+    keys: { file: [{ at, key: 1 }], registered: [{ at: registeredAt, key: 1 }] },
+  }
+}
+
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
   ...listingReadings,
+  'void token answered otherwise': { share: 0.06, change: voidToken },
+  'token known late': { share: 0.05, change: tokenKnownLate },
+  'slow identity host': { share: 0.04, change: slowIdentityHost },
+  'key registered late': { share: 0.06, change: keyRegisteredLate },
   'schedule with hours': { share: 0.08, change: hourFields },
 }
 

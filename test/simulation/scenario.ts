@@ -40,6 +40,12 @@ export interface Habits {
   /** HTTP status of the refusal of what is not failed. */
   conflictStatus: 200 | 400 | 409 | 422
   tokenLifeSeconds: number
+  /** How long the identity host takes to give a token, beside the latency. */
+  tokenTime: readonly [least: number, most: number]
+  /** The API knows a token only so long after its issue. */
+  tokenKnownAfterMs: number
+  /** What a void token is answered with; `page`: a login page with 200. */
+  voidToken: 401 | 403 | 302 | 'page'
   latency: readonly [least: number, most: number]
   /** Until an asynchronous delivery begins. */
   queue: readonly [least: number, most: number]

@@ -80,7 +80,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       },
     },
   })
-  const identity = createSimulatedIdentity(scenario.habits.tokenLifeSeconds)
+  const identity = createSimulatedIdentity(scenario.habits)
   for (const at of scenario.revocations) timeline.after(at, identity.revoke)
   const keyFiles = createKeyFiles(scenario, timeline.now)
   const connect = createNetwork({

@@ -28,6 +28,8 @@ export const promises = [
   'the key that is in the file is used',
   'three failures are asked about',
   'tokens are renewed early',
+  'a key that works signs while a new one does not',
+  'a void token is replaced, however that is said',
   'what is about to leave the window is shown',
   'what may go out does not wait',
   'what is shown in quiet times is what the platform holds',

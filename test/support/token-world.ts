@@ -191,6 +191,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       return [...new Set(times.slice(1).map((at, i) => Math.round((at - (times[i] ?? 0)) / 1000)))].join(' ')
     },
     retry: () => `${(retryAt - clock.now()) / 1000}s`,
+    problem: () => cache.keyProblem() ?? 'none',
     expires: () => {
       const at = cache.expiresAt()
       return at === undefined ? 'never' : `${(at - clock.now()) / 1000}s`

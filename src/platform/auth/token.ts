@@ -37,6 +37,8 @@ export interface TokenCache {
   renewed(token: AccessToken, signal?: AbortSignal): Promise<AccessToken>
   /** Time from which the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
   expiresAt(): number | undefined
+  /** Why the key in the file is not in use, though it is a key: the platform rejects it, and not the former one. */
+  keyProblem(): string | undefined
   /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
   run(signal: AbortSignal): Promise<void>
 }
@@ -372,6 +374,12 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     },
     renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
     expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
+    keyProblem() {
+      const isRejected = rejected !== undefined && isSame(rejected.key, key.current())
+      return isRejected
+        ? `the platform rejects the key ${rejected?.key.fingerprint ?? ''}: its certificate is not registered`
+        : undefined
+    },
     async run(signal) {
       const abandon = (): void => {
         // A caller that is finishing its work may still need it.

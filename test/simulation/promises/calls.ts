@@ -21,7 +21,8 @@ type SweepReport = Extract<TelemetryEvent, { type: 'sweep' }>['report']
 
 export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, scenario, timeline, violate } = options
-  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, withoutEventId } = scenario.habits
+  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, tokenTime, withoutEventId } =
+    scenario.habits
   const first = config.outcome.firstCheck
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
@@ -43,7 +44,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   function longestSweep(slices: number): number {
     const pageMs = latency[1] + 1000 / (leastShare * config.platform.maxRequestsPerSecond)
     const retryMs = latency[1] + (delivery === 'sync' ? Math.max(deliveryTime[1], deliveryTimeout) : 0)
-    return 10_000 + pages * pageMs + slices * retryMs
+    return 10_000 + tokenTime[1] + pages * pageMs + slices * retryMs
   }
 
   function checkSweep({ listed, result, seconds, slices }: SweepReport): void {

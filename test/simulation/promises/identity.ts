@@ -1,5 +1,6 @@
 // Assertions are never of the future, tokens are renewed before they end, and one that was refused is not used again. @see docs/architecture.md "Access token"
 import { decode } from '../identity.ts'
+import { minuteMs } from '../draw.ts'
 import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -7,11 +8,15 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 const youngTokenMs = 10_000
 /** The key file is looked at every 10 s; a failed try may have to wait for the next one. */
 const keyCheckMs = 12_000
+/** So long after its registration a new key may not have been tried again. */
+const newKeyRetryMs = 65_000
+/** From the first refusal of a void token to another one: a doubt comes once a minute. */
+const replacedMs = 75_000
 /** A token is renewed at 70 % of its life at the latest. */
 const renewedBy = 0.75
 
 export function createIdentityWatcher(options: WatcherOptions): Watcher {
-  const { exercise, keyFiles, scenario, timeline, violate } = options
+  const { exercise, holds, keyFiles, scenario, timeline, violate } = options
   /** When tokens came, by the value that calls carry. */
   const tokens = new Map<string, number>()
   const refused = new Map<string, number>()
@@ -20,9 +25,32 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   /** HTTP status of the last answer to a token request; undefined for none. */
   let tokenStatus: number | undefined
   const lifeMs = scenario.habits.tokenLifeSeconds * 1000
+  /** The last token that came: when, and by which key. */
+  let granted: { at: number; key: unknown } | undefined
+  /** The last one with which a call succeeded, and since when it is void. */
+  let working: string | undefined
+  let voidSince: number | undefined
+
+  const keyOf = (call: Call): unknown => {
+    const [, , signature] = (new URLSearchParams(call.form).get('client_assertion') ?? '').split('.')
+    return decode(signature)['key']
+  }
+
+  /** A key that got a token, and is registered still, gets others until a newer one does. */
+  function checkHeld(): void {
+    if (granted === undefined || granted.key === keyFiles.key() || granted.key !== keyFiles.registered()) return
+    if (!holds.isFaultlessSince(timeline.now() - lifeMs - minuteMs)) return
+    exercise('a key that works signs while a new one does not')
+    if (timeline.now() - granted.at > lifeMs + minuteMs) violate('limits', 'has no token, although a former key works')
+  }
+
+  function checkReplaced(): void {
+    if (voidSince === undefined || scenario.faults.length > 0) return
+    if (timeline.now() - voidSince > replacedMs) violate('limits', 'goes on with a token that is void')
+  }
 
   function checkAssertion(call: Call): void {
-    const [, payload, signature] = (new URLSearchParams(call.form).get('client_assertion') ?? '').split('.')
+    const [, payload] = (new URLSearchParams(call.form).get('client_assertion') ?? '').split('.')
     const { iat } = decode(payload)
     const now = (scenario.startAt + timeline.now() + scenario.habits.identityAheadMs) / 1000
     // The host's clock may have been set since: what was learned is learned anew then.
@@ -30,9 +58,12 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       exercise('assertions are not of the future')
       if (iat > now) violate('limits', `signs an assertion ${(iat - now).toFixed(3)} s in the future`)
     }
-    const { key } = decode(signature)
-    const changed = scenario.keys.file.findLast(({ at }) => at <= timeline.now())
-    if (changed === undefined || timeline.now() - changed.at < keyCheckMs) return
+    const key = keyOf(call)
+    const before = (ms: number) => (change: { at: number }) => change.at <= timeline.now() - ms
+    if (scenario.keys.file.findLast(before(0)) !== scenario.keys.file.findLast(before(keyCheckMs))) return
+    // A new one that is not registered, or was not until a moment ago, leaves the former one in use.
+    const registered = scenario.keys.registered.findLast(before(newKeyRetryMs))
+    if (keyFiles.lastKey() !== (registered?.key ?? 0)) return
     exercise('the key that is in the file is used')
     if (key !== keyFiles.lastKey())
       violate('limits', `signs with key ${String(key)}, in the file is ${keyFiles.lastKey()}`)
@@ -70,9 +101,21 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'token') {
         if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
         tokenStatus = told.status
-      } else {
-        learnRefusal(call, told)
+        if (told.kind === 'told' && told.status === 200) {
+          granted = { at: timeline.now(), key: keyOf(call) }
+          if (voidSince !== undefined) exercise('a void token is replaced, however that is said')
+          voidSince = undefined
+          working = undefined
+        }
+        return
       }
+      learnRefusal(call, told)
+      if (told.kind === 'told' && told.status === 200) working = call.token
+      else if (told.isVoid === true && call.token === working) voidSince ??= timeline.now()
+    },
+    scraped() {
+      checkHeld()
+      checkReplaced()
     },
     fact(fact) {
       if (fact.type !== 'token-refreshed' || fact.result === 'success' || tokenStatus !== 429) return

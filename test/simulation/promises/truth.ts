@@ -122,7 +122,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     for (const origin of ['auth', 'api'] as const) {
       if (answersOfTime[origin] === 0 || (origin === 'api' && !holds.isSureOfTime())) continue
       exercise('the difference between the clocks is shown')
-      const tolerance = expectations.clockTolerance / 1000 + 1
+      const tokenMs = origin === 'auth' ? scenario.habits.tokenTime[1] : 0
+      const tolerance = (expectations.clockTolerance + tokenMs / 2) / 1000 + 1
       expect(sight, `clock_skew_seconds{origin="${origin}"}`, skewsMs[origin] / 1000, tolerance)
     }
   }

@@ -249,7 +249,7 @@ describe('notices', () => {
     [
       'a key file that cannot be used',
       { keyReload: { problem: 'k (f): holds no key' } },
-      /^The new key file cannot be used.* k \(f\): holds no key\.$/,
+      /^The new key cannot be used.* k \(f\): holds no key\.$/,
     ],
     [
       'deliveries that are refused again and again, the largest cause first',

@@ -143,7 +143,6 @@ const pages = {
   'a 403': { status: 403, body: { code: 'forbidden' } },
   'a redirect': { status: 302, headers: { location: 'https://login.example.test' } },
   'a login page': { status: 200, body: '<html>' },
-  'a 400 without a word': { status: 400, body: '<html>' },
 } as const
 
 describe.each(Object.entries(pages))('%s', (name, page) => {
