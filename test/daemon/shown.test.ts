@@ -26,7 +26,7 @@ describe('what it shows', () => {
       circuits: { notClosed: 0, list: [] },
       sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at), listed: 0 }],
       nextTick: new Date(at + 1000 + 3_600_000),
-      tokenExpires: new Date(at + 3_590_000),
+      tokenExpires: new Date(at + 3_600_000),
     })
     const gate = (): Promise<number> => scene.metric('gates', { gate: 'paused' })
     expect([await scene.metric('paused'), await gate()]).toEqual([1, 1])
