@@ -17,6 +17,15 @@ function clockFarOff(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, jumps: [...jumps, { at, ms }, ...(draw.chance(0.7) ? [back] : [])] }
 }
 
+/** A machine is suspended: its monotonic clock stands still, and all other clocks are later when it goes on. */
+function suspended(draw: Draw, scenario: Scenario): Scenario | undefined {
+  const { calmAt, habits, jumps, platformJumps, theme } = scenario
+  // Beside a change of daylight saving the two can't be told apart, and in these themes the platform's clock is not set.
+  if (habits.timeZone === 'Europe/Berlin' || ['calm', 'expiry', 'crowded'].includes(theme)) return undefined
+  const sleep = { at: draw.within(1, calmAt), ms: draw.within(minuteMs, 3 * hourMs) }
+  return { ...scenario, jumps: [...jumps, sleep], platformJumps: [...platformJumps, sleep] }
+}
+
 /** Hours that daylight saving repeats, or skips, in a schedule that names hours: all of them, so that the period is what it was. */
 function hourFields(draw: Draw, { env, ...scenario }: Scenario): Scenario {
   const [seconds, minutes] = scenario.periodMs < minuteMs ? [`*/${scenario.periodMs / secondMs}`, '*'] : ['0', '*']
@@ -61,6 +70,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'token known late': { share: 0.05, change: tokenKnownLate },
   'slow identity host': { share: 0.04, change: slowIdentityHost },
   'key registered late': { share: 0.06, change: keyRegisteredLate },
+  'host suspended': { share: 0.06, change: suspended },
   'schedule with hours': { share: 0.08, change: hourFields },
 }
 

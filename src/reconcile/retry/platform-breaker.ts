@@ -1,5 +1,5 @@
 // Circuit breaker for the platform: opens on 401/403 or three failures in a row; a ping, one size-1 list call with backoff, shows whether to close it. @see docs/architecture.md "Retry plan"
-import type { Clock, Random } from '../../runtime/clock.ts'
+import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { Reason } from '../../platform/http/http.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
@@ -75,6 +75,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let failuresInARow = 0
   const backoff = createPlatformBackoff(clock, random)
   let answeredAt = -Infinity
+  /** Monotonic ms. */
   let since: number | undefined
   let call: FailedCall | undefined
   /** When the state was last entered, monotonic ms. */
@@ -102,7 +103,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
-    if (reason() !== before.reason) since = reason() && clock.now()
+    if (reason() !== before.reason) since = reason() && clock.monotonic()
     if (next.name === 'closed') call = undefined
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
@@ -142,7 +143,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
-    since: () => since,
+    since: () => since && onWallClock(clock, since),
     call: () => call,
     note(answer, sentAt) {
       if (answer.result === 'unauthorized' || failures.has(answer.result))

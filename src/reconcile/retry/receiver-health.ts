@@ -1,6 +1,6 @@
 // Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see docs/architecture.md "Circuits"
 import { TransportError, type Transport } from '../../platform/http/http.ts'
-import type { Clock } from '../../runtime/clock.ts'
+import { onWallClock, type Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverEvent {
   type: 'receiver'
@@ -47,6 +47,7 @@ export type Health = Omit<ReceiverEvent, 'type'>
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
   const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
   let last: Health | undefined
+  /** Monotonic ms. */
   let since: number | undefined
   /** Monotonic ms of the last answer. An answer older than two polls is ignored: the process was suspended. */
   let answeredAt = -Infinity
@@ -78,7 +79,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
 
   function take(health: Health): void {
     if (health.up !== last?.up) {
-      since = clock.now()
+      since = clock.monotonic()
       emit({ type: 'receiver', ...health })
     }
     last = health
@@ -98,7 +99,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
     isDown: () => healthUrl !== undefined && (last?.up !== true || isStale()),
     up: () => last?.up,
     detail: () => last?.detail,
-    since: () => since,
+    since: () => since && onWallClock(clock, since),
     async run(signal) {
       if (healthUrl === undefined) return
       for (;;) {

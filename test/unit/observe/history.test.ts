@@ -74,6 +74,14 @@ test('circuits that are not closed, and a pause, stand in each minute that began
   expect(shown).toEqual(['0 false', '2 true', '2 true', '0 false'])
 })
 
+test('a leap of the monotonic clock over centuries leaves a week', async () => {
+  const { clock, history, tell } = scene()
+  tell('recovered', 5)
+  await clock.advance(500 * 365 * 24 * 60 * minuteMs)
+  expect(history.recovered().lastDay).toBe(0)
+  expect(history.steps(0)).toHaveLength(120)
+})
+
 test('what recovered in the last 24 hours, and when the last one did', async () => {
   const { clock, history, tell } = scene()
   expect(history.recovered()).toEqual({ lastDay: 0, lastAt: undefined })

@@ -9,7 +9,13 @@ import { createVirtualClock } from '../../support/virtual-clock.ts'
 const minuteMs = 60_000
 
 type Step =
-  Partial<typeof noDecisions> | FactOf<'outcome'> | FactOf<'expired'> | FactOf<'leading'> | FactOf<'sweep'> | 'failed'
+  | Partial<typeof noDecisions>
+  | FactOf<'outcome'>
+  | FactOf<'expired'>
+  | FactOf<'leading'>
+  | FactOf<'sweep'>
+  | 'failed'
+  | 'a year ahead'
 
 /** Plays a step each minute: the decisions of a full sweep, or an event. */
 async function play(
@@ -26,7 +32,8 @@ async function play(
     report: (incident) => reports.push(incident),
   })
   for (const step of steps) {
-    if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
+    if (step === 'a year ahead') clock.jump(525_600 * minuteMs)
+    else if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
     else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
     await clock.advance(minuteMs)
   }
@@ -44,6 +51,12 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['found by the first sweep', [{ due: 1 }], { since: at(0, -1), begunBefore: true, endedAt: null }, 1],
   ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 3, longestSeconds: 7 }, 1], // prettier-ignore
   ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
+  [
+    'a host clock that is set is no calm',
+    [{ due: 1 }, {}, 'a year ahead', {}],
+    { since: at(525_600, -1), endedAt: null },
+    1,
+  ],
   ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: at(0, -1), endedAt: null }, 1],
   [
     'it begins with the sweeps that failed before',
