@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Clock } from '../src/runtime/clock.ts'
 import { faultRuleSchema, type FaultRule } from './api/faults.ts'
+import { limitSchema } from './api/limits.ts'
 import { httpStatus, milliseconds, parseInput } from './fields.ts'
 
 export const maxPort = 65_535
@@ -96,6 +97,8 @@ export const readingsSchema = z.strictObject({
     .strictObject({ delaysMs: z.array(milliseconds).readonly(), status: z.enum(['processing', 'failed']) })
     .nullable()
     .default(null),
+  /** Limits of the rate; a call must pass all that are for its operation. */
+  limits: z.array(limitSchema).readonly().default([]),
   /** False leaves the `Date` header out. */
   dateHeader: z.boolean().default(true),
   /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API. */

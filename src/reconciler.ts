@@ -5,6 +5,7 @@ import type { ReconcilerState } from './observe/snapshot.ts'
 import type { PlatformClient } from './platform/client.ts'
 import type { Connection } from './platform/connection.ts'
 import type { Transport } from './platform/http/http.ts'
+import { maxRetryAfterMs } from './platform/http/response.ts'
 import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
@@ -84,7 +85,7 @@ async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Pr
     const kind = sweeper.next()
     // Slice by slice: each is listed whole, then merged into the backlog.
     if (kind !== undefined) await sweeper.make(kind, signal)
-    else await notifiers.sweep.wait(undefined, signal)
+    else await notifiers.sweep.wait(sweeper.msUntilNext(), signal)
   }
 }
 
@@ -133,8 +134,8 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
   broken.throwIfAborted()
 }
 
-/** While a check is overdue by more than this, checks get as much of the rate as retries. */
-const toleratedLateMs = 10_000
+/** While a check is overdue by more than this time, or by more than so many calls of the rate, checks get as much as retries. */
+const [toleratedLateMs, toleratedLateCalls] = [10_000, 20]
 /** Without a lease an instance always leads. */
 const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
@@ -179,7 +180,8 @@ export function createReconciler(
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
     maxRetriesPerSecond: config.retry.maxPerSecond,
-    areChecksLate: () => outcomes.overdueMs() > toleratedLateMs,
+    maxRetryAfterMs: maxRetryAfterMs(policy.window.lookback),
+    areChecksLate: (callMs) => outcomes.overdueMs() > Math.max(toleratedLateMs, toleratedLateCalls * callMs),
   })
   const client = connection.client(rate)
 
@@ -300,6 +302,7 @@ export function createReconciler(
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
+      rateMaximum: config.platform.maxRequestsPerSecond,
       throttledForMs: rate.pausedForMs(),
     }
   }

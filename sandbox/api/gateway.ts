@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { readBody, send, splitTarget, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import { answerInstead, latencyOf, spoil, type FaultContext } from './fault-effects.ts'
+import { createLimitMeter, retryAfterOf, type Limit, type LimitMeter } from './limits.ts'
 import { answer, errorAnswer, route, type Paths, type SandboxPlatform } from './routes.ts'
 
 export interface GatewayOptions {
@@ -31,6 +32,24 @@ export interface Gateway {
 
 export function createGateway(platform: SandboxPlatform, { clock, paths, signal }: GatewayOptions): Gateway {
   const { faults, identityNow, ids, now, readings, stats } = platform
+  /** One for each limit that is read; a change of the readings begins them anew. */
+  let meters: { limits: readonly Limit[]; of: LimitMeter[] } = { limits: [], of: [] }
+
+  /** The answer to a call that a limit refuses. */
+  function refusal({ operation }: SandboxRequest): SandboxAnswer | undefined {
+    const { limits } = readings()
+    if (limits !== meters.limits) meters = { limits, of: limits.map(createLimitMeter) }
+    for (const [index, limit] of limits.entries()) {
+      if (!limit.operations.some((limited) => limited === operation)) continue
+      const waitMs = meters.of[index]?.take(clock.now())
+      if (waitMs === undefined) continue
+      const text = { code: 'sandbox.throttled', message: 'Too many requests.', messageParameters: [] }
+      const plain = errorAnswer(platform, limit.status, text)
+      const retryAfter = retryAfterOf(limit, waitMs)
+      return retryAfter === undefined ? plain : { ...plain, headers: { ...plain.headers, 'retry-after': retryAfter } }
+    }
+    return undefined
+  }
 
   async function answered(request: SandboxRequest): Promise<SandboxAnswer> {
     const drawn = faults.draw(request)
@@ -41,7 +60,7 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
       random: ids,
       errorAnswer: (status, code, message) => errorAnswer(platform, status, { code, message, messageParameters: [] }),
     }
-    const plain = answerInstead(drawn, context) ?? (await answer(platform, request))
+    const plain = answerInstead(drawn, context) ?? refusal(request) ?? (await answer(platform, request))
     return drawn.reduce((spoiled, fault) => spoil(spoiled, fault, context), plain)
   }
 

@@ -2,7 +2,7 @@
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
 import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from '../ops/figures.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
-import { count, fromNow } from '../ops/words.ts'
+import { count, fromNow, rateText } from '../ops/words.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { causeTable } from './cause-table.ts'
 import { cell, pairs, paragraph, type Colour, type Paint } from './format.ts'
@@ -39,10 +39,7 @@ function numbers(status: StatusDocument): [string, string][] {
     ['recovered', `${atPace === undefined ? '' : `${atPace}, `}${total} ${since}`],
     ['first expiry', firstExpiry === null ? (isWholeKnown(status) ? 'none' : 'unknown') : fromNow(firstExpiry, now)],
     ['done', doneOf(status).join(': ')],
-    [
-      'retries',
-      `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${count(rate.callsPerSecond)} calls/s`,
-    ],
+    ['retries', `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${rateText(rate)}`],
     ['last full sweep', seenText(status)],
     ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],
   ]

@@ -193,12 +193,17 @@ export const metricDefinitions = {
   },
   platform_request_rate_limit: {
     type: 'gauge',
-    help: 'Current limit of calls per second; it falls when the platform throttles.',
+    help: 'Current limit of calls per second, as the platform takes them.',
     read: ({ rateLimit }) => rateLimit,
+  },
+  platform_request_rate_max: {
+    type: 'gauge',
+    help: 'Calls per second that platform.maxRequestsPerSecond allows.',
+    read: ({ rateMaximum }) => rateMaximum,
   },
   throttled_until_timestamp_seconds: {
     type: 'gauge',
-    help: 'End of the pause that the platform asked for (429, or a Retry-After); 0 without one.',
+    help: 'End of the pause after a 429 or a Retry-After; 0 without one.',
     read: ({ now, throttledForMs }) => (throttledForMs > 0 ? (now + throttledForMs) / 1000 : 0),
   },
   access_token_expiry_timestamp_seconds: {

@@ -46,7 +46,9 @@ export interface ReconcilerState {
   receiver: { up: boolean | undefined; detail?: string | undefined } | undefined
   /** Current limit of calls per second. */
   rateLimit: number
-  /** Time until a Retry-After ends; 0 without one. */
+  /** Calls per second that the configuration allows. */
+  rateMaximum: number
+  /** Time until the pause after a 429 or a Retry-After ends; 0 without one. */
   throttledForMs: number
 }
 

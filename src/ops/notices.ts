@@ -10,6 +10,7 @@ import {
   count,
   counted,
   fromNow,
+  rateText,
   reasonText,
   response,
   sentence,
@@ -139,6 +140,8 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
+/** A rate below this share of the configured one is named. */
+const lowRateShare = 0.9
 /** Fewer in an hour may be the platform's own retries. */
 const minResolvedByOthers = 10
 
@@ -280,6 +283,14 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       advice: 'If they are wanted, raise window.lookback and restart.',
       isAside: true,
       runbook: 'Expired',
+    },
+    {
+      isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,
+      level: 'working',
+      text: `The platform takes about ${rateText(status.rate)} allowed by platform.maxRequestsPerSecond.`,
+      advice: "Nothing to do: the daemon keeps to that. If recovery is too slow, ask the platform's operator for more.",
+      isAside: true,
+      runbook: 'Throttled',
     },
     {
       isSo: status.stuckProcessing > 0,

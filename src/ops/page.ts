@@ -8,7 +8,7 @@ import { incidentPairs, incidentTitle } from './incident-text.ts'
 import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
+import { clockTime, count, counted, fromNow, rateText, response, span, word } from './words.ts'
 
 const refreshSeconds = 10
 /** More of them are in /status. */
@@ -233,7 +233,7 @@ function surroundings({
       'Platform zone',
       `${timeZone.platform}, ${timeZone.actualOffset === null ? 'not checked yet' : `measured UTC${timeZone.actualOffset}`}`,
     ],
-    ['Calls allowed', `${count(rate.callsPerSecond)} a second`],
+    ['Calls allowed', rateText(rate)],
     ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
   ]
   return html`<details class="card">

@@ -190,6 +190,7 @@ function retriesOf(state: StatusState) {
     },
     rate: {
       callsPerSecond: Math.round(state.rateLimit * 10) / 10,
+      maxCallsPerSecond: state.rateMaximum,
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
     notAccepted: reason === undefined ? null : { inARow, reason },

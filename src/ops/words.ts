@@ -18,7 +18,14 @@ export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
+/** `1.9 of the 20 calls/s`: the learned rate beside the configured one, where it is lower. */
+export function rateText(rate: { callsPerSecond: number; maxCallsPerSecond: number }): string {
+  const learned = rate.callsPerSecond < rate.maxCallsPerSecond ? `${count(rate.callsPerSecond)} of the ` : ''
+  return `${learned}${count(rate.maxCallsPerSecond)} calls/s`
+}
+
 /** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`, of the nearest second; a span below zero counts as none. */
+
 export function span(ms: number): string {
   const whole = Math.max(0, Math.round(ms / secondMs) * secondMs)
   const with_ = (big: number, bigName: string, small: number, smallName: string): string => {

@@ -56,8 +56,8 @@ export interface ClientOptions {
 
 export interface PlatformClient {
   /**
-   * Lists one page: at most 3 tries, and one replay after a 401. The purpose (default `list`) decides which share of the rate
-   * it uses.
+   * Lists one page: at most 3 tries, and one replay after a 401. A 429 is no try: the page is asked for again when the rate
+   * allows. The purpose (default `list`) decides which share of the rate it uses.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
@@ -71,6 +71,12 @@ export interface PlatformClient {
   /** True once an answer has shown the platform's time; until then `now` is the host's. */
   knowsTime(): boolean
 }
+
+/**
+ * A platform that limits the rate by 503 with Retry-After answers other calls well, one that is down none: it counts as
+ * limited for so long after a good answer.
+ */
+const limitedMs = 10_000
 
 /** Larger answers are not read to their end. */
 const maxAnswerBytes = 8 * 1024 * 1024
@@ -86,7 +92,6 @@ const repeatShare = 0.1
 const maxRepeatCredit = 5
 
 const repeatable: ReadonlySet<Reason> = new Set<Reason>([
-  'throttled',
   'server-error',
   'timeout',
   'connection',
@@ -128,6 +133,8 @@ function createCall(options: ClientOptions): Call {
   let doubtMs = firstDoubtMs
   /** The token that was doubted last. */
   let doubted: Token | undefined
+  /** When the API last gave a good answer, monotonic ms. */
+  let answeredAt = -Infinity
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -156,7 +163,8 @@ function createCall(options: ClientOptions): Call {
     const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
-    if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status }
+    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sentAt - answeredAt < limitedMs)
+    if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status, isThrottled }
     const content = operation.read(answer.body)
     return content === undefined
       ? { ...answer, reason: 'invalid-body', status }
@@ -181,6 +189,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
+      answeredAt = clock.monotonic()
       workingToken = token
       worksFor.set(operation.method, token)
     }
@@ -273,19 +282,21 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
-    for (let tries = 1; ; tries += 1) {
+    for (let tries = 1; ;) {
       await rate.acquire(purpose, signal)
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
         // No token is available because the API has refused the last ones.
         throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
       })
       if (called.reason === 'ok') return called.content
-      const { reason, status, tokenError, transportCode } = called
+      const { isThrottled, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
+      isReplayed ||= called.isReplayed
+      if (isThrottled === true) continue
       failure = new PlatformFailure(reason, status, 'list', transportCode)
       if (!mayRepeat(reason, tries)) throw failure
-      isReplayed ||= called.isReplayed
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
+      tries += 1
     }
   }
 

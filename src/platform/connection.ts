@@ -5,6 +5,7 @@ import type { Reloadable } from './auth/reloadable.ts'
 import type { SigningKey } from './auth/private-key.ts'
 import type { Transport } from './http/http.ts'
 import type { RateLimiter } from './rate-limiter.ts'
+import { maxRetryAfterMs } from './http/response.ts'
 import { createServerClock, type ServerClock } from './server-clock.ts'
 import { createTimeZone, type TimeZone } from './time-zone.ts'
 import { createTokenCache, type TokenCache, type TokenEvent } from './auth/token.ts'
@@ -14,6 +15,7 @@ import { tokenPath } from './wire.ts'
 export interface ConnectionSettings {
   platform: { baseUrl: string; requestTimeout: number; timeZone: string }
   auth: { issuerUrl: string; clientId: string; scope: string; assertionLifetime: number }
+  window: { lookback: number }
 }
 
 export interface ConnectionOptions {
@@ -34,7 +36,10 @@ export interface Connection {
 }
 
 /** Creates the parts; makes no call. */
-export function createConnection({ auth, platform }: ConnectionSettings, options: ConnectionOptions): Connection {
+export function createConnection(
+  { auth, platform, window }: ConnectionSettings,
+  options: ConnectionOptions,
+): Connection {
   const { clock, emit, key, random, transport } = options
   const zone = createTimeZone(platform.timeZone)
   const serverClocks = { auth: createServerClock(clock), api: createServerClock(clock) }
@@ -45,6 +50,7 @@ export function createConnection({ auth, platform }: ConnectionSettings, options
     scope: auth.scope,
     assertionLifetimeMs: auth.assertionLifetime,
     requestTimeoutMs: platform.requestTimeout,
+    maxRetryAfterMs: maxRetryAfterMs(window.lookback),
     key,
     transport,
     clock,

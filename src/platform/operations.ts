@@ -19,6 +19,8 @@ export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
   requestNotSent?: boolean
   /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
   transportCode?: string
+  /** True when it is the rate that was refused: a 429, or a 503 with Retry-After. */
+  isThrottled?: boolean
 } & ({ reason: 'ok'; content: T } | { reason: Exclude<Reason, 'ok'> })
 
 export interface ListQuery {
@@ -193,7 +195,8 @@ export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
   }
   const isClientError = status !== undefined && status < 500
-  const result = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
+  const usual = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
+  const result = exchange.isThrottled === true ? 'throttled' : usual
   const lost = isAnswerLost(exchange) && { lost: true as const }
   return { result, reason, sent: true, ...lost }
 }

@@ -1,4 +1,4 @@
-// Rate limiter for all calls to the platform's API: a token bucket whose rate adapts (AIMD), with weighted traffic classes.
+// Rate limiter for all calls to the platform's API: a token bucket that learns the platform's own limit, with weighted traffic classes.
 import type { Clock } from '../runtime/clock.ts'
 
 /** Retries (PATCH), sweeps (list), checks of outcomes (confirm). */
@@ -6,12 +6,17 @@ export type TrafficClass = 'retry' | 'list' | 'confirm'
 
 export interface RateLimiterOptions {
   clock: Clock
-  /** Maximum calls per second; the burst is the calls of one second. */
+  /** Maximum calls per second; the burst is the calls of one second, until the platform has shown a lower limit. */
   maxPerSecond: number
+  /** A Retry-After is obeyed up to this many milliseconds. Default: without a bound. */
+  maxRetryAfterMs?: number
   /** Maximum retries per second, to spare the receiver; undefined for none. */
   maxRetriesPerSecond?: number | undefined
-  /** True while a check of an outcome is long overdue: then checks get as much as retries. Default: never. */
-  areChecksLate?: () => boolean
+  /**
+   * True while a check of an outcome is long overdue: then checks get as much as retries. Gets the time between two calls.
+   * Default: never.
+   */
+  areChecksLate?: (callMs: number) => boolean
 }
 
 /** Feedback of a response about the rate. */
@@ -43,19 +48,29 @@ export interface RateLimiter {
 /** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (docs/architecture.md "Retry plan"). */
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
 const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly TrafficClass[]
-/** The rate recovers by this share of the maximum per second. */
-const recoveryPerSecond = 0.05
+/**
+ * Growth after a cut: the cubic curve of RFC 9438, with good answers in place of time. It stays near the limit that was
+ * found for about `plateauSeconds`, counted as calls at that limit, and leaves it faster and faster.
+ */
+const [plateauSeconds, curvature] = [15, 3e-5]
+/** The curve begins at this share of the limit that was found. */
+const cutShare = 1 - curvature * plateauSeconds ** 3
+/** A good answer raises the rate by no more than this share of the limit that was found, or by this many calls per second. */
+const [maxStepShare, maxStep] = [1 / 40, 0.1]
+/** What the platform grants is measured over about so long, or so many calls. */
+const [measuredMs, measuredCalls] = [5000, 5]
 const firstPauseMs = 1000
+/** Longest pause where the platform names none. */
 const maxPauseMs = 300_000
-/** The rate is never cut below one call per second (or the maximum, if lower): without calls it could not recover. */
-const lowestPerSecond = 1
+/** Lowest rate (or the maximum, if lower): what was granted, and without any good answer. Without calls it could not recover. */
+const [lowestGranted, lowestPerSecond] = [0.1, 1]
 /**
  * A class that was just served counts as still waiting for so long: its caller can queue the next request only after the
  * grant's promise resolves. Without this, retries fall below their share.
  */
 const keptPlaceMs = 1
 
-/** A token bucket that holds the calls of one second, at least one. */
+/** A token bucket that holds at least one call. */
 interface Bucket {
   level: number
   filledAt: number
@@ -65,10 +80,12 @@ function fullBucket(perSecond: number, now: number): Bucket {
   return { level: Math.max(1, perSecond), filledAt: now }
 }
 
-function fill(bucket: Bucket, perSecond: number, now: number): void {
-  const gained = (Math.max(0, now - bucket.filledAt) / 1000) * perSecond
-  bucket.level = Math.min(Math.max(1, perSecond), bucket.level + gained)
+/** Returns for how long the bucket has been full, in ms. */
+function fill(bucket: Bucket, perSecond: number, now: number, burst = perSecond): number {
+  const level = bucket.level + (Math.max(0, now - bucket.filledAt) / 1000) * perSecond
+  bucket.level = Math.min(Math.max(1, burst), level)
   bucket.filledAt = now
+  return ((level - bucket.level) / perSecond) * 1000
 }
 
 /** Milliseconds until the bucket holds one. */
@@ -77,7 +94,7 @@ function untilOne(bucket: Bucket, perSecond: number): number {
 }
 
 export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
-  const { areChecksLate = () => false, clock, maxPerSecond, maxRetriesPerSecond } = options
+  const { areChecksLate = () => false, clock, maxPerSecond, maxRetriesPerSecond, maxRetryAfterMs = Infinity } = options
   const start = clock.monotonic()
   const all = fullBucket(maxPerSecond, start)
   const retries = maxRetriesPerSecond === undefined ? undefined : fullBucket(maxRetriesPerSecond, start)
@@ -88,8 +105,15 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   let usedByNow = 0
   let lastServed: { kind: TrafficClass; at: number } | undefined
   let perSecond = maxPerSecond
-  let adaptedAt = start
+  /** The limit of the platform, as the last cut has found it. */
+  let found = maxPerSecond
+  /** A cut from the maximum, with its burst, has found little: then the rate keeps to no curve. */
+  let isGuess = true
   let cutAt = -Infinity
+  /** Since the last cut: good answers, and the time in which calls waited for the rate or for a pause. */
+  let [grown, busySinceCutMs] = [0, 0]
+  /** The same of the last seconds. */
+  let [good, busyMs] = [0, 0]
   let pausedUntil = -Infinity
   /** All pauses so far, up to the end of the present one. */
   let pausedInAllMs = 0
@@ -98,11 +122,15 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function refill(): void {
     const now = clock.monotonic()
-    // The rate recovers only outside of a pause: during one there is no feedback about the platform's capacity.
-    const calmMs = Math.max(0, now - Math.max(adaptedAt, pausedUntil))
-    perSecond = Math.min(maxPerSecond, perSecond + (calmMs / 1000) * recoveryPerSecond * maxPerSecond)
-    adaptedAt = now
-    fill(all, perSecond, now)
+    const since = all.filledAt
+    // Below its maximum it allows no burst: how large one may be, no answer tells.
+    const idleMs = fill(all, perSecond, now, perSecond < maxPerSecond ? 1 : maxPerSecond)
+    const pausedMs = Math.max(0, Math.min(now, pausedUntil) - since)
+    const workedMs = Math.max(pausedMs, now - since - idleMs)
+    busySinceCutMs += workedMs
+    busyMs += workedMs
+    const tooMuch = busyMs / Math.max(measuredMs, (measuredCalls / perSecond) * 1000)
+    if (tooMuch > 1) [good, busyMs] = [good / tooMuch, busyMs / tooMuch]
     if (retries !== undefined) fill(retries, maxRetriesPerSecond ?? 0, now)
   }
 
@@ -123,7 +151,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   /** Late checks owe nothing for their small share, so they get as much as retries. */
   function forgiveLateChecks(): void {
-    if (areChecksLate()) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
+    if (areChecksLate(1000 / perSecond)) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
   }
 
   function take(kind: TrafficClass): void {
@@ -165,7 +193,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function pause(ms: number): void {
     const now = clock.monotonic()
-    const until = Math.max(pausedUntil, now + Math.min(ms, maxPauseMs))
+    const until = Math.max(pausedUntil, now + ms)
     pausedInAllMs += until - Math.max(pausedUntil, now)
     pausedUntil = until
   }
@@ -174,10 +202,35 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return pausedUntil === -Infinity ? 0 : Math.max(0, pausedUntil - clock.monotonic())
   }
 
+  /** To a little less than the platform has really granted; half, if it has granted nothing since the last cut. */
   function cut(): void {
-    perSecond = Math.max(Math.min(lowestPerSecond, maxPerSecond), perSecond / 2)
-    all.level = Math.min(all.level, Math.max(1, perSecond))
-    cutAt = clock.monotonic()
+    const pausedMs = pausedForMs()
+    const sinceCutMs = busySinceCutMs + pausedMs
+    // A pause that is longer than the work before it ends a quota: its calls are spread over the whole time.
+    const granted =
+      pausedMs > busySinceCutMs ? (1000 * grown) / Math.max(1000, sinceCutMs) : (1000 * good) / Math.max(1000, busyMs)
+    isGuess = perSecond === maxPerSecond
+    if (grown > 0) found = Math.min(perSecond, Math.max(lowestGranted, granted))
+    else found = Math.min(perSecond / cutShare, Math.max(lowestPerSecond, perSecond / 2))
+    perSecond = found * cutShare
+    all.level = Math.min(all.level, 0)
+    ;[grown, busySinceCutMs, good, busyMs] = [0, 0, 0, 0]
+  }
+
+  function grow(): void {
+    ;[grown, good] = [grown + 1, good + 1]
+    const curve = found * (1 + curvature * (grown / found - plateauSeconds) ** 3)
+    const stepped = perSecond + Math.max(found * maxStepShare, maxStep)
+    perSecond = Math.min(maxPerSecond, isGuess ? stepped : Math.max(perSecond, Math.min(curve, stepped)))
+    if (perSecond === maxPerSecond) [found, isGuess] = [maxPerSecond, true]
+  }
+
+  /** Longer and longer while no call is answered well, however short the pauses are that the platform asks for. */
+  function pauseFor({ kind, retryAfterMs }: RateReport): void {
+    const own = kind === 'throttled' ? firstPauseMs * 2 ** Math.min(Math.max(0, throttledInARow - 1), 20) : 0
+    if (retryAfterMs === undefined) pause(Math.min(maxPauseMs, own))
+    else
+      pause(Math.max(Math.min(retryAfterMs, maxRetryAfterMs), throttledInARow > 1 ? Math.min(maxPauseMs, own / 2) : 0))
   }
 
   /** Resolves with the grant, or when the signal is aborted before. */
@@ -239,15 +292,18 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       // A request sent before the last cut says nothing about the rate after it.
       const isNews = answer.sentAt > cutAt
       if (answer.kind === 'ok') {
-        if (isNews) throttledInARow = 0
+        if (!isNews) return
+        throttledInARow = 0
+        grow()
         return
       }
+      if (isNews && answer.kind === 'throttled') throttledInARow += 1
+      pauseFor(answer)
       if (isNews) {
-        cut()
-        if (answer.kind === 'throttled') throttledInARow += 1
+        if (answer.kind === 'throttled' || answer.retryAfterMs !== undefined) cut()
+        else perSecond = Math.max(Math.min(perSecond, lowestPerSecond), perSecond / 2)
+        cutAt = clock.monotonic()
       }
-      if (answer.retryAfterMs !== undefined) pause(answer.retryAfterMs)
-      else if (answer.kind === 'throttled') pause(firstPauseMs * 2 ** Math.min(Math.max(0, throttledInARow - 1), 20))
       rearm()
     },
     limit() {

@@ -46,7 +46,7 @@ const sweepsOf = ({ facts }: RunningDaemon, result: string): number =>
 const hasToken = ({ facts }: RunningDaemon): boolean =>
   facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
 
-test('a refused key: alive, not ready, and said once; the first tick after a token came makes a sweep', async () => {
+test('a refused key: alive, not ready, and said once; a sweep comes within seconds after a token', async () => {
   let isRefused = true
   await using scene = startDaemon({
     instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
@@ -62,8 +62,7 @@ test('a refused key: alive, not ready, and said once; the first tick after a tok
   await msUntil(scene, () => hasToken(scene))
   expect(sweepsOf(scene, 'complete')).toBe(0)
   expect(scene.ops().ready()).toEqual(['no list page of the platform yet'])
-  scene.tick()
-  await scene.clock.settle()
+  await scene.clock.advance(10_000)
   expect(sweepsOf(scene, 'complete')).toBe(1)
   expect(scene.ops().ready()).toEqual([])
 })
@@ -85,15 +84,15 @@ async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
   return { scene, mend: () => (isMended = true) }
 }
 
-test('an outage: the first tick after the platform breaker closed makes a sweep', async () => {
+test('an outage: a tick after the platform breaker closed makes a sweep, unless one was made', async () => {
   const { mend, scene } = await inOutage()
   const failures = sweepsOf(scene, 'failed')
   while (sweepsOf(scene, 'failed') === failures) await tickFor(scene, 1)
   mend()
-  await msUntil(scene, () => scene.ops().status().holding.length === 0)
   const before = scene.facts.length
+  await msUntil(scene, () => scene.ops().status().holding.length === 0)
   scene.tick()
-  await scene.clock.settle()
+  await scene.clock.advance(5000)
   expect(scene.facts.slice(before)).toContainEqual(expect.objectContaining({ type: 'sweep' }))
   await scene.end()
 })

@@ -52,6 +52,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     withoutEventId: draw.pick([0, 0, 0, 0, 0.3, 1]),
     eventIdFilter: draw.pick(['works', 'works', 'works', 'works', 'ignored', 'finds-nothing']),
     idCase: draw.pick(['lower', 'lower', 'lower', 'mixed']),
+    limits: [],
     statusCase: 'lower',
   }
 }

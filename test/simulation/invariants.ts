@@ -16,6 +16,7 @@ import { createDeadReceiversWatcher } from './promises/dead-receivers.ts'
 import { createFailedAgainWatcher } from './promises/failed-again.ts'
 import { createIdentityWatcher } from './promises/identity.ts'
 import { createLateChecksWatcher } from './promises/late-checks.ts'
+import { createLimitsWatcher } from './promises/limits.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
 import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
@@ -66,6 +67,7 @@ const makers = [
   createFailedAgainWatcher,
   createIdentityWatcher,
   createLateChecksWatcher,
+  createLimitsWatcher,
   createExpiryWatcher,
   createQuietWatcher,
   createRestsWatcher,

@@ -1,4 +1,5 @@
 // Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
+import { createLimitMeter, retryAfterOf } from '../../sandbox/api/limits.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
 import type { WebhookStatus } from '../../src/platform/wire.ts'
@@ -47,6 +48,8 @@ export interface Told {
   isVoid?: boolean
   /** True when the answer gives the time of who gave it. */
   hasDate: boolean
+  /** True for a 503 with Retry-After soon after a good answer: the platform limits the rate. */
+  isLimited?: boolean
   /** Of `nothing`: whether the time was up, and not the connection broken. */
   isTimeout?: boolean
 }
@@ -79,6 +82,7 @@ export const baseUrl = 'https://api.simulated/v1/instance'
 const healthHost = 'receiver.simulated'
 
 const slowFactor = 20
+const limitedMs = 10_000
 const outlierMs = 3_600_000
 
 function operationOf({ method, url }: HttpRequest): Operation {
@@ -171,6 +175,23 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return { ...(how === 'page' ? page : { status: how, body: '', views: [], headers }), isVoid: true }
   }
 
+  const meters = habits.limits.map((limit) => ({ limit, meter: createLimitMeter(limit) }))
+
+  /** What a gateway says to a call beyond a limit. */
+  function beyondLimit({ operation }: Call): Reply | undefined {
+    for (const { limit, meter } of meters) {
+      if (!limit.operations.some((limited) => limited === operation)) continue
+      const waitMs = meter.take(timeline.now())
+      if (waitMs === undefined) continue
+      const after = retryAfterOf(limit, waitMs)
+      const base = { status: limit.status, body: '', views: [], isItsWord: limit.status === 429 }
+      return after === undefined
+        ? base
+        : { ...base, headers: { 'retry-after': after }, retryAfterMs: 1000 * Number(after) }
+    }
+    return undefined
+  }
+
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
     const { headers } = request
     if (call.operation === 'token') {
@@ -208,6 +229,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   return (process, watch) => {
     let calls = 0
     /** Odd dates are for who knows the time already: the first answer has to be believed. */
+    let goodAt = -Infinity
     const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
 
     return (request) => {
@@ -285,14 +307,17 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             found: isWord ? last.found : undefined,
             hasDate: fault !== 'odd-date',
             isVoid: last.isVoid === true,
+            isLimited: last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt < limitedMs,
           }
+          const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
+          if (isWord && isGood) goodAt = timeline.now()
           end(told, () => {
             resolve(response)
           })
         }
 
         function arrive(): void {
-          const instead = fault && inItsPlace[fault]?.()
+          const instead = (fault && inItsPlace[fault]?.()) ?? beyondLimit(call)
           if (instead !== undefined) {
             timeline.after(latency(fault), () => {
               answer(instead)

@@ -1,5 +1,6 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
+import { limitReadings, limitStages } from './readings-limits.ts'
 import { listingReadings } from './readings-listing.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -65,6 +66,7 @@ function keyRegisteredLate(draw: Draw, scenario: Scenario): Scenario {
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
+  ...limitReadings,
   ...listingReadings,
   'void token answered otherwise': { share: 0.06, change: voidToken },
   'token known late': { share: 0.05, change: tokenKnownLate },
@@ -75,7 +77,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */
-const stages: Readonly<Record<string, Reading>> = {}
+const stages: Readonly<Record<string, Reading>> = { ...limitStages }
 /** Share of the seeds of each stage. */
 const stageShare = 0.01
 

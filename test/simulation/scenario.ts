@@ -1,4 +1,5 @@
 // What one run of the simulation is made of: a platform with its habits, receivers, records, troubles, and the daemon's lives.
+import type { Limit } from '../../sandbox/api/limits.ts'
 import type { FaultWindow } from './fault-kinds.ts'
 
 /**
@@ -64,6 +65,8 @@ export interface Habits {
   eventIdFilter: 'works' | 'ignored' | 'finds-nothing'
   /** `mixed`: the ids of a record come in lower or upper case, by chance, in each answer. */
   idCase: 'lower' | 'mixed'
+  /** Limits of the rate of list calls and retries. */
+  limits: readonly Limit[]
   /** How statuses are written. */
   statusCase: 'lower' | 'capital' | 'upper'
 }

@@ -116,6 +116,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     awaiting: 16,
     inFlight: 8,
     rateLimit: 20,
+    rateMaximum: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
     endless: { circuit: 1791, refused: 0 },
     circuits: [

@@ -46,6 +46,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     receiver: undefined,
     throttledForMs: 0,
     rateLimit: 20,
+    rateMaximum: 20,
     failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
     excluded: {},
     oldestOpenAt: undefined,

@@ -68,6 +68,8 @@ export type TokenEvent =
 
 export interface TokenCacheOptions extends TokenEndpointOptions {
   key: Reloadable<SigningKey>
+  /** A Retry-After is obeyed up to this many milliseconds. Default: without a bound. */
+  maxRetryAfterMs?: number
   /** Must not throw. */
   emit: (event: TokenEvent) => void
 }
@@ -273,7 +275,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const usedKey = signingKey()
       const { result, sentAt, clockMovedMs } = await tryOnce(usedKey, signal)
       if (result.kind === 'granted') return accept(result, sentAt, usedKey)
-      limiter.failed(result.retryAfterMs)
+      const { retryAfterMs } = result
+      limiter.failed(retryAfterMs && Math.min(retryAfterMs, options.maxRetryAfterMs ?? Infinity))
       const remedy = remedyFor(result, usedKey, clockMovedMs)
       const mayRepeat = remedy !== undefined && limiter.allowsImmediateRetry()
       if (mayRepeat && remedy === 'time') continue

@@ -110,34 +110,56 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }
 }
 
-/** Length of a date in HTTP: each field is fixed, and the year has four digits. */
-const httpDateLength = 'Thu, 15 Jan 2026 12:00:00 GMT'.length
+/** The one form of a date in HTTP that a server must send, and the two obsolete ones that a client must read. */
+const httpDateForms = [
+  /^(?<day>\w{3}), (?<date>\d\d) (?<month>\w{3}) (?<year>\d{4}) (?<time>[\d:]{8}) GMT$/,
+  /^(?<day>\w{3})\w{3,6}, (?<date>\d\d)-(?<month>\w{3})-(?<year>\d\d) (?<time>[\d:]{8}) GMT$/,
+  /^(?<day>\w{3}) (?<month>\w{3}) (?<date>[ \d]\d) (?<time>[\d:]{8}) (?<year>\d{4})$/,
+]
 
-/**
- * A date in the one form that a server must send; undefined for anything else, also for a date that does not exist. The
- * obsolete forms carry no zone or a two-digit year. @see RFC 9110 section 5.6.7
- */
-export function parseHttpDate(text: string): number | undefined {
-  if (text.length !== httpDateLength) return undefined
-  const date = Date.parse(text)
-  return !Number.isNaN(date) && new Date(date).toUTCString() === text ? date : undefined
+/** A year of two digits from 70 on is one of the last century. */
+function wholeYear(year: string): string {
+  if (year.length === 4) return year
+  return `${year < '70' ? '20' : '19'}${year}`
 }
 
-/** Retry-After is honoured up to this many milliseconds. */
-export const maxRetryAfterMs = 300_000
+/** Undefined for a date that does not exist, or in another form. @see RFC 9110 section 5.6.7 */
+export function parseHttpDate(text: string): number | undefined {
+  for (const form of httpDateForms) {
+    const { date = '', day, month, time, year = '' } = form.exec(text)?.groups ?? {}
+    const usual = `${day}, ${date.replace(' ', '0')} ${month} ${wholeYear(year)} ${time} GMT`
+    const at = Date.parse(usual)
+    if (!Number.isNaN(at) && new Date(at).toUTCString() === usual) return at
+  }
+  return undefined
+}
+
+const dayMs = 86_400_000
+
+/** Retry-After is obeyed up to a day, and a quarter of the window: what fails meanwhile is to be retried before it leaves the window. */
+export function maxRetryAfterMs(lookbackMs: number): number {
+  return Math.min(dayMs, lookbackMs / 4)
+}
+
+/** A header that came twice is joined by a comma; a date holds one itself. */
+function withoutRepetition(value: string): string {
+  const half = value.slice(0, Math.max(0, value.length / 2 - 1))
+  return value === `${half}, ${half}` ? half : value
+}
 
 /**
- * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3), capped at five minutes. A date is taken
- * relative to the answer's own `Date`, else to `platformNow`. Undefined when the header is missing or can't be read.
+ * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3). Decimals and lists are read as well; of a list the
+ * longest counts. A date is taken relative to the answer's own `Date`, else to `platformNow`. Undefined when the header is
+ * missing or can't be read.
  */
 export function retryAfterMs(response: HttpResponse, platformNow: number): number | undefined {
-  const value = response.headers['retry-after']?.trim()
-  if (value === undefined || value === '') return undefined
-  if (/^\d+$/.test(value)) return Math.min(Number(value) * 1000, maxRetryAfterMs)
-  const until = parseHttpDate(value)
+  const value = response.headers['retry-after']?.trim() ?? ''
+  const numbers = value.split(',').map((part) => part.trim())
+  if (numbers.every((part) => /^\d+(\.\d+)?$/.test(part))) return Math.max(...numbers.map(Number)) * 1000
+  const until = parseHttpDate(withoutRepetition(value))
   if (until === undefined) return undefined
   const from = parseHttpDate(response.headers['date']?.trim() ?? '') ?? platformNow
-  return Math.min(Math.max(0, until - from), maxRetryAfterMs)
+  return Math.max(0, until - from)
 }
 
 const keys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }

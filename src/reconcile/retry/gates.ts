@@ -73,8 +73,8 @@ export const gateTable = {
   throttled: {
     level: 'waiting',
     blocks: 'everything',
-    reason: 'The platform has asked for a pause (Retry-After).',
-    advice: 'Nothing to do: retries resume automatically.',
+    reason: 'The platform limits the rate of calls, and has refused one: all calls wait.',
+    advice: 'Nothing to do: calls resume automatically.',
     runbook: 'Throttled',
   },
   outcomes: {
@@ -129,7 +129,7 @@ export interface ShutGate {
   since: number | undefined
   /** Subscriptions that it blocks; undefined when it blocks everything. */
   subscriptions: number | undefined
-  /** How long until it may open, in ms: to the end of a Retry-After, or to the next ping; undefined when no clock tells. */
+  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next ping; undefined when no clock tells. */
   opensInMs?: number | undefined
   /** With `unauthorized` and `platform`: the call that failed last. */
   call?: FailedCall | undefined

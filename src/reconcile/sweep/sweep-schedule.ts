@@ -1,4 +1,4 @@
-// Schedule of sweeps: ticks request them, rests and backoffs delay them. @see docs/architecture.md "Sweep"
+// Schedule of sweeps: when each kind is due. Ticks, rests, failures and pauses move that, and nothing else decides. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
@@ -12,113 +12,96 @@ export interface SweepScheduleOptions {
   breaker: Pick<PlatformBreaker, 'answeredAt'>
   clock: Pick<Clock, 'monotonic'>
   random: Random
-  /** Called when a sweep was requested. */
-  wake: () => void
 }
 
 export interface SweepSchedule {
-  /** A tick of the schedule: requests the sweep that is due, if one may start. */
+  /** A tick of the schedule: both kinds are wanted. */
   tick(): void
-  /** Returns the sweep to make now, and clears the request. */
-  next(): SweepKind | undefined
+  /** Milliseconds until a sweep of the kind is due, 0 when it is; Infinity while none is wanted. */
+  dueInMs(kind: SweepKind): number
   begin(kind: SweepKind): void
   /** True while a full sweep is under way, once it has taken some seconds. */
   isFullUnderWay(): boolean
+  /** The kind was listed after `workedMs` of work. The newest part is recent, also as a part of a full sweep. */
+  done(kind: SweepKind, workedMs: number): void
   /** The sweep has ended, with the failure of a call or without. */
-  end(kind: SweepKind, failure?: unknown): void
-  /** True when a tick requested a recent sweep during another sweep, where it comes between two slices; clears the request. */
-  takeRecent(): boolean
-  /** The newest part was listed; it is part of a full sweep, too. */
-  recentDone(workedMs: number): void
-  fullDone(workedMs: number): void
+  end(kind: SweepKind, workedMs: number, failure?: unknown): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
 }
 
 /** A sweep rests for this many times its own duration, so that listing stays near 5 % of the calls. */
 const restFactor = 20
-/** Maximum rest, so that a slow sweep does not leave failures unseen for long. */
-const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
+/** Maximum rest, counted from the begin of a sweep: an hourly schedule is kept, and no failure stays unseen for long. */
+const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 180_000 }
 /** A full sweep that ends within this time is shown nowhere. */
 const momentMs = 5000
 
+/** Monotonic ms. */
+interface Job {
+  begunAt: number
+  /** When a tick last asked for it; Infinity while none is wanted. */
+  wantedAt: number
+  /** Undefined before the first sweep of the kind has ended. */
+  restsUntil: number | undefined
+}
+
+const newJob = (): Job => ({ begunAt: -Infinity, wantedAt: Infinity, restsUntil: undefined })
+
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
   const { breaker, clock, hasRoomAgain, random, rate } = options
-  let asked: SweepKind | undefined
-  /** A recent sweep may be part of another one. */
-  const underWay = new Set<SweepKind>()
-  let isRecentWanted = false
-  /** When the last full sweep began, monotonic ms. */
-  let fullSince = -Infinity
-  /** Monotonic ms; undefined before the first sweep of the kind has ended. */
-  const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
+  const jobs: Readonly<Record<SweepKind, Job>> = { full: newJob(), recent: newJob() }
+  let isFullUnderWay = false
   const backoff = createPlatformBackoff(clock, random)
   let failedAt = -Infinity
 
+  /** At least as long as it worked, and up to its maximum from its begin. */
   function rest(kind: SweepKind, workedMs: number): void {
-    restsUntil[kind] = clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)
+    const now = clock.monotonic()
+    const longest = jobs[kind].begunAt + maxRestMs[kind]
+    jobs[kind].restsUntil = Math.max(now + workedMs, Math.min(longest, now + restFactor * workedMs))
   }
 
-  function hasRested(kind: SweepKind): boolean {
-    return clock.monotonic() >= (restsUntil[kind] ?? -Infinity)
-  }
+  const restOf = (kind: SweepKind): number =>
+    kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
 
   /** A sweep fails when a list call of one row does, so a ping that was answered since ends its backoff. */
-  function backsOff(): boolean {
-    return clock.monotonic() < backoff.until() && breaker.answeredAt() <= failedAt
-  }
-
-  function ask(kind: SweepKind): void {
-    asked = kind
-    options.wake()
-  }
+  const backsOffUntil = (): number => (breaker.answeredAt() > failedAt ? -Infinity : backoff.until())
 
   return {
     tick() {
-      // Retry-After is in force: a sweep would only wait, and block the next one.
-      if (rate.pausedForMs() > 0) return
-      if (asked !== undefined || underWay.size > 0) {
-        if (asked === undefined && !underWay.has('recent') && hasRested('recent')) isRecentWanted = true
-        return
-      }
-      if (backsOff()) return
-      if (hasRested('full') || hasRoomAgain()) ask('full')
-      else if (hasRested('recent')) ask('recent')
+      for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
     },
-    next() {
-      const kind = asked
-      asked = undefined
-      return kind
+    dueInMs(kind) {
+      const dueAt = Math.max(jobs[kind].wantedAt, restOf(kind), backsOffUntil())
+      return Math.max(0, dueAt - clock.monotonic(), rate.pausedForMs())
     },
     begin(kind) {
-      underWay.add(kind)
-      if (kind === 'full') fullSince = clock.monotonic()
+      jobs[kind].wantedAt = Infinity
+      jobs.recent.begunAt = clock.monotonic()
+      if (kind === 'recent') return
+      jobs.full.begunAt = clock.monotonic()
+      isFullUnderWay = true
     },
-    isFullUnderWay: () => underWay.has('full') && clock.monotonic() - fullSince > momentMs,
-    end(kind, failure) {
-      underWay.delete(kind)
+    isFullUnderWay: () => isFullUnderWay && clock.monotonic() - jobs.full.begunAt > momentMs,
+    done(kind, workedMs) {
+      // A tick that came meanwhile has what it asked for.
+      if (kind === 'recent') jobs.recent.wantedAt = Infinity
+      rest(kind, workedMs)
+    },
+    end(kind, workedMs, failure) {
+      if (kind === 'full') isFullUnderWay = false
       if (failure === undefined) {
         backoff.end()
         return
       }
       failedAt = clock.monotonic()
       backoff.failed(failure)
-    },
-    takeRecent() {
-      const wasWanted = isRecentWanted
-      isRecentWanted = false
-      return wasWanted
-    },
-    recentDone(workedMs) {
-      // A tick that came meanwhile has what it asked for.
-      isRecentWanted = false
-      rest('recent', workedMs)
-    },
-    fullDone(workedMs) {
-      rest('full', workedMs)
+      // It is still wanted, but listing must not become all that goes on.
+      jobs[kind].wantedAt = failedAt + workedMs
     },
     restEndsInMs() {
-      const ends = Object.values(restsUntil).filter((at) => at !== undefined)
+      const ends = Object.values(jobs).flatMap(({ restsUntil }) => restsUntil ?? [])
       return ends.length === 0 ? undefined : Math.min(...ends) - clock.monotonic()
     },
   }

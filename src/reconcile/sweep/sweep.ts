@@ -54,7 +54,7 @@ const hopelessAfter = 60
 const minCheckedSeconds = 5
 
 /** Failures against which smaller slices do not help. */
-const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
+const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden'])
 
 /** State of one sweep. */
 interface Findings {

@@ -41,16 +41,18 @@ export interface SweeperOptions {
   /** A record that is processing for longer counts as stuck. */
   stuckAfterMs: number
   emit: (event: SweeperEvent) => void
-  /** Called when a sweep was requested. */
+  /** Called at a tick. */
   wake: () => void
 }
 
 /** The steps of the sweep loop, which waits between them. @see src/reconciler.ts */
 export interface Sweeper {
-  /** A tick of the schedule: requests the sweep that is due. */
+  /** A tick of the schedule: sweeps are wanted. */
   tick(): void
   /** The sweep to make now; undefined when none is due. */
   next(): SweepKind | undefined
+  /** Milliseconds until a sweep is due; Infinity while none is wanted. */
+  msUntilNext(): number
   /** Makes one sweep. Rejects with the signal's reason, or with a bug; a platform that can't be listed is in the report. */
   make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
@@ -69,6 +71,9 @@ export interface Sweeper {
   /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
   seenUntil(): number | undefined
 }
+
+/** A full sweep lists what a recent one does, so it goes first. */
+const kinds = ['full', 'recent'] as const satisfies readonly SweepKind[]
 
 /** One sweep under way. */
 interface Sweep {
@@ -91,7 +96,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     breaker,
     clock,
     random,
-    wake,
   })
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
@@ -188,7 +192,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list(span, current)
     newestSeenTo = span.to
     seenUntil = begunAt - window.settle
-    schedule.recentDone(current.worked())
+    schedule.done('recent', current.worked())
     return span
   }
 
@@ -208,17 +212,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const whole = forget()
     const newest = await listNewest(current)
     // Not before: a recent sweep would list the newest part a second time.
-    await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })
+    await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     excluded = current.excluded
     onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size())
-    await sweepRecentIfWanted(signal)
+    await sweepRecentIfDue(signal)
     beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
     const { concurrency, stuckAfterMs } = options
     const monotonic = (): number => clock.monotonic()
     const { triedAt } = backlog
     const stuckOptions = { client, monotonic, window, zone, stuckAfterMs, concurrency, triedAt }
     stuck = (await besides(countStuck(stuckOptions, signal))) ?? stuck
-    schedule.fullDone(current.worked())
+    schedule.done('full', current.worked())
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
@@ -228,8 +232,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (current.tally.gaveWay > 0) onlyCounted = Math.max(1, onlyCounted)
   }
 
-  async function sweepRecentIfWanted(signal: AbortSignal): Promise<void> {
-    if (schedule.takeRecent()) await make('recent', signal)
+  async function sweepRecentIfDue(signal: AbortSignal): Promise<void> {
+    if (schedule.dueInMs('recent') === 0) await make('recent', signal)
   }
 
   function reportOf(
@@ -281,10 +285,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
       // A recent sweep may show more of them, and not that there are fewer.
       if (kind === 'full' || tally.unreadable > (unreadable?.rows ?? 0)) unreadable = rows.sum()
-      schedule.end(kind)
+      schedule.end(kind, current.worked())
       breaker.pingNow()
     } catch (error) {
-      schedule.end(kind, error)
+      schedule.end(kind, current.worked(), error)
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
@@ -299,8 +303,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     tick() {
       forget()
       schedule.tick()
+      wake()
     },
-    next: () => schedule.next(),
+    next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
+    msUntilNext: () => Math.min(...kinds.map((kind) => schedule.dueInMs(kind))),
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),

@@ -27,11 +27,11 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     misrouted = 0
   }
 
-  function learnTrouble({ code, kind, status = 0 }: Told): void {
+  function learnTrouble({ code, isLimited, kind, status = 0 }: Told): void {
     misrouted = status === 404 ? misrouted + 1 : 0
     const isUnreachable = kind === 'nothing' || kind === 'never-left'
     const isError = isUnreachable || status >= 500 || (kind === 'not-its-word' && status < 300)
-    failures = isError && !(code !== undefined && status < 500) ? failures + 1 : 0
+    failures = isError && isLimited !== true && !(code !== undefined && status < 500) ? failures + 1 : 0
     if (sentSince !== undefined || (failures < suspiciousRow && misrouted < suspiciousRow)) return
     sentSince = 0
     exercise('three failures are asked about')

@@ -1,6 +1,7 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { isSweepPage } from '../asked.ts'
+import { perSecondOf } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** Checks come 1, 2, 4, 8 ... times the first one after a PATCH, at most this far apart. */
@@ -14,6 +15,8 @@ const pagesPerSlice = 6
 const questions = 20
 /** Of the rate: somewhat less than what sweeps get while retries wait. */
 const leastShare = 0.15
+/** Of what a low limit allows; and until a quota begins anew, or the limit is learned. */
+const [limitShare, limitedMs] = [0.6, 90_000]
 /** A sweep that failed so often cuts no more. */
 const maxFailedSlices = 200
 
@@ -21,8 +24,10 @@ type SweepReport = Extract<TelemetryEvent, { type: 'sweep' }>['report']
 
 export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, scenario, timeline, violate } = options
-  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, tokenTime, withoutEventId } =
+  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, limits, tokenTime, withoutEventId } =
     scenario.habits
+  const allowedPerSecond = Math.min(...limits.map((limit) => limitShare * perSecondOf(limit)))
+  const perSecond = Math.min(config.platform.maxRequestsPerSecond, allowedPerSecond)
   const first = config.outcome.firstCheck
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
@@ -42,9 +47,9 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
 
   /** In ms: each page has its part of the rate, a fifth, and each slice waits for the retries in flight there. */
   function longestSweep(slices: number): number {
-    const pageMs = latency[1] + 1000 / (leastShare * config.platform.maxRequestsPerSecond)
+    const pageMs = latency[1] + 1000 / (leastShare * perSecond)
     const retryMs = latency[1] + (delivery === 'sync' ? Math.max(deliveryTime[1], deliveryTimeout) : 0)
-    return 10_000 + tokenTime[1] + pages * pageMs + slices * retryMs
+    return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + pages * pageMs + slices * retryMs
   }
 
   function checkSweep({ listed, result, seconds, slices }: SweepReport): void {

@@ -1,11 +1,11 @@
-// Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see docs/architecture.md "Sweep"
+// Sweeps rest for twenty times their duration, up to an hour and three minutes from their begin, so that listing stays a small part of the calls. @see docs/architecture.md "Sweep"
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 type SweepFact = Extract<TelemetryEvent, { type: 'sweep' }>
 
 const restFactor = 20
-const longestRestMs = { full: 3_600_000, recent: 300_000 }
+const longestRestMs = { full: 3_600_000, recent: 180_000 }
 const toleranceMs = 50
 
 export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptions): Watcher {
@@ -41,7 +41,7 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     if (restsUntil[kind] > -Infinity) exercise(`${kind} sweeps rest`)
     // Waiting for a Retry-After to pass is no work, and one that failed backs off instead.
     const worked = report.result === 'failed' || hasWaited ? 0 : report.seconds * 1000
-    restsUntil[kind] = now + Math.min(longestRestMs[kind], restFactor * worked)
+    restsUntil[kind] = Math.min(startedAt + longestRestMs[kind], now + restFactor * worked)
   }
 
   return {

@@ -10,12 +10,12 @@ const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as 
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
 function resultOf(told: Told): string {
-  const { found, kind, status = 0, views } = told
+  const { found, isLimited, kind, status = 0, views } = told
   if (found !== undefined) return 'already-resolved'
   if (kind === 'told' && views.length > 0) return 'accepted'
   if (kind === 'nothing' || kind === 'never-left') return 'unreachable'
   if (status === 401 || status === 403) return 'unauthorized'
-  if (status === 429) return 'throttled'
+  if (status === 429 || isLimited === true) return 'throttled'
   if (status === 404) return 'gone'
   return status >= 500 || status < 300 ? 'platform-error' : 'rejected'
 }

@@ -3,6 +3,7 @@ import type { FactOf } from '../../../src/observe/events.ts'
 import { isSweepPage, ownSpan } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
+import { perSecondOf } from '../readings-limits.ts'
 import type { Exemption } from '../tally.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
@@ -75,6 +76,13 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     return workedOn.length >= maxRecords / 2
   }
 
+  /** A low limit has to be learned, or a quota begins anew, and then each failed record takes its calls. */
+  function limitedMs(): number {
+    const perSecond = Math.min(...scenario.habits.limits.map(perSecondOf))
+    const open = platform.records.values().filter(({ status }) => status === 'failed')
+    return perSecond === Infinity ? 0 : 60_000 + (1000 * [...open].length) / (0.3 * perSecond)
+  }
+
   /** Why it may wait; undefined when it may not. */
   function excuseOf({ subscriptionId }: SimulatedRecord, since: number, isCrowded: boolean): Exemption | undefined {
     if (isCrowded && isBusy(since)) return 'the backlog has no room'
@@ -107,7 +115,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     const now = timeline.now()
     const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs
     const isCrowded = crowdedAt > now - crowdedBound
-    const bound = isCrowded ? crowdedBound : boundMs
+    const bound = (isCrowded ? crowdedBound : boundMs) + limitedMs()
     if (holds.openGateSince() > now - bound) exempt('something holds all retries')
     else if (!holds.isFaultlessSince(now - bound - afterFaultMs)) exempt('a fault of the platform or the network')
     else checkAll(bound, isCrowded)

@@ -12,7 +12,7 @@ import { aStatusState } from '../../support/status.ts'
 import { parseSamples } from '../../support/samples.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
 
-const empty = aStatusState({ now: 0, rateLimit: 0 })
+const empty = aStatusState({ now: 0, rateLimit: 0, rateMaximum: 0 })
 
 /** Every series that is not 0, without the prefix and without buckets. */
 async function nonZero(metrics: Metrics, snapshot: Snapshot = empty): Promise<Record<string, number>> {
@@ -117,6 +117,7 @@ describe('a snapshot', () => {
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
       rateLimit: 12.5,
+      rateMaximum: 15,
       now: 5_000,
       throttledForMs: 500,
       leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true, lease: 'a/b' },
@@ -154,6 +155,7 @@ describe('a snapshot', () => {
       retries_in_flight: 9,
       consecutive_retries_not_accepted: 12,
       platform_request_rate_limit: 12.5,
+      platform_request_rate_max: 15,
       access_token_expiry_timestamp_seconds: 2.5,
       client_certificate_expiry_timestamp_seconds: 3.5,
       throttled_until_timestamp_seconds: 5.5,

@@ -6,7 +6,7 @@ import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../..
 import { parseExposition, type Family } from '../../support/samples.ts'
 import { aStatusState } from '../../support/status.ts'
 
-const empty = aStatusState({ now: 0, rateLimit: 0 })
+const empty = aStatusState({ now: 0, rateLimit: 0, rateMaximum: 0 })
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)
 
 async function families(metrics: Metrics): Promise<Map<string, Family>> {

@@ -290,6 +290,15 @@ describe('notices', () => {
     ])
   })
 
+  test('the rate that the platform takes is named beside the configured one, while something is open', () => {
+    const failed = { ...noDecisions, due: 1 }
+    expect(summaryOf({ failed, rateLimit: 1.86 }).notices).toMatchObject([
+      { text: 'The platform takes about 1.9 of the 20 calls/s allowed by platform.maxRequestsPerSecond.' },
+    ])
+    expect(summaryOf({ failed, rateLimit: 19 }).notices).toEqual([])
+    expect(summaryOf({ rateLimit: 1.86 }).notices).toEqual([])
+  })
+
   test('advice is that of the failure, and of the offset as it is now', () => {
     expect(summaryOf({ sweeps: [aSweep('failed')] }).advice).toBe('Raise the timeout. The daemon tries again.')
     expect(summaryOf({ timeOffsetMs: 3_600_000 }).advice).toContain('which is at UTC+01:00 now')

@@ -43,6 +43,7 @@ test('an incident', () => {
     })),
     throttledForMs: 1,
     rateLimit: 12.345,
+    rateMaximum: 20,
     failed: { due: 1, 'backing-off': 2, exhausted: 4, excluded: 1000, blocked: 8, awaiting: 16 },
     oldestOpenAt: at - 3_600_000,
     // Excluded and awaited ones do not expire.
@@ -67,7 +68,7 @@ test('an incident', () => {
       ],
     },
     // What is left of a pause is never shown as nothing.
-    rate: { callsPerSecond: 12.3, throttledForSeconds: 0.1 },
+    rate: { callsPerSecond: 12.3, maxCallsPerSecond: 20, throttledForSeconds: 0.1 },
     // The last ten, the newest first.
     sweeps: [24, 23, 22, 21, 20, 19, 18, 17, 16, 15].map((listed) => ({ listed, seconds: 1.235 })),
     tokenExpires: '2026-01-15T12:01:00.000Z',

@@ -1,6 +1,6 @@
 // What the client makes of every answer to a list and to a retry, under any HTTP status, and what the rate limiter learns of it.
 import { expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/operations.ts'
+import type { ListPage, RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
 import { TokenError } from '../../../src/platform/auth/token-answer.ts'
@@ -44,8 +44,6 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['404', { status: 404 }, 'not-found 404 1', 'gone not-found', ok],
   ['408', { status: 408 }, 'timeout 408 3', 'unreachable timeout', ok],
   ['409 without the code', { status: 409 }, 'conflict 409 1', 'rejected conflict', ok],
-  ['429', { status: 429 }, 'throttled 429 3', 'throttled throttled', 'throttled'],
-  ['429 with seconds', { status: 429, ...after('7') }, 'throttled 429 3', 'throttled throttled', 'throttled 7000'],
   ['500', { status: 500, body: 'CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
   [
     '502 of the platform',
@@ -98,6 +96,28 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   const reports = under.reports.map(({ kind, retryAfterMs }) => [kind, retryAfterMs ?? []].flat().join(' '))
   expect(reports.join() || 'nothing').toBe(learned)
 })
+
+test.each([
+  ['429', { status: 429 }, 'throttled throttled', 'throttled'],
+  ['429 with seconds', { status: 429, ...after('7') }, 'throttled throttled', 'throttled 7000'],
+  ['425', { status: 425 }, 'throttled throttled', 'throttled'],
+  ['503 with seconds', { status: 503, ...after('7') }, 'throttled server-error', 'overloaded 7000'],
+])(
+  '%s beside good answers is no failure of a list, and of a retry it says nothing',
+  async (_, reply, retried, learned) => {
+    const under = createClientUnderTest()
+    under.server.replies({ body: wirePage([]) }, ...Array<Reply>(6).fill(reply), { body: wirePage([wireWebhook()]) })
+    const ask = (): Promise<ListPage> => under.client.list({ status: 'failed', page: 0, size: 100 }, signal)
+    await under.clock.run(ask())
+    const isLimited = under.clock.run(under.client.retry(webhookId, signal))
+    expect(await isLimited.then(({ reason, result }) => `${result} ${reason}`)).toBe(retried)
+    if (reply.status === 503) return
+    expect(await under.clock.run(ask(), 3_600_000)).toMatchObject({ rows: 1 })
+    expect(under.server.sent).toHaveLength(8)
+    const reports = under.reports.map(({ kind, retryAfterMs }) => [kind, retryAfterMs ?? []].flat().join(' '))
+    expect(reports).toEqual(['ok', ...Array<string>(6).fill(learned), 'ok'])
+  },
+)
 
 test('a page gives its records and what it says of itself; an unreadable row is reported, the rest goes on', async () => {
   const other = wireWebhook({ id: webhookId.replace('1', 'A') })

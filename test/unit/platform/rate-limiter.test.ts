@@ -1,6 +1,7 @@
-// The rate limiter: never above its bound, shared by class, cut once per burst, paused as asked, and no grant is lost.
+// The rate limiter: never above its bound, shared by class, at the platform's own limit, paused as asked, and no grant is lost.
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
+import { createLimitMeter, limitSchema, retryAfterOf } from '../../../sandbox/api/limits.ts'
 import {
   createRateLimiter,
   type RateLimiter,
@@ -17,8 +18,14 @@ interface World {
   commands: Commands
 }
 
+interface WorldOptions {
+  max?: number
+  maxRetries?: number
+  maxRetryAfterMs?: number
+}
+
 /** `max` and `maxRetries` a second; retries and checks share as late checks do after `late`. */
-function world({ max = 10, maxRetries }: { max?: number; maxRetries?: number } = {}): World {
+function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): World {
   const clock = createVirtualClock()
   let [timers, areChecksLate] = [0, false]
   const rate = createRateLimiter({
@@ -31,6 +38,7 @@ function world({ max = 10, maxRetries }: { max?: number; maxRetries?: number } =
     },
     maxPerSecond: max,
     maxRetriesPerSecond: maxRetries,
+    ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
     areChecksLate: () => areChecksLate,
   })
   const grants: string[] = []
@@ -111,7 +119,7 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     { maxRetries: 1 },
     `try retry 2 -> 1; try confirm 1 -> 1; release confirm 1; try retry 1 -> 0; ask retry 1; try list 1 -> 0
      wait 1100ms; granted -> retry 1; try list 1 -> 1
-     say throttled after=60s; wait 59s; try confirm 1 -> 0; wait 2s; try confirm 1 -> 1`,
+     say throttled after=60s; wait 59s; try confirm 1 -> 0; ask confirm 1; granted -> none; wait 2s; granted -> confirm 1`,
   ],
   [
     'what is given back goes to who waits, at once, and never fills the bucket over its brim',
@@ -119,35 +127,51 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     'release retry 10; ask retry 20; granted -> retry 2; release retry 1; granted -> retry 1',
   ],
   [
-    'a burst of 429 halves the rate once, a later one again',
+    'a burst of 429 cuts the rate once, a later one again: to less than half where nothing was granted',
     { max: 64 },
-    `wait 10ms; say throttled after=0s age=10ms; say throttled after=0s age=10ms; limit -> 32; pause -> 0s
-     wait 0.001ms; say throttled after=0s age=0.0005ms; limit -> 16`,
+    `wait 10ms; say throttled after=0s age=10ms; say throttled after=0s age=10ms; limit -> 28.8; pause -> 0s
+     wait 0.001ms; say throttled after=0s age=0.0005ms; limit -> 12.9`,
   ],
-  ['it is never cut below one', { max: 20 }, `${cuts}; limit -> 1`],
-  ['nor is a maximum that is lower', { max: 0.4 }, `${cuts}; limit -> 0.4`],
   [
-    'it recovers by 5 % of the maximum a second, not beyond it, and not in a pause',
+    'to nine tenths of what was granted lately, where something was',
+    { max: 20 },
+    'askers list 3; say throttled after=0s; wait 4s; say ok; say ok; say ok; say ok; say throttled after=0s; limit -> 0.9',
+  ],
+  [
+    'to what was granted before a pause and in it, where the pause is the longer part: a quota',
+    { max: 20 },
+    `askers list 3; wait 5s; ${Array<string>(60).fill('say ok').join('; ')}; say throttled after=55s; limit -> 0.9`,
+  ],
+  [
+    'a platform that fails halves it, and never below one',
+    { max: 20 },
+    `say overloaded; limit -> 10; ${cuts}; limit -> 1`,
+  ],
+  ['nor below a maximum that is lower', { max: 0.4 }, `${cuts}; limit -> 0.4`],
+  [
+    'it grows by good answers and not by time, and not beyond its maximum',
     { max: 40 },
-    `say overloaded; wait 2s; limit -> 24; wait 10s; limit -> 40
-     say throttled after=60s; wait 60s; limit -> 20; wait 2s; limit -> 24`,
+    `say overloaded; wait 1h; limit -> 20; say ok; limit -> 21; ${Array<string>(19).fill('say ok').join('; ')}; limit -> 40
+     say ok; limit -> 40`,
   ],
   ['a 200 changes nothing', {}, 'say ok after=30s; limit -> 10; pause -> 0s'],
   [
-    'Retry-After pauses for five minutes at most, and a shorter one ends no longer one',
+    'Retry-After pauses up to its maximum, and a shorter one ends no longer one',
+    { maxRetryAfterMs: 3_600_000 },
+    `say overloaded after=2.5s; limit -> 4.5; pause -> 2.5s; say throttled after=60s; say overloaded after=1s; pause -> 60s
+     say throttled after=30min; pause -> 1800s; say throttled after=10h; pause -> 3600s`,
+  ],
+  [
+    'a platform that asks for no pause, or a short one, again and again, gets longer and longer ones',
     {},
-    `say overloaded after=2.5s; limit -> 5; pause -> 2.5s; say throttled after=60s; say overloaded after=1s; pause -> 60s
-     say throttled after=10h; pause -> 300s`,
+    `say throttled after=0s; pause -> 0s; wait 1ms; say throttled after=0s; pause -> 1s; wait 2s; say throttled after=1s
+     pause -> 2s; wait 3s; say throttled after=1s; pause -> 4s; wait 5s; say ok; say throttled after=1s; pause -> 1s`,
   ],
   [
-    'a burst of the halved rate is left',
+    'no burst is left after a cut, and none is saved up in a pause',
     { max: 40 },
-    'say throttled after=0s; ask list 99; wait 5ms; granted -> list 20',
-  ],
-  [
-    'and after a pause no more',
-    { max: 40 },
-    'say throttled after=60s; ask list 99; wait 60s; granted -> none; wait 5ms; granted -> list 20',
+    `say throttled after=0s; ask list 99; wait 5ms; granted -> none; wait 60ms; granted -> list 1
+     say throttled after=60s; wait 60s; granted -> none; wait 5ms; granted -> list 1`,
   ],
   [
     'a 429 without Retry-After pauses for a second, doubling to five minutes; a success starts it anew',
@@ -206,6 +230,40 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
 ])('%s', async (_, options, script) => {
   await runScript(script, world(options).commands)
 })
+
+test.each(
+  [0.5, 1, 2, 3, 5, 10].flatMap((perSecond) =>
+    [1, 4, 20].flatMap((burst) => (['exact', 'absent', 1] as const).map((after) => [perSecond, burst, after] as const)),
+  ),
+)(
+  'a platform that takes %s a second, %s at once, Retry-After %s: after a minute nearly all of it is used',
+  async (perSecond, burst, retryAfter) => {
+    const { clock, rate } = world({ max: 20 })
+    const limit = limitSchema.parse({ kind: 'bucket', perSecond, burst, retryAfter })
+    const meter = createLimitMeter(limit)
+    let refused = 0
+    async function call(): Promise<never> {
+      for (;;) {
+        await rate.acquire('retry')
+        const sentAt = clock.monotonic()
+        await clock.sleep(20)
+        const waitMs = meter.take(clock.now())
+        const seconds = waitMs === undefined ? undefined : retryAfterOf(limit, waitMs)
+        await clock.sleep(20)
+        refused += waitMs === undefined ? 0 : 1
+        const retryAfterMs = seconds === undefined ? undefined : 1000 * Number(seconds)
+        rate.reportResponse({ kind: waitMs === undefined ? 'ok' : 'throttled', retryAfterMs, sentAt })
+      }
+    }
+    for (let askers = 0; askers < 8; askers += 1) void call()
+    await clock.advance(60_000)
+    const before = meter.granted()
+    refused = 0
+    await clock.advance(600_000)
+    expect((meter.granted() - before) / (600 * perSecond)).toBeGreaterThan(0.75)
+    expect(refused / (600 * perSecond)).toBeLessThan(0.15)
+  },
+)
 
 test.each([0.1, 1.5, 20, 333.3])('%s a second: a burst of one second, then as fast as it', async (max) => {
   const { clock, rate } = world({ max })

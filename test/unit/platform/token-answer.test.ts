@@ -119,7 +119,7 @@ describe('an error', () => {
 
 test.each([
   [429, '7', 7_000],
-  [503, '86400', 300_000],
+  [503, '86400', 86_400_000],
   [429, new Date(now + 90_000).toUTCString(), 90_000],
   [500, '7', undefined],
   [401, '7', undefined],

@@ -89,7 +89,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
   ],
   ...[
     ['429:after=20', 'throttled', 20],
-    ['503:after=7200', 'server-error', 300],
+    ['503:after=7200', 'server-error', 7200],
     ['429', 'throttled', 0.5],
     ['500:after=120', 'server-error', 0.5],
   ].map(([reply, reason, s]): [string, TokenWorldOptions, string] => [

@@ -21,7 +21,7 @@ test.each<[string, number, string, ReconcileOptions?]>([
     '500 behind 5,000 of a dead receiver',
     2000,
     `${dead(1, '5000 # age=6d apart=86s')}; stored 500 a age=12h apart=72s
-     start; ticks 30s 1min; recovered -> 500; lists -> at most 75`,
+     start; ticks 30s 1min; recovered -> 500; lists -> at most 120`,
   ],
   [
     '200 of two receivers among 2,000 of 40 dead ones',

@@ -20,7 +20,7 @@ const scripts: Row[] = [
   [
     'a recent sweep comes between two slices of a full one, once its rest is over',
     `stored 400 a ${many}; sweep -> complete 400; wait 1h; anew; ticks 1s 3min; 
-     sweeps -> recent 2s at 46s, recent 2s at 90s, full 94s at 94s, recent 2s at 132s, recent 2s at 174s`,
+     sweeps -> recent 2s at 44s, recent 2s at 86s, full 94s at 94s, recent 2s at 128s, recent 2s at 170s`,
     { sliceRecords: 10, latencyMs: 2000, pages: 1 },
   ],
   [
@@ -29,9 +29,18 @@ const scripts: Row[] = [
     { sliceRecords: 10, latencyMs: 2000, pages: 1 },
   ],
   [
-    'a tick starts nothing during a Retry-After; the next one after it starts what is due',
-    'sweep -> complete 0; wait 1h; anew; throttle 90s; ticks 30s 90s; sweeps -> none; ticks 30s 30s; swept -> full 1',
+    'what a tick wants during a Retry-After comes at its end',
+    'sweep -> complete 0; wait 1h; anew; throttle 80s; ticks 10s 10s; wait 69s; sweeps -> none; wait 2s; swept -> full 1',
     { latencyMs: 20 },
+  ],
+  [
+    'a sweep that failed is made again when its backoff ends, long before the next tick of an hourly schedule',
+    'list 500; ticks 8s 8s; swept -> full failed 4; list works; wait 10s; swept -> full 1; wait 50min; swept -> none',
+    { latencyMs: 20 },
+  ],
+  [
+    'an hourly schedule makes a full sweep in each hour, however long they take, and rests as long as it has worked',
+    `list works 20s; ticks 1h 5h; swept -> full 5; list works 12min; ticks 1h 3h; swept -> full 2, recent 2`,
   ],
   [
     'a sweep that had to wait does not rest for it, but says how long it took',
@@ -41,7 +50,7 @@ const scripts: Row[] = [
   ],
   [
     'sweeps of a platform that fails back off to five minutes for any schedule, and come back at once when one works',
-    `list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 141
+    `list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 142
      ticks 30s 5min; swept -> full 10`,
   ],
   [
@@ -56,7 +65,7 @@ const scripts: Row[] = [
   [
     'what had no room is listed again by a full sweep, which comes as soon as half of the backlog is free, until all is done',
     `stored 430 a ${many}; ticks 10s 10s; held -> 50; counted -> 380; start; ticks 10s 5min; left -> none; counted -> 0
-     retries -> 430; swept -> full 13, recent 8`,
+     retries -> 430; swept -> full 14, recent 16`,
     { maxRecords: 50, latencyMs: 500, maxPerSecond: 20 },
   ],
   [

@@ -1,0 +1,79 @@
+// Limits of the rate, as gateways keep them: a token bucket, or a quota for each minute of the clock.
+import { z } from 'zod'
+import { httpStatus } from '../fields.ts'
+
+const common = {
+  /** The calls that count; a call of another operation is not limited. */
+  operations: z
+    .array(z.enum(['token', 'list', 'retry']))
+    .readonly()
+    .default(['list', 'retry']),
+  status: httpStatus.default(429),
+  /** `exact`: whole seconds until a call is allowed again; a number: always as many seconds. */
+  retryAfter: z.union([z.enum(['exact', 'absent']), z.number().min(0)]).default('exact'),
+}
+
+export const limitSchema = z.discriminatedUnion('kind', [
+  /** So many calls a second, and `burst` at once after a rest. */
+  z.strictObject({
+    kind: z.literal('bucket'),
+    perSecond: z.number().positive(),
+    burst: z.number().min(1).default(1),
+    ...common,
+  }),
+  /** So many calls in each minute that begins at this second. */
+  z.strictObject({
+    kind: z.literal('quota'),
+    perMinute: z.number().int().min(1),
+    fromSecond: z.number().min(0).lt(60).default(0),
+    ...common,
+  }),
+])
+
+export type Limit = z.output<typeof limitSchema>
+
+/** Counts the calls that a limit is for. */
+export interface LimitMeter {
+  /** Takes a call at this time, epoch ms; returns the ms until one is allowed again when it is refused. */
+  take(now: number): number | undefined
+  /** Calls that were let through. */
+  granted(): number
+}
+
+const minuteMs = 60_000
+
+export function createLimitMeter(limit: Limit): LimitMeter {
+  let granted = 0
+  let [level, filledAt] = [limit.kind === 'bucket' ? limit.burst : 0, -Infinity]
+  let minute = -Infinity
+
+  function fill(now: number): void {
+    if (limit.kind === 'bucket') {
+      const gained = filledAt === -Infinity ? 0 : (Math.max(0, now - filledAt) / 1000) * limit.perSecond
+      ;[level, filledAt] = [Math.min(limit.burst, level + gained), now]
+      return
+    }
+    const present = Math.floor((now / 1000 - limit.fromSecond) / 60)
+    if (present !== minute) [level, minute] = [limit.perMinute, present]
+  }
+
+  return {
+    take(now) {
+      fill(now)
+      if (level >= 1 - 1e-9) {
+        level -= 1
+        granted += 1
+        return undefined
+      }
+      if (limit.kind === 'bucket') return ((1 - level) / limit.perSecond) * 1000
+      return (minute + 1) * minuteMs + limit.fromSecond * 1000 - now
+    },
+    granted: () => granted,
+  }
+}
+
+/** The `Retry-After` of a refusal; undefined for none. */
+export function retryAfterOf({ retryAfter }: Limit, waitMs: number): string | undefined {
+  if (retryAfter === 'absent') return undefined
+  return String(retryAfter === 'exact' ? Math.ceil(waitMs / 1000) : retryAfter)
+}

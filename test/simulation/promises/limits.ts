@@ -1,0 +1,68 @@
+// A platform that limits the rate is used to its limit: nothing fails by that alone, and new failures are seen in time. @see docs/architecture.md "Retry plan"
+import { isSweepPage } from '../asked.ts'
+import { perSecondOf } from '../readings-limits.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** Share of the allowed calls that recover something, and from when on, after the start of a process. */
+const leastShare = 0.6
+const learnedAfterMs = 60_000
+/** Over less it says little. */
+const shortestMs = 120_000
+/** In which a failure is listed, once its event has settled. */
+const seenWithinMs = 300_000
+
+export function createLimitsWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, platform, scenario, timeline, violate } = options
+  const [limit] = scenario.habits.limits
+  const isStage = scenario.theme === 'limit'
+  const startedAt = timeline.now()
+  /** Accepted retries, and pages of sweeps that found these records. */
+  let useful = 0
+  let isUsedUp = false
+  const listed = new Set<string>()
+
+  /** Failed, settled, and free to be found for so long. */
+  function checkSeen(): void {
+    for (const { id, eventAt, failedAt, status } of platform.records.values()) {
+      if (status !== 'failed' || listed.has(id)) continue
+      const settledAt = timeline.now() - (platform.now() - eventAt) + config.window.settle
+      const since = Math.max(startedAt, failedAt, settledAt)
+      if (timeline.now() - since > seenWithinMs)
+        violate('waits', `has not listed ${id}, which failed ${timeline.now() - since} ms ago`)
+      exercise('new failures are seen within five minutes')
+    }
+  }
+
+  function checkShare(perSecond: number): void {
+    const ms = timeline.now() - startedAt - learnedAfterMs
+    const open = platform.records.values().filter(({ plan, status }) => status === 'failed' && plan.kind === 'plain')
+    // A minute's work and more must be left.
+    isUsedUp ||= [...open].length < 90 * perSecond
+    if (isUsedUp || ms < shortestMs) return
+    const share = useful / (perSecond * (ms / 1000))
+    exercise('a low limit is used')
+    if (share < leastShare) violate('waits', `uses ${Math.round(100 * share)} % of the calls that the platform allows`)
+  }
+
+  return {
+    told(call, { kind, status, views }) {
+      if (!isSweepPage(call) || kind !== 'told' || status !== 200) return
+      for (const { id } of views) listed.add(id)
+      if (views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
+    },
+    fact(fact) {
+      if (fact.type === 'retry' && fact.answer.result === 'accepted' && timeline.now() > startedAt + learnedAfterMs)
+        useful += 1
+      if (fact.type !== 'sweep') return
+      if (fact.report.failure?.reason === 'throttled' && fact.report.failure.stage === 'list')
+        violate('alive', 'a sweep has failed by 429 alone')
+      if (isStage && fact.report.result === 'failed')
+        violate('alive', `a sweep has failed: ${fact.report.failure?.message ?? ''}`)
+    },
+    scraped() {
+      if (!isStage || limit === undefined) return
+      checkSeen()
+      checkShare(perSecondOf(limit))
+    },
+  }
+}

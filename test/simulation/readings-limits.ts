@@ -1,0 +1,100 @@
+// Platforms that limit the rate: beside all other troubles, and alone, where the daemon is to use what they allow. @see readings.ts
+import { limitSchema, type Limit } from '../../sandbox/api/limits.ts'
+import { hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
+import type { PlannedRecord, Scenario } from './scenario.ts'
+
+/** Most refuse by 429; a gateway may do it by 503 with Retry-After. */
+function bucketOf(draw: Draw): Limit {
+  const status = draw.chance(0.8) ? 429 : 503
+  const retryAfter = status === 503 ? 'exact' : draw.pick(['exact', 'exact', 'absent', 1] as const)
+  const perSecond = draw.pick([0.5, 1, 2, 3, 5, 10])
+  return limitSchema.parse({ kind: 'bucket', perSecond, burst: draw.within(1, 20), retryAfter, status })
+}
+
+function quotaOf(draw: Draw): Limit {
+  const perMinute = draw.pick([60, 120, 120, 300])
+  return limitSchema.parse({ kind: 'quota', perMinute, fromSecond: draw.below(60) })
+}
+
+/** How many calls a second a limit allows in the long run. */
+export function perSecondOf(limit: Limit): number {
+  return limit.kind === 'bucket' ? limit.perSecond : limit.perMinute / 60
+}
+
+/** Low limits meet all that a scenario has. What leaves its window soon could not go out in time. */
+function lowLimit(draw: Draw, scenario: Scenario): Scenario | undefined {
+  if (scenario.theme === 'expiry') return undefined
+  const limits = [draw.chance(0.7) ? bucketOf(draw) : quotaOf(draw)]
+  return { ...scenario, habits: { ...scenario.habits, limits } }
+}
+
+/** A backlog for minutes of work and failures that come, without any trouble but the limit and ends of the process. */
+function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
+  const perSecond = perSecondOf(limit)
+  const count = Math.min(2500, Math.max(300, Math.round(perSecond * 8 * 60)))
+  const old = Array.from({ length: count }, (_, index): PlannedRecord => {
+    const age = 3 * hourMs - (index * 2.5 * hourMs) / count
+    const subscription = index % 3
+    return {
+      at: -age,
+      subscription,
+      kind: 'plain',
+      attempts: 1,
+      lastAttemptAt: -age,
+      entity: index,
+      eventType: 'other-type',
+    }
+  })
+  const coming = Array.from({ length: 12 }, (_, index): PlannedRecord => {
+    const at = (index + 1) * minuteMs
+    return {
+      at,
+      subscription: 3,
+      kind: 'plain',
+      attempts: 0,
+      lastAttemptAt: 0,
+      entity: count + index,
+      eventType: 'other-type',
+    }
+  })
+  const life = { how: draw.pick(['crash', 'stop'] as const), gapMs: draw.pick([100, 5 * secondMs]) }
+  return {
+    ...scenario,
+    theme: 'limit',
+    calmAt: 13 * minuteMs,
+    periodMs: 30 * secondMs,
+    env: { RECONCILER_WINDOW_SETTLE: '5s' },
+    habits: {
+      ...scenario.habits,
+      ...{
+        delivery: 'async',
+        meanwhile: 'processing',
+        counts: 'end',
+        ownRetries: 0,
+        ownRetriesAfterRetry: 0,
+        lagMs: 0,
+      },
+      ...{ queue: [0, 200], deliveryTime: [5, 100], withoutEventId: 0, eventIdFilter: 'works', tokenLifeSeconds: 3600 },
+      latency: draw.pick([[0, 5] as const, [15, 25] as const, [250, 350] as const]),
+      limits: [limit],
+    },
+    subscriptions: [0, 0, 0, 1],
+    // The first deliveries to the second one fail: these are the failures that come.
+    receivers: [
+      { outages: [], flaky: 0 },
+      { outages: [], flaky: 0.5 },
+    ],
+    records: [...old, ...coming],
+    ...{ faults: [], revocations: [], others: [], jumps: [], platformJumps: [], certificates: [], pauses: [] },
+    keys: { file: [], registered: [] },
+    hostAheadMs: 0,
+    lives: [{ ends: { after: draw.within(5, 7) * minuteMs }, ...life }],
+  }
+}
+
+export const limitReadings = { 'low limit': { share: 0.06, change: lowLimit } }
+
+export const limitStages = {
+  'rate limit': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, bucketOf(draw)),
+  'quota a minute': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, quotaOf(draw)),
+}
