@@ -46,13 +46,16 @@ export function unavailable(
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }
 
+/** A command does not wait longer for a rate limit: somebody sits in front of it. */
+const patienceMs = 300_000
+
 export function openPlatform(
   config: Config,
   { clock, random }: Pick<Io, 'clock' | 'random'>,
   parts: { key: Reloadable<SigningKey>; transport: Transport; emit: Emit },
 ): Platform {
   const policy = toPolicy(config, periodOf(config.schedule))
-  const connection = createConnection(config, { clock, random, ...parts })
+  const connection = createConnection(config, { clock, random, maxPauseMs: patienceMs, ...parts })
   const { emit, transport } = parts
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   return { connection, policy, reconciler }

@@ -47,6 +47,8 @@ export interface ClientOptions {
   tokens: TokenSource
   transport: Transport
   rate: RateLimiter
+  /** A list call fails when the platform's rate limit makes it wait for so long. Default: it waits. */
+  maxPauseMs?: number | undefined
   /** Of the API's origin. */
   serverClock: ServerClock
   clock: Clock
@@ -265,7 +267,7 @@ function notSent({ kind, reason }: TokenError): RetryAnswer {
 }
 
 export function createPlatformClient(options: ClientOptions): PlatformClient {
-  const { clock, random, rate, serverClock, zone } = options
+  const { clock, maxPauseMs = Infinity, random, rate, serverClock, zone } = options
   const webhooksUrl = options.baseUrl.replace(/\/+$/, '') + webhooksPath
   const call = createCall(options)
   let repeatCredit = maxRepeatCredit
@@ -292,7 +294,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       const { isThrottled, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
-      if (isThrottled === true) continue
+      if (isThrottled === true && rate.pausedForMs() < maxPauseMs) continue
       failure = new PlatformFailure(reason, status, 'list', transportCode)
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)

@@ -24,6 +24,8 @@ export interface ConnectionOptions {
   transport: Transport
   key: Reloadable<SigningKey>
   emit: (event: RequestEvent | TokenEvent) => void
+  /** A list call fails when the platform's rate limit makes it wait for so long. Default: it waits. */
+  maxPauseMs?: number
 }
 
 export interface Connection {
@@ -70,6 +72,7 @@ export function createConnection(
         tokens,
         transport,
         rate,
+        maxPauseMs: options.maxPauseMs,
         serverClock: serverClocks.api,
         clock,
         random,

@@ -41,6 +41,7 @@ interface ClientTestOptions {
   baseUrl?: string
   maxPerSecond?: number
   random?: Random['next']
+  maxPauseMs?: number
 }
 
 /** Below `https://api.test/v1/instance`, with a token that is an hour old. */
@@ -100,6 +101,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     },
     transport: server.transport,
     rate: recording,
+    maxPauseMs: options.maxPauseMs,
     serverClock: createServerClock(clock),
     clock,
     random: { next: random, uuid: () => 'unused' },

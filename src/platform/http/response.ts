@@ -165,6 +165,7 @@ export function retryAfterMs(response: HttpResponse, platformNow: number): numbe
 const keys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
 
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  throttled: 'the platform limits the rate of calls: try again later, or ask its operator for a higher limit',
   unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }

@@ -63,7 +63,7 @@ const maxGapSeconds = 3600
 const minDelayMs = 1000
 const maxDelayMs = 300_000
 /** Failures that the next call would have, too. */
-const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden'])
+const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options

@@ -54,7 +54,7 @@ const hopelessAfter = 60
 const minCheckedSeconds = 5
 
 /** Failures against which smaller slices do not help. */
-const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden'])
+const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 /** State of one sweep. */
 interface Findings {

@@ -119,6 +119,14 @@ test.each([
   },
 )
 
+test('a command gives a list up that the rate limit holds for five minutes', async () => {
+  const under = createClientUnderTest({ maxPauseMs: 300_000 })
+  under.server.replies({ status: 429, ...after('7') }, { status: 429, ...after('300') })
+  const asked = under.clock.run(under.client.list({ status: 'failed', page: 0, size: 100 }, signal))
+  await expect(asked).rejects.toMatchObject({ reason: 'throttled', status: 429 })
+  expect(under.server.sent).toHaveLength(2)
+})
+
 test('a page gives its records and what it says of itself; an unreadable row is reported, the rest goes on', async () => {
   const other = wireWebhook({ id: webhookId.replace('1', 'A') })
   const odd = [null, { ...wireWebhook(), id: '..' }, { ...wireWebhook(), eventDateTime: null }]

@@ -115,6 +115,7 @@ describe('what cannot be listed', () => {
     ['a platform that takes no bounds at all', 'bad-request', ({ from }: ListQuery) => from !== undefined, 150],
     ['unauthorized', 'unauthorized', ({ page }: ListQuery) => page === 2, 9],
     ['forbidden', 'forbidden', ({ page }: ListQuery) => page === 2, 9],
+    ['throttled, for a command', 'throttled', ({ page }: ListQuery) => page === 2, 9],
   ] as const)('%s fails the sweep, after few calls', async (_, reason, isBad, calls) => {
     const platform = failing(isBad, trouble(reason))
     await expect(run(platform, { sliceRecords: 1000 })).rejects.toMatchObject({ reason })
