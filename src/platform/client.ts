@@ -8,10 +8,12 @@ import {
   retryOperation,
   type Exchange,
   type ListPage,
+  type ListPurpose,
   type ListQuery,
   type Operation,
   type RetryAnswer,
 } from './operations.ts'
+import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classify, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
@@ -36,9 +38,6 @@ export interface RequestEvent {
   seconds: number
 }
 
-/** Purpose of a list call: to find failed records, or to check the outcome of retried ones. */
-export type ListPurpose = 'list' | 'confirm'
-
 export interface ClientOptions {
   /** API base, with or without a trailing slash; may carry any path. */
   baseUrl: string
@@ -58,8 +57,8 @@ export interface ClientOptions {
 
 export interface PlatformClient {
   /**
-   * Lists one page: at most 3 tries, and one replay after a 401. A 429 is no try: the page is asked for again when the rate
-   * allows. The purpose (default `list`) decides which share of the rate it uses.
+   * Lists one page, in parts where its rows are large: for each at most 3 tries, and one replay after a 401. A 429 is no try:
+   * the page is asked for again when the rate allows. The purpose (default `list`) decides which share of the rate it uses.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
@@ -170,7 +169,7 @@ function createCall(options: ClientOptions): Call {
     const content = operation.read(answer.body)
     return content === undefined
       ? { ...answer, reason: 'invalid-body', status }
-      : { ...answer, reason: 'ok', status, content }
+      : { ...answer, reason: 'ok', status, content, bytes: response.body.length }
   }
 
   /** One exchange with one token. Rejects only with the signal's reason. */
@@ -279,18 +278,21 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     return true
   }
 
-  async function list(query: ListQuery, signal: AbortSignal, purpose: ListPurpose = 'list'): Promise<ListPage> {
+  async function readOnce(query: ListQuery, purpose: ListPurpose, signal: AbortSignal): Promise<ReadPage> {
     const operation = listOperation(webhooksUrl, query, zone)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
     for (let tries = 1; ;) {
       await rate.acquire(purpose, signal)
+      const sentAt = clock.monotonic()
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
         // No token is available because the API has refused the last ones.
         throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
       })
-      if (called.reason === 'ok') return called.content
+      if (called.reason === 'ok') {
+        return { page: called.content, bytes: called.bytes, seconds: (clock.monotonic() - sentAt) / 1000 }
+      }
       const { isThrottled, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
@@ -313,5 +315,10 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  return { list, retry, now: () => serverClock.now(), knowsTime: () => serverClock.isKnown() }
+  return {
+    list: createPageReader(readOnce, options.requestTimeoutMs),
+    retry,
+    now: () => serverClock.now(),
+    knowsTime: () => serverClock.isKnown(),
+  }
 }

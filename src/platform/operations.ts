@@ -21,7 +21,7 @@ export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
   transportCode?: string
   /** True when it is the rate that was refused: a 429, or a 503 with Retry-After. */
   isThrottled?: boolean
-} & ({ reason: 'ok'; content: T } | { reason: Exclude<Reason, 'ok'> })
+} & ({ reason: 'ok'; content: T; bytes: number } | { reason: Exclude<Reason, 'ok'> })
 
 export interface ListQuery {
   status?: WebhookStatus
@@ -37,6 +37,9 @@ export interface ListQuery {
   /** Gets each row as the platform sent it, for commands that show more of it than a record keeps. */
   onRow?: (row: unknown) => void
 }
+
+/** Purpose of a list call: to find failed records, or to check the outcome of retried ones. */
+export type ListPurpose = 'list' | 'confirm'
 
 /** One page of a list. */
 export interface ListPage {

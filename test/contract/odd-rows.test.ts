@@ -48,3 +48,34 @@ test('the form changes while outcomes are awaited: they stay unknown, and it is 
   expect(outcomes).toEqual({ unknown: ids.length })
   expect(seen.at(-1)).toEqual({ rows: ids.length, field: 'eventDateTime' })
 })
+
+const mebibyte = 2 ** 20
+
+test.each([
+  ['200 records in one second, 100 kB of the answer each', 200, 100_000, 1000],
+  ['20 records of 3 MB, four in each second', 20, 3_000_000, 4],
+])('%s: all are recovered', async (_, count, responseLength, eachSecond) => {
+  await using stage = await startAspect({ readings: { responseLength } })
+  const { clock, sandbox } = stage
+  const start = Math.floor(clock.now() / 1000) * 1000 - 3 * 3_600_000
+  const ids = Array.from({ length: count }, (__, index) =>
+    sandbox.addWebhook({ eventInstant: start + Math.floor(index / eachSecond) * 1000 }),
+  )
+  await using daemon = startDaemon(stage, { env: { RECONCILER_SWEEP_SLICE_RECORDS: '5000' } })
+  const { sweep, outcomes } = await daemon.round()
+  expect(sweep).toMatchObject({ result: 'complete', listed: count })
+  expect(outcomes).toEqual({ recovered: ids.length })
+})
+
+test('a row that is larger than any answer may be: its neighbours are recovered, and it is said', async () => {
+  await using stage = await startAspect({})
+  const { clock, sandbox } = stage
+  const eventInstant = clock.now() - 3 * 3_600_000
+  sandbox.addWebhook({ eventInstant, wire: { responsePayload: 'x'.repeat(9 * mebibyte) } })
+  for (let index = 0; index < 30; index += 1) sandbox.addWebhook({ eventInstant })
+  await using daemon = startDaemon(stage, {})
+  const { sweep, outcomes } = await daemon.round()
+  expect(sweep).toMatchObject({ result: 'incomplete', listed: 30, unreadable: 1 })
+  expect(outcomes).toEqual({ recovered: 30 })
+  expect(daemon.reconciler.state().unreadable).toEqual({ rows: 1, field: 'size' })
+})

@@ -54,6 +54,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     idCase: draw.pick(['lower', 'lower', 'lower', 'mixed']),
     limits: [],
     statusCase: 'lower',
+    rowBytes: 500,
   }
 }
 

@@ -262,7 +262,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           settle()
         }
         const nothing = { status: undefined, views: [], retryAfterMs: undefined, hasDate: false }
-        const fail = (kind: Told['kind'], reason: 'timeout' | 'connection', code: string): void => {
+        const fail = (kind: Told['kind'], reason: TransportError['reason'], code: string): void => {
           end({ kind, ...nothing, isTimeout: reason === 'timeout' }, () => {
             reject(new TransportError(reason, code, { requestNotSent: kind === 'never-left' }))
           })
@@ -283,6 +283,8 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
 
         function answer(reply: Reply): void {
           if (fault === 'reset-after') fail('nothing', 'connection', 'ECONNRESET')
+          if (operation === 'list' && (reply.rows ?? 0) * habits.rowBytes > request.maxBytes)
+            fail('nothing', 'too-large', 'TOO_LARGE')
           if (fault === 'timeout-after' || isOver) return
           answers[operation] += 1
           const broken = fault === 'broken-after'

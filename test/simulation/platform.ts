@@ -45,6 +45,7 @@ export interface Answer {
   body: string
   views: readonly View[]
   /** Of a list. */
+  rows?: number
   total?: number
   /** Of an error body. */
   code?: string
@@ -321,7 +322,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
     const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
     const views = page.filter(({ plan }) => plan.unreadable === undefined).map(viewOf)
-    return { status: 200, body, views, total: found.length }
+    return { status: 200, body, views, rows: page.length, total: found.length }
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {

@@ -1,4 +1,4 @@
-// How platforms list: rows in forms that the specification does not have. @see readings.ts
+// How platforms list: rows in forms that the specification does not have, and large ones. @see readings.ts
 import type { Draw } from './draw.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -16,7 +16,13 @@ function withStatusCase(draw: Draw, { habits, ...scenario }: Scenario): Scenario
   return { ...scenario, habits: { ...habits, statusCase: draw.pick(['capital', 'upper']) } }
 }
 
+/** The receiver's answers make rows large: fewer than a page of them, or one alone, go into an answer. */
+function withLargeRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  return { ...scenario, habits: { ...habits, rowBytes: draw.pick([100_000, 100_000, 1_000_000]) } }
+}
+
 export const listingReadings = {
+  'rows of 100 kB and more': { share: 0.06, change: withLargeRows },
   'statuses in another case': { share: 0.05, change: withStatusCase },
   'rows that cannot be read': { share: 0.06, change: withUnreadable },
 }

@@ -67,6 +67,8 @@ export interface Habits {
   idCase: 'lower' | 'mixed'
   /** Limits of the rate of list calls and retries. */
   limits: readonly Limit[]
+  /** Bytes of a row in a list: an answer with too many of them does not arrive. */
+  rowBytes: number
   /** How statuses are written. */
   statusCase: 'lower' | 'capital' | 'upper'
 }

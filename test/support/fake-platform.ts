@@ -1,8 +1,8 @@
 // The platform in memory, as a PlatformClient: readings of what the specification leaves open, and any trouble a test wants. Bounds
 // belong to what is asked for, to the second.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
-import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
+import type { ListPage, ListPurpose, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
+import type { PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 
 /** How the platform reads what docs/platform-api.md "List webhooks" does not say. */

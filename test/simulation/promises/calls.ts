@@ -24,10 +24,13 @@ type SweepReport = Extract<TelemetryEvent, { type: 'sweep' }>['report']
 
 export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, scenario, timeline, violate } = options
-  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, limits, tokenTime, withoutEventId } =
-    scenario.habits
+  const { habits } = scenario
+  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, limits } = habits
+  const { rowBytes, tokenTime, withoutEventId } = habits
   const allowedPerSecond = Math.min(...limits.map((limit) => limitShare * perSecondOf(limit)))
   const perSecond = Math.min(config.platform.maxRequestsPerSecond, allowedPerSecond)
+  /** Rows that surely go into an answer. */
+  const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
   const first = config.outcome.firstCheck
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
@@ -54,7 +57,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
 
   function checkSweep({ listed, result, seconds, slices }: SweepReport): void {
     if (result !== 'complete' || scenario.faults.length > 0) return
-    const most = Math.ceil((3 * listed) / 100) + pagesPerSlice * slices + questions
+    const most = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions
     exercise('a sweep asks for its pages')
     if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
     const longest = Math.round(longestSweep(slices) / 1000)

@@ -68,7 +68,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
     ok,
   ],
   ['600', { status: 600 }, 'other 600 1', 'platform-error other lost', ok],
-  ['an answer that is too large', broken('too-large'), 'too-large none 1', 'platform-error too-large lost', 'nothing'],
+  ['an answer that is too large', broken('too-large'), 'too-large none 8', 'platform-error too-large lost', 'nothing'],
   ['a reset', broken('connection'), 'connection none 3', 'unreachable connection lost', 'nothing'],
   ['a refused connection', broken('connection', true), 'connection none 3', 'unreachable connection', 'nothing'],
   ['no answer in time', broken('timeout'), 'timeout none 3', 'unreachable timeout lost', 'nothing'],

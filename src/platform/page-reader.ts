@@ -1,0 +1,103 @@
+// Reads a page in parts where its rows are too large or too slow for one answer: 100, 50, 25, 5 or 1 at once. @see docs/architecture.md "Sweep"
+import { PlatformFailure } from './http/response.ts'
+import type { ListPage, ListPurpose, ListQuery } from './operations.ts'
+import { maxPageSize } from './wire.ts'
+
+/** A page, and what its answer took. */
+export interface ReadPage {
+  page: ListPage
+  bytes: number
+  seconds: number
+}
+
+/** Reads one page with one answer. @throws PlatformFailure, and others */
+type ReadOnce = (query: ListQuery, purpose: ListPurpose, signal: AbortSignal) => Promise<ReadPage>
+
+/** Each divides the one before, so that a page is a whole number of any of them. */
+const sizes = [maxPageSize, 50, 25, 5, 1]
+/** A larger answer makes the next parts smaller: to parse it blocks everything else. */
+const largeBytes = 4 * 1024 * 1024
+/** Parts grow while the next size is expected to stay below this. */
+const comfortableBytes = 2 * 1024 * 1024
+
+/** More of them in a row are no large rows, but a platform that ignores the size. */
+const maxOversized = 3
+
+const smallerThan = (size: number): number => sizes.find((other) => other < size) ?? 1
+const largerThan = (size: number): number => sizes.findLast((other) => other > size) ?? maxPageSize
+
+/** The parts of a page as one. An unread row has no totals. */
+function joined(parts: readonly ListPage[]): ListPage {
+  const told = parts.map(({ size }) => size)
+  const totals = parts.flatMap(({ total }) => total ?? [])
+  return {
+    records: parts.flatMap(({ records }) => records),
+    unreadable: parts.flatMap(({ unreadable }) => unreadable),
+    rows: parts.reduce((sum, { rows }) => sum + rows, 0),
+    size: told.every((size) => size !== undefined) ? told.reduce((sum, size) => sum + size, 0) : undefined,
+    // The list may shrink between two parts.
+    total: totals.length === 0 ? undefined : Math.max(...totals),
+  }
+}
+
+/** A row that no answer has room for: its id is not known. */
+const tooLarge: ListPage = {
+  records: [],
+  unreadable: [{ unreadable: true, id: undefined, field: 'size' }],
+  rows: 1,
+  size: 1,
+  total: undefined,
+}
+
+/** Reads a page in as few answers as its rows allow, and remembers how many go into one. */
+export function createPageReader(
+  readOnce: ReadOnce,
+  requestTimeoutMs: number,
+): (query: ListQuery, signal: AbortSignal, purpose?: ListPurpose) => Promise<ListPage> {
+  let limit = maxPageSize
+
+  function learn({ bytes, page: { rows }, seconds }: ReadPage, size: number): void {
+    const slowSeconds = requestTimeoutMs / 2000
+    if (bytes > largeBytes || seconds > slowSeconds) limit = Math.min(limit, smallerThan(size))
+    const factor = largerThan(size) / rows
+    const mayGrow = size === limit && rows > 0
+    if (mayGrow && bytes * factor < comfortableBytes && seconds * factor < slowSeconds) limit = largerThan(size)
+  }
+
+  /** One part; undefined when it is to be read in smaller ones. */
+  async function readPart(
+    query: ListQuery,
+    purpose: ListPurpose,
+    { oversized, signal }: { oversized: number; signal: AbortSignal },
+  ): Promise<ListPage | undefined> {
+    const { size } = query
+    try {
+      const read = await readOnce(query, purpose, signal)
+      learn(read, size)
+      return read.page
+    } catch (error) {
+      const reason = error instanceof PlatformFailure ? error.reason : undefined
+      if (reason === 'too-large' || reason === 'timeout') limit = Math.min(limit, smallerThan(size))
+      if (reason !== 'too-large' || (size === 1 && oversized >= maxOversized)) throw error
+      return size === 1 ? tooLarge : undefined
+    }
+  }
+
+  return async (query, signal, purpose = 'list') => {
+    const parts: ListPage[] = []
+    let oversized = 0
+    const end = (query.page + 1) * query.size
+    for (let at = query.page * query.size; at < end;) {
+      const size = [query.size, ...sizes].find((one) => one <= Math.min(limit, query.size) && at % one === 0) ?? 1
+      const part = await readPart({ ...query, page: at / size, size }, purpose, { oversized, signal })
+      if (part === undefined) continue
+      oversized = part === tooLarge ? oversized + 1 : 0
+      if (size === query.size) return part
+      parts.push(part)
+      at += size
+      // A short part proves nothing: some platforms only echo the size.
+      if (part.rows === 0) break
+    }
+    return joined(parts)
+  }
+}

@@ -1,0 +1,83 @@
+// Pages whose rows are too large or too slow for one answer: each row is read once, in bounded calls, and pages grow again.
+import { expect, test } from 'vitest'
+import { createPageReader } from '../../../src/platform/page-reader.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import type { ListPage } from '../../../src/platform/operations.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
+
+const { signal } = new AbortController()
+const maxBytes = 8 * 1024 * 1024
+const [kB, MB] = [1000, 1_000_000]
+
+interface Setting {
+  count?: number
+  bytesOf: (row: number) => number
+  secondsOf?: (size: number) => number
+}
+
+function readerOf({ bytesOf, count = 250, secondsOf = () => 0.05 }: Setting) {
+  const records = Array.from({ length: count }, (_, row) => failedRecord({ eventLocal: row * 1000 }))
+  const asked: number[] = []
+  const list = createPageReader(({ page, size }) => {
+    asked.push(size)
+    const first = page * size
+    const shown = records.slice(first, first + size)
+    const bytes = shown.reduce((sum, _, index) => sum + bytesOf(first + index), 100)
+    const seconds = secondsOf(size)
+    if (bytes > maxBytes) return Promise.reject(new PlatformFailure('too-large', undefined, 'list'))
+    if (seconds >= 10) return Promise.reject(new PlatformFailure('timeout', undefined, 'list'))
+    const answer = { records: shown, unreadable: [], rows: shown.length, size, total: count }
+    return Promise.resolve({ page: answer, bytes, seconds })
+  }, 10_000)
+  async function readAll(): Promise<ListPage[]> {
+    const pages: ListPage[] = []
+    do pages.push(await list({ page: pages.length, size: 100 }, signal))
+    while ((pages.at(-1)?.rows ?? 0) >= (pages.at(-1)?.size ?? 1))
+    return pages
+  }
+  return { asked, list, readAll, records }
+}
+
+test.each<[string, Setting, number, number]>([
+  ['small rows', { bytesOf: () => kB }, 3, 3],
+  ['100 rows of 100 kB', { bytesOf: () => 100 * kB }, 14, 11],
+  ['a page of 84 rows or more is too large', { bytesOf: () => 100_500 }, 14, 11],
+  ['3 MB each', { bytesOf: () => 3 * MB, count: 60 }, 65, 61],
+  ['one of 5 MB among small ones', { bytesOf: (row) => (row === 137 ? 5 * MB : kB) }, 12, 4],
+])('%s: each row once, in at most so many calls, and then in fewer', async (_, setting, first, later) => {
+  const { asked, readAll, records } = readerOf(setting)
+  for (const calls of [first, later]) {
+    asked.length = 0
+    const pages = await readAll()
+    expect(pages.flatMap((page) => page.records)).toEqual(records)
+    expect(pages.every(({ total }) => total === records.length)).toBe(true)
+    expect(asked.length).toBeLessThanOrEqual(calls)
+  }
+})
+
+test('a row that no answer has room for is unreadable, and its neighbours are read', async () => {
+  const { asked, readAll, records } = readerOf({ bytesOf: (row) => (row === 137 ? 9 * MB : kB) })
+  const pages = await readAll()
+  expect(pages.flatMap((page) => page.records)).toEqual(records.filter((_, row) => row !== 137))
+  expect(pages.flatMap(({ unreadable }) => unreadable)).toEqual([{ unreadable: true, id: undefined, field: 'size' }])
+  expect(pages.reduce((sum, { rows }) => sum + rows, 0)).toBe(250)
+  expect(asked.length).toBeLessThanOrEqual(30)
+})
+
+test('pages that take too long get smaller, and grow again when the platform is quick', async () => {
+  let perRow = 0.15
+  const { asked, readAll, records } = readerOf({ bytesOf: () => kB, secondsOf: (size) => size * perRow })
+  await expect(readAll()).rejects.toMatchObject({ reason: 'timeout' })
+  expect((await readAll()).flatMap((page) => page.records)).toEqual(records)
+  expect(Math.max(...asked.slice(1))).toBe(50)
+  perRow = 0.001
+  asked.length = 0
+  await readAll()
+  expect(Math.max(...asked)).toBe(100)
+})
+
+test('a platform whose every answer is too large, whatever the size, fails after few calls', async () => {
+  const { asked, list } = readerOf({ bytesOf: () => 9 * MB })
+  await expect(list({ page: 0, size: 100 }, signal)).rejects.toMatchObject({ reason: 'too-large' })
+  expect(asked).toEqual([100, 50, 25, 5, 1, 1, 1, 1])
+})
