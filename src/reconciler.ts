@@ -22,6 +22,7 @@ import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
+import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
 import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
@@ -280,6 +281,12 @@ export function createReconciler(
     }
   }
 
+  function unlistedNow(): ReconcilerState['unlisted'] {
+    const parts = sweeper.unlisted()
+    const sum = sumOfUnlisted(parts)
+    return sum && { ...sum, forMs: clock.monotonic() - Math.min(...parts.map(({ since }) => since)) }
+  }
+
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), situations())
     const unreadable = [sweeper.unreadable(), confirmer.unreadable()].filter((sum) => sum !== undefined)
@@ -295,6 +302,7 @@ export function createReconciler(
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
+      unlisted: unlistedNow(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       seenUntil: sweeper.seenUntil(),
       circuitCounts: circuits.counts(clock.monotonic()),

@@ -34,7 +34,7 @@ async function showStatus(url: string, options: CommandFlags, io: Io): Promise<E
     : [{ ...read, url: undefined }, statusText]
   if (options.json && options.watch) io.stdout.write(`${redactedJson(document)}\n`)
   else answer(io.stdout, options, document, () => start + text(read, shown))
-  return read.unreadable == null ? exitCode.done : exitCode.incomplete
+  return read.unreadable == null && read.unlisted == null ? exitCode.done : exitCode.incomplete
 }
 
 /** Runs `status`. With --watch it ends with a signal. */

@@ -6,6 +6,7 @@ import type { Excluded } from '../reconcile/reasons.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
+import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { ProgressState } from './progress.ts'
 
 /** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
@@ -35,6 +36,8 @@ export interface ReconcilerState {
   beyondWindow: number
   /** Listed rows that could not be read, as sweeps or checks saw them last. */
   unreadable: UnreadableSum | undefined
+  /** Parts of the window that the platform does not list, and for how long. */
+  unlisted: (UnlistedSum & { forMs: number }) | undefined
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
   /** Event time up to which failures are known, by the platform's clock. */

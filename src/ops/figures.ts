@@ -29,9 +29,9 @@ export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy 
  * than was counted, as while the next one still lists.
  */
 export function isWholeKnown(status: StatusFacts): boolean {
-  const { lastCompleteSweep, lastFullSweep, sweeps, unreadable } = status
+  const { lastCompleteSweep, lastFullSweep, sweeps, unlisted, unreadable } = status
   const [last] = sweeps
-  if ((last !== undefined && last.result !== 'complete') || unreadable !== null) return false
+  if ((last !== undefined && last.result !== 'complete') || unreadable !== null || unlisted !== null) return false
   if (isZoneWrong(status) || isPartlyKnown(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }

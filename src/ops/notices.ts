@@ -16,6 +16,7 @@ import {
   sentence,
   span,
   subscriptionName,
+  unlistedText,
   waitText,
 } from './words.ts'
 
@@ -200,9 +201,12 @@ function excludedText({ excluded }: StatusFacts): string {
   return `${parts.join(', ')}: not retried, and not counted as missing.`
 }
 
+/** A part that cannot be listed for less than this may be a passing failure. */
+const passingMs = 600_000
+
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps, unreadable } = status
+  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps, unlisted, unreadable } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
@@ -229,9 +233,18 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'UnreadableRecords',
     },
     {
+      isSo: unlisted !== null,
+      level: now.getTime() - (unlisted?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
+      text: unlisted === null ? '' : sentence(unlistedText(unlisted)),
+      detail: 'Failed deliveries there are not known, and not retried. They are tried again, at least once an hour.',
+      advice: "Ask the platform's operator, or set window.lookback to what it lists, and restart.",
+      runbook: 'SweepIncomplete',
+    },
+    {
       isSo:
         !isLastSweepFailed(status) &&
         unreadable === null &&
+        unlisted === null &&
         sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',

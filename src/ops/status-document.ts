@@ -197,12 +197,19 @@ function retriesOf(state: StatusState) {
   }
 }
 
+function unlistedStatus({ now, unlisted }: StatusState) {
+  if (unlisted === undefined) return null
+  const { forMs, ...sum } = unlisted
+  return { ...sum, since: new Date(now - forMs) }
+}
+
 /** The conditions of all work: sweeps, token, certificate, key, clocks. */
 function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
   return {
     sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
     unreadable: state.unreadable ?? null,
+    unlisted: unlistedStatus(state),
     fullSweepUnderWay: state.fullSweepUnderWay,
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),

@@ -1,6 +1,7 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
 import type { SweepFailure } from '../observe/progress.ts'
 import type { Reason } from '../platform/http/http.ts'
+import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
 
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
@@ -96,6 +97,11 @@ export function reasonText(reason: Reason): string {
 export function failureText({ code, reason, stage }: SweepFailure): string {
   const what = stage === 'token' ? 'there is no access token' : 'the platform cannot be listed'
   return `${what}: ${reasonText(reason)}${code === undefined ? '' : ` (${code})`}`
+}
+
+/** `events of 4 d, from 2026-11-18T10:00:00 to 2026-11-22T10:00:00 on the platform's clock, cannot be listed: HTTP 400` */
+export function unlistedText({ from, reason, seconds, to }: UnlistedSum): string {
+  return `events of ${span(seconds * secondMs)}, from ${from} to ${to} on the platform's clock, cannot be listed: ${reasonText(reason)}`
 }
 
 const reasonWords: Readonly<Partial<Record<Reason, string>>> = {

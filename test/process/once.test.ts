@@ -47,7 +47,7 @@ test.concurrent('recovers what is due, and says so in one JSON document, with th
     startedAt: isoTime,
     seconds: expect.any(Number) as number,
     selection: { by: 'due' },
-    listing: { result: 'complete', found: 25, moved: false, unreadable: null },
+    listing: { result: 'complete', found: 25, moved: false, unreadable: null, unlisted: null },
     decidedAt: isoTime,
     failed: { due: 25, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
     notFailed: 0,

@@ -21,6 +21,8 @@ export interface Expectations {
   /** True when its event has left the window at `now`, or will within `marginMs`. */
   isExpired(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
+  /** True when the platform does not list its event at `now`, or may not within some minutes. */
+  isUnlisted(record: SimulatedRecord, now: number): boolean
   /** When everything is to have arrived, ms since the start. */
   endAt: number
   /** Pauses of a circuit that can have ended within `ms`. */
@@ -31,6 +33,8 @@ export interface Expectations {
 
 const slowFactor = 20
 const hourMs = 3_600_000
+/** Beside the part that is not listed, so much is skipped. */
+const unlistedMarginMs = 600_000
 
 /** True when the platform's clock is put back by an hour about the time of the run. */
 function isPutBack({ habits, startAt }: Scenario): boolean {
@@ -81,6 +85,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isExhausted: ({ attempts }) => attempts >= maxAttempts,
     isExpired: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     endAt: Math.max(scenario.calmAt + scenario.patienceMs, crowdedEndAt()),
+    isUnlisted: ({ eventAt }, now) => eventAt + (habits.listsFor ?? Infinity) < now + unlistedMarginMs,
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     probesWithin(ms) {
       const { cooldown, maxCooldown } = config.circuit

@@ -143,7 +143,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.timePrecision === 'second' ? seconds : `${seconds}.${String(local % 1000).padStart(3, '0')}`
   }
 
-  /** What the daemon can't read. */
+  /** Forms that the daemon can't read. */
   function oddOf({ eventAt, id, plan: { unreadable } }: SimulatedRecord): Record<string, unknown> {
     if (unreadable === 'id') return { id: `01${id.replaceAll('-', '').slice(0, 24)}` }
     if (unreadable === 'status') return { status: 'broken' }
@@ -310,7 +310,15 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.eventIdFilter === 'works' && record.eventId === eventId
   }
 
-  function list({ eventId, from, page: number, size: askedSize, status, to }: Asked): Answer {
+  function isRefused({ from, to }: Asked): boolean {
+    const { listsAtOnce = Infinity, listsFor = Infinity } = habits
+    if (from === undefined || to === undefined) return false
+    return from < (zone.toLocal(now()) - listsFor) / 1000 || to - from > listsAtOnce / 1000 + 2
+  }
+
+  function list(asked: Asked): Answer {
+    const { eventId, from, page: number, size: askedSize, status, to } = asked
+    if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
     const size = Math.min(maxPageSize, askedSize)
     const found: SimulatedRecord[] = []
     for (const record of shown()) {

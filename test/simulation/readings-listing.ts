@@ -1,5 +1,5 @@
 // How platforms list: rows in forms that the specification does not have, and large ones. @see readings.ts
-import type { Draw } from './draw.ts'
+import { dayMs, hourMs, type Draw } from './draw.ts'
 import type { Scenario } from './scenario.ts'
 
 /** Some records, or all, are shown in a form that the daemon can't read. */
@@ -21,7 +21,19 @@ function withLargeRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario 
   return { ...scenario, habits: { ...habits, rowBytes: draw.pick([100_000, 100_000, 1_000_000]) } }
 }
 
+/** Lists of old events, or of long spans, are refused. */
+function withListLimits(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
+  // Records that gave way are listed again by a full sweep, whose rest grows with the calls that are refused.
+  if (scenario.theme === 'crowded') return undefined
+  if (habits.timeZone === 'Europe/Berlin' || scenario.platformJumps.length > 0) return undefined
+  const listsFor = draw.pick([2 * hourMs, 6 * hourMs, dayMs])
+  const listsAtOnce = draw.pick([2 * hourMs, dayMs])
+  const limits = draw.pick([{ listsFor }, { listsFor }, { listsAtOnce }, { listsFor, listsAtOnce }])
+  return { ...scenario, habits: { ...habits, ...limits } }
+}
+
 export const listingReadings = {
+  'limits of lists': { share: 0.06, change: withListLimits },
   'rows of 100 kB and more': { share: 0.06, change: withLargeRows },
   'statuses in another case': { share: 0.05, change: withStatusCase },
   'rows that cannot be read': { share: 0.06, change: withUnreadable },

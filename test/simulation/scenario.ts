@@ -67,6 +67,10 @@ export interface Habits {
   idCase: 'lower' | 'mixed'
   /** Limits of the rate of list calls and retries. */
   limits: readonly Limit[]
+  /** Lists from before so long ago are refused, ms; undefined: none. */
+  listsFor?: number
+  /** Longer lists are refused, ms; undefined: none. */
+  listsAtOnce?: number
   /** Bytes of a row in a list: an answer with too many of them does not arrive. */
   rowBytes: number
   /** How statuses are written. */

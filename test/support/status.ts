@@ -64,6 +64,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     fullSweepUnderWay: false,
     seenUntil: undefined,
     unreadable: undefined,
+    unlisted: undefined,
     beyondWindow: 0,
     circuits: [],
     sweeps: [],

@@ -12,6 +12,7 @@ import { failureOf, type CallFailure } from '../../reconcile/platform-trouble.ts
 import { sumOf } from '../../reconcile/reasons.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/sweep.ts'
+import { sumOfUnlisted, type UnlistedPart, type UnlistedSum } from '../../reconcile/sweep/unlistable.ts'
 import type { Span } from '../../reconcile/window.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import { finish } from '../../runtime/steps.ts'
@@ -65,6 +66,8 @@ export interface Gathered {
     moved: boolean
     /** Rows that could not be read: each may be a selected record. */
     unreadable: UnreadableSum | null
+    /** Parts that could not be listed. */
+    unlisted: UnlistedSum | null
     /** With `failed`. */
     failure?: CallFailure
   }
@@ -76,9 +79,11 @@ export interface Gathered {
   notFound: readonly string[]
 }
 
+const wholeListing = { result: 'complete', found: 0, moved: false, unreadable: null, unlisted: null } as const
+
 function gathered(listing: Partial<Gathered['listing']>, more: Partial<Gathered> = {}): Gathered {
   const none = { excluded: 0, notFailed: 0, notFound: [] }
-  return { listing: { result: 'complete', found: 0, moved: false, unreadable: null, ...listing }, ...none, ...more }
+  return { listing: { ...wholeListing, ...listing }, ...none, ...more }
 }
 
 const hourMs = 3_600_000
@@ -113,11 +118,14 @@ type Take = RecordSearch['take']
 async function search(spans: readonly Span[], session: Session, by: RecordSearch): Promise<Gathered['listing']> {
   const seen = new Set<string>()
   const unreadable = createUnreadableSum()
+  const unlisted: Pick<UnlistedPart, 'failure' | 'span'>[] = []
   let [isComplete, moved] = [true, false]
   for await (const { listed, skipped } of listSpans(spans, session)) {
     if (skipped !== undefined) {
       isComplete = false
       session.service.log.event('slice_skipped', sliceFields(skipped))
+      const { failure, span } = skipped
+      if (failure !== undefined) unlisted.push({ failure, span })
     }
     if (listed === undefined) continue
     const { askedAt, complete, records, shrank = false } = listed
@@ -129,10 +137,9 @@ async function search(spans: readonly Span[], session: Session, by: RecordSearch
     by.take(meant, askedAt)
     if (by.isDone?.() === true) break
   }
-  const isAllFound = by.isDone?.() === true
-  const [result, sum] =
-    isComplete || isAllFound ? (['complete', null] as const) : (['incomplete', unreadable.sum() ?? null] as const)
-  return { result, found: seen.size, moved, unreadable: sum }
+  if (isComplete || by.isDone?.() === true) return { ...wholeListing, found: seen.size, moved }
+  const sums = { unreadable: unreadable.sum() ?? null, unlisted: sumOfUnlisted(unlisted) ?? null }
+  return { result: 'incomplete', found: seen.size, moved, ...sums }
 }
 
 /** The platform's time comes with its answers. */
@@ -181,7 +188,8 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
       const unreadable = reconciler.sweeper.unreadable() ?? null
-      const listing = { result, found, moved: shrunkSlices > 0, unreadable, ...(failure && { failure }) }
+      const unlisted = sumOfUnlisted(reconciler.sweeper.unlisted()) ?? null
+      const listing = { result, found, moved: shrunkSlices > 0, unreadable, unlisted, ...(failure && { failure }) }
       return gathered(listing, { excluded: sumOf(reconciler.sweeper.excluded()) })
     }
     case 'ids':

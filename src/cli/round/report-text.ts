@@ -2,7 +2,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import { retryExhausted } from '../../ops/notices.ts'
 import { unreadableText } from '../../platform/record.ts'
-import { count, counted, fromNow, response, span } from '../../ops/words.ts'
+import { count, counted, fromNow, response, sentence, span, unlistedText } from '../../ops/words.ts'
 import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { type AskedDaemon, inWords, stopsOf } from '../daemon-client.ts'
@@ -134,7 +134,8 @@ function notes(report: RoundReport, { config, width }: ReportShown): string {
       `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
     listing.unreadable !== null &&
       `${unreadableText(listing.unreadable)}. Ask the platform's operator what has changed.`,
-    !isWhole && listing.unreadable === null && 'A part of the list could not be read: run again.',
+    listing.unlisted !== null && sentence(unlistedText(listing.unlisted)),
+    !isWhole && 'A part of the list could not be read: run again.',
     !isWhole &&
       notFound.length > 0 &&
       `Not found in what was listed: ${notFound.map((name) => cell(name)).join(', ')}.`,

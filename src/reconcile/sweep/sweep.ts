@@ -12,12 +12,17 @@ import {
   type Listing,
   type TooMany,
 } from './list-slice.ts'
+import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistable.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
 /** A part of the span that could not be listed, or not to its end: one second that holds too many records. */
 export interface SkippedSlice {
   span: Span
   reason: PlatformFailure['reason'] | 'too-many-records'
+  /** Undefined for too many records. */
+  failure?: PlatformFailure | undefined
+  /** True where it was not tried, as it could not be listed before. */
+  isResting?: true
 }
 
 export interface SweepOptions {
@@ -36,6 +41,10 @@ export interface SweepOptions {
   fence: (span: Span, signal: AbortSignal) => Promise<() => void>
   /** Called before each slice, when nothing is being listed. */
   betweenSlices?: (signal: AbortSignal) => Promise<void>
+  /** The parts that earlier sweeps could not list. Default: none. */
+  unlistable?: Unlistable
+  /** True for a part of a sweep: when nothing of it can be listed, that is no failure yet. */
+  isPart?: boolean
 }
 
 /** Result of a part of the sweep: a slice that was listed, one that was skipped, or both where it was listed in part. */
@@ -48,8 +57,13 @@ export interface SweepStep {
 const maxParts = 1000
 /** Slices that fail are cut in two until this many have failed; later ones are skipped as they are. */
 const maxFailedSlices = 200
-/** After this many failures without any listed slice, the whole platform is the problem, not one record or page. */
-const hopelessAfter = 60
+/**
+ * After this many failures in a row, each of a slice no shorter than the one before, nothing more is cut until one can be listed: a
+ * part of the window is the problem, or all of it, and not one record.
+ */
+const maxInARow = 8
+/** The platform is asked whether it answers at all by the first of so many failures in a row. */
+const askEvery = 8
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const minCheckedSeconds = 5
 
@@ -60,13 +74,20 @@ const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidde
 interface Findings {
   listedSlices: number
   failedSlices: number
+  /** Since a slice was listed: all of them, and those no shorter than the one before. */
+  failedInARow: number
+  noShorterInARow: number
+  lastSeconds: number
+  lastFailure: PlatformFailure | undefined
   /** False once the totals turned out to ignore the slice. */
   totalsCount: boolean
   totalsChecked: boolean
 }
 
+const noFailures = { failedInARow: 0, noShorterInARow: 0, lastSeconds: Infinity }
+
 interface Context {
-  options: SweepOptions
+  options: SweepOptions & { unlistable: Unlistable }
   findings: Findings
   signal: AbortSignal
 }
@@ -131,27 +152,58 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
     if (!findings.totalsCount) return [span]
   }
   findings.listedSlices += 1
+  Object.assign(findings, noFailures)
   return { listed: listing, ...(listing.isCapped && { skipped: { span, reason: 'too-many-records' } }) }
 }
 
-/** Cuts a slice that can't be listed in two, as long as the platform answers; the rest is skipped. */
-async function goRound(span: Span, failure: PlatformFailure, context: Context): Promise<SweepStep | Span[]> {
-  const { findings } = context
-  if (wholeSweep.has(failure.reason) || !(await answersAtAll(context))) throw failure
-  findings.failedSlices += 1
-  if (findings.listedSlices === 0 && findings.failedSlices >= hopelessAfter) throw failure
-  if (span.to - span.from <= 1 || findings.failedSlices > maxFailedSlices) {
-    return { skipped: { span, reason: failure.reason } }
-  }
-  return cut(span, 2)
+/** A slice that may be half of one that could not be listed. */
+interface SliceAhead extends PlannedSpan {
+  whole?: { seconds: number; listedHalves: number }
 }
 
-async function step(span: Span, context: Context): Promise<SweepStep | Span[]> {
+/**
+ * Cuts a slice that can't be listed in two, the later half first, as long as the platform answers; the rest is skipped. The later
+ * half, as platforms refuse what is old.
+ */
+async function goRound(
+  slice: SliceAhead,
+  failure: PlatformFailure,
+  context: Context,
+): Promise<SweepStep | SliceAhead[]> {
+  const { findings } = context
+  if (wholeSweep.has(failure.reason)) throw failure
+  if (findings.failedInARow % askEvery === 0 && !(await answersAtAll(context))) throw failure
+  findings.failedSlices += 1
+  findings.failedInARow += 1
+  findings.lastFailure = failure
+  const seconds = slice.to - slice.from
+  if (seconds >= findings.lastSeconds) findings.noShorterInARow += 1
+  findings.lastSeconds = seconds
+  const isGivenUp = findings.noShorterInARow > maxInARow || findings.failedSlices > maxFailedSlices
+  if (slice.uncut === true || seconds <= 1 || isGivenUp) {
+    return { skipped: { span: { from: slice.from, to: slice.to }, reason: failure.reason, failure } }
+  }
+  const whole = { seconds, listedHalves: 0 }
+  return cut(slice, 2)
+    .reverse()
+    .map((half) => ({ ...half, whole }))
+}
+
+/** Learns how long a span the platform lists at once. */
+function learnWidth({ whole }: SliceAhead, { options }: Context): void {
+  if (whole === undefined) return
+  whole.listedHalves += 1
+  if (whole.listedHalves === 2) options.unlistable.learnWidth(Math.ceil(whole.seconds / 2))
+}
+
+async function step(slice: SliceAhead, context: Context): Promise<SweepStep | SliceAhead[]> {
   try {
-    return await visit(span, context)
+    const visited = await visit({ from: slice.from, to: slice.to }, context)
+    if (!Array.isArray(visited)) learnWidth(slice, context)
+    return visited
   } catch (error) {
     if (!(error instanceof PlatformFailure) || error instanceof FiltersIgnored) throw error
-    return goRound(span, error, context)
+    return goRound(slice, error, context)
   }
 }
 
@@ -162,22 +214,39 @@ async function step(span: Span, context: Context): Promise<SweepStep | Span[]> {
  */
 export async function* sweep(
   spans: readonly Span[],
-  options: SweepOptions,
+  given: SweepOptions,
   signal: AbortSignal,
 ): AsyncGenerator<SweepStep> {
-  const findings: Findings = { listedSlices: 0, failedSlices: 0, totalsCount: true, totalsChecked: false }
+  const { unlistable = createUnlistable(given.monotonic) } = given
+  const options = { ...given, unlistable }
+  const findings: Findings = {
+    ...{ listedSlices: 0, failedSlices: 0, lastFailure: undefined, ...noFailures },
+    ...{ totalsCount: true, totalsChecked: false },
+  }
   const context: Context = { options, findings, signal }
-  const ahead = spans.filter((span) => !isEmpty(span))
-  for (let span = ahead.shift(); span !== undefined; span = ahead.shift()) {
-    await options.betweenSlices?.(signal)
-    const { from, to } = asked(span)
-    const release = await options.fence({ from, to: to + 1 }, signal)
-    try {
-      const result = await step(span, context)
-      if (Array.isArray(result)) ahead.unshift(...result)
-      else yield result
-    } finally {
-      release()
+  for (const whole of spans) {
+    const { ahead: planned, resting } = unlistable.plan(whole)
+    for (const { failure, span } of resting)
+      yield { skipped: { span, reason: failure.reason, failure, isResting: true } }
+    const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))
+    for (let slice = ahead.shift(); slice !== undefined; slice = ahead.shift()) {
+      const narrow = unlistable.narrow(slice)
+      if (narrow.length > 1) {
+        ahead.unshift(...narrow)
+        continue
+      }
+      await options.betweenSlices?.(signal)
+      const { from, to } = asked(slice)
+      const release = await options.fence({ from, to: to + 1 }, signal)
+      try {
+        const result = await step(slice, context)
+        if (Array.isArray(result)) ahead.unshift(...result)
+        else yield result
+      } finally {
+        release()
+      }
     }
   }
+  if (findings.listedSlices === 0 && findings.lastFailure !== undefined && given.isPart !== true)
+    throw findings.lastFailure
 }

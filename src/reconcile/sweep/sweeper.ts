@@ -18,9 +18,10 @@ import { sumOf, type Excluded } from '../reasons.ts'
 import { newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countBeyond, countStuck } from './other-counts.ts'
-import { sweep, type SweepOptions } from './sweep.ts'
+import { sweep, type SkippedSlice, type SweepOptions } from './sweep.ts'
 import type { SweeperEvent, SweepKind, SweepReport, SweepTally } from './sweep-report.ts'
 import { createSweepSchedule } from './sweep-schedule.ts'
+import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 
 export interface SweeperOptions {
   client: PlatformClient
@@ -67,6 +68,8 @@ export interface Sweeper {
   stuckProcessing(): number
   /** Rows that could not be read, as the last full sweep or a later one saw them. */
   unreadable(): UnreadableSum | undefined
+  /** Parts of the window that the platform does not list. */
+  unlisted(): readonly UnlistedPart[]
   isFullUnderWay(): boolean
   /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
   seenUntil(): number | undefined
@@ -81,6 +84,9 @@ interface Sweep {
   tally: SweepTally
   excluded: Excluded
   unreadable: ReturnType<typeof createUnreadableSum>
+  /** Slices that could not be listed so far; and whether any could. */
+  skipped: SkippedSlice[]
+  hasListed: boolean
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
@@ -97,6 +103,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     clock,
     random,
   })
+  const unlistable = createUnlistable(() => clock.monotonic())
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
@@ -127,6 +134,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function forget(): Span {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
+    unlistable.forgetBefore(present.from)
     const records = backlog.forgetBefore(present.from)
     if (records > 0) emit({ type: 'expired', records })
     return present
@@ -174,15 +182,29 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
     const { concurrency, sliceRecords } = options
-    const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...between }
+    const monotonic = (): number => clock.monotonic()
+    const how = { client, monotonic, concurrency, sliceRecords, fence, unlistable, isPart: true, ...between }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
-      if (step.skipped !== undefined) {
-        current.tally.skippedSlices += 1
-        emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
-      }
-      if (step.listed !== undefined) await merge(step.listed, current)
+      if (step.skipped !== undefined) current.skipped.push(step.skipped)
+      if (step.listed === undefined) continue
+      current.hasListed = true
+      await merge(step.listed, current)
     }
+  }
+
+  /** Remembers what could not be listed. @throws PlatformFailure when nothing could */
+  function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep): void {
+    const tried = skipped.filter(({ isResting }) => isResting !== true)
+    const failure = tried.findLast((one) => one.failure !== undefined)?.failure
+    if (failure !== undefined && !hasListed) {
+      unlistable.forgetBefore(Infinity)
+      throw failure
+    }
+    tally.skippedSlices = skipped.length
+    for (const { failure: why, reason, span } of skipped)
+      emit({ type: 'slice-skipped', sweepId, reason, span, failure: why })
+    for (const { failure: why, span } of tried) if (why !== undefined) unlistable.failed(span, why)
   }
 
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
@@ -191,7 +213,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const span = newestHour(begunAt, window, zone, newestSeenTo)
     await list(span, current)
     newestSeenTo = span.to
-    seenUntil = begunAt - window.settle
+    if (current.skipped.length === 0) seenUntil = begunAt - window.settle
     schedule.done('recent', current.worked())
     return span
   }
@@ -213,6 +235,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const newest = await listNewest(current)
     // Not before: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
+    noteSkipped(current)
     excluded = current.excluded
     onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size())
     await sweepRecentIfDue(signal)
@@ -228,6 +251,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function sweepRecent(current: Sweep): Promise<void> {
     forget()
     await listNewest(current)
+    noteSkipped(current)
     // How many, only a full sweep shows: those that it has counted come again, and give way again.
     if (current.tally.gaveWay > 0) onlyCounted = Math.max(1, onlyCounted)
   }
@@ -277,7 +301,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const tally: SweepTally = { ...none, unreadable: 0, resolvedByOthers: 0 }
     const rows = createUnreadableSum()
     const id = random.uuid().slice(0, 8)
-    const current: Sweep = { id, tally, excluded: {}, unreadable: rows, worked: startWork(), signal }
+    const current: Sweep = {
+      id,
+      tally,
+      excluded: {},
+      unreadable: rows,
+      skipped: [],
+      hasListed: false,
+      worked: startWork(),
+      signal,
+    }
     let failure: SweepReport['failure']
     schedule.begin(kind)
     try {
@@ -316,5 +349,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     beyondWindow: () => beyond,
     stuckProcessing: () => stuck,
     unreadable: () => unreadable,
+    unlisted: () => unlistable.parts(),
   }
 }

@@ -1,9 +1,11 @@
-// Nothing is called complete, and nothing is said not to be missing, while a failed record of the window could not be read. @see docs/architecture.md "Sweep"
+// Nothing is called complete, and nothing is said not to be missing, while a failed record of the window could not be listed or read. @see docs/architecture.md "Sweep"
 import type { SimulatedRecord } from '../platform.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** Near the edges of the window it is not known to the second on which side of it a record lies. */
 const edgeMs = 90_000
+/** Records that the platform has not listed for so long are surely not listed. */
+const hiddenMs = 20 * 60_000
 
 export function createWholeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, platform, scenario, timeline, violate } = options
@@ -11,13 +13,15 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   let sweptAt: number | undefined
   const isBerlin = scenario.habits.timeZone === 'Europe/Berlin'
 
-  /** What a full sweep that began at a moment had to list, and could not. */
+  /** Records that a full sweep which began at a moment had to list, and could not. */
   function hiddenAt(at: number): SimulatedRecord[] {
     const since = at - scenario.habits.lagMs
     if (isBerlin || scenario.platformJumps.length > 0) return []
     return [...platform.records.values()].filter((record) => {
       const { changedAt, enteredAt, eventAt, plan, status } = record
-      if (plan.unreadable === undefined || status !== 'failed' || changedAt >= since || enteredAt >= since) return false
+      const isHidden =
+        plan.unreadable !== undefined || expectations.isUnlisted(record, scenario.startAt + at - hiddenMs)
+      if (!isHidden || status !== 'failed' || changedAt >= since || enteredAt >= since) return false
       const { notBefore = -Infinity, settle } = config.window
       const wasSettled = eventAt + settle + edgeMs <= scenario.startAt + at
       return wasSettled && eventAt >= notBefore && !expectations.isExpired(record, platform.now(), edgeMs)
@@ -32,17 +36,19 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
       if (hidden === undefined) return
       exercise('nothing is called whole that is not')
       if (fact.report.result === 'complete')
-        violate('untrue', `calls a full sweep complete that could not read ${hidden.id}`)
+        violate('untrue', `calls a full sweep complete that could not list or read ${hidden.id}`)
     },
     scraped({ isLast, metrics, status }) {
       if (sweptAt === undefined || isLast || status.lastFullSweep === null) return
       const [hidden] = hiddenAt(sweptAt)
       if (hidden === undefined) return
-      const { headline, level } = status.summary
-      if (headline.includes('Nothing is missing') || level !== 'trouble')
-        violate('untrue', `says "${headline}" (${level}) although ${hidden.id} could not be read`)
-      const shown = metrics.get('unreadable_records') ?? 0
-      if (shown === 0 || status.unreadable === null) violate('books', `shows no unreadable row: ${hidden.id}`)
+      const { headline } = status.summary
+      if (headline.includes('Nothing is missing'))
+        violate('untrue', `says "${headline}", and does not know ${hidden.id}`)
+      const isShown = hidden.plan.unreadable === undefined ? status.unlisted !== null : status.unreadable !== null
+      if (!isShown) violate('books', `does not show that ${hidden.id} could not be listed or read`)
+      const rows = metrics.get('unreadable_records') ?? 0
+      if (rows !== (status.unreadable?.rows ?? 0)) violate('books', `shows unreadable_records ${rows}`)
     },
   }
 }

@@ -54,7 +54,7 @@ const good: RoundReport = {
   startedAt: new Date('2026-01-15T12:00:00.000Z'),
   seconds: 1.5,
   selection: { by: 'span' },
-  listing: { result: 'complete', found: 2, moved: false, unreadable: null },
+  listing: { result: 'complete', found: 2, moved: false, unreadable: null, unlisted: null },
   decidedAt: new Date('2026-01-15T12:00:01.000Z'),
   failed: { ...noCounts(), due: 2 },
   notFailed: 0,

@@ -15,7 +15,14 @@ function chart(change: (index: number) => Partial<HistoryStep>, length = 60, lim
     ...change(index),
   }))
   const now = new Date(start + length * 60_000)
-  const seen = { lastFullSweep: now, lastCompleteSweep: now, sweeps: [], unreadable: null, drain: { limitedBy } }
+  const seen = {
+    lastFullSweep: now,
+    lastCompleteSweep: now,
+    sweeps: [],
+    unreadable: null,
+    unlisted: null,
+    drain: { limitedBy },
+  }
   const state = { ...seen, now, startedAt: new Date(start), incident: null, history: minutes }
   return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
 }

@@ -28,7 +28,7 @@ test('a quiet daemon: what there is none of is null', () => {
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
     'certificateExpires firstExpiry incident keyProblem lastCompleteSweep lastFullSweep leadership nextTick notAccepted ' +
-      'oldestOpenEvent paused receiver seenUntil tokenExpires unreadable',
+      'oldestOpenEvent paused receiver seenUntil tokenExpires unlisted unreadable',
   )
 })
 
