@@ -13,8 +13,8 @@ function calm(seed: number): Scenario {
   const { habits, ...scenario } = generate(seed)
   return {
     ...scenario,
-    // A list that lags behind, and the platform's own retries, change the pace by themselves.
-    habits: { ...habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0 },
+    // A list that lags behind, large rows, and the platform's own retries, change the pace by themselves.
+    habits: { ...habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0, rowBytes: 500 },
     calmAt: 0,
     subscriptions: [0],
     receivers: [{ outages: [], flaky: 0 }],
