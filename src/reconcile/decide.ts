@@ -26,7 +26,7 @@ export interface Known {
   lastAt: number
   /** PATCHes of this daemon that the platform answered about the record itself, or whose answer was lost. */
   tries: number
-  /** PATCHes since then that were refused for any record (401, 403, 429, 5xx) or never sent. They lengthen the backoff, and never park. */
+  /** PATCHes since then that were refused for any record (401, 403, 5xx) or never sent. They lengthen the backoff, and never park. */
   refusals: number
   /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number

@@ -162,7 +162,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
     if (isRefusal(told)) {
-      refuse(known)
+      if (told.status !== 429) refuse(known)
       return
     }
     change(known, (tries) => {

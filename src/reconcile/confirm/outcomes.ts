@@ -206,7 +206,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       // By the platform's clock as it is known now: the answer may have shown that it was set.
       const triedAt = answeredAt - (monotonic - awaiting.sentAt)
       if (isTry(answer)) record.note({ triedAt, refusals: 0 })
-      else record.note({ triedAt, tries: record.tries - 1, refusals: record.refusals + 1 })
+      // A limit of the rate says nothing of the record: its backoff gets no longer.
+      else {
+        const refusals = record.refusals + (answer.result === 'throttled' ? 0 : 1)
+        record.note({ triedAt, tries: record.tries - 1, refusals })
+      }
       if (answer.result !== 'accepted' && answer.lost !== true) {
         record.note({ awaiting: undefined })
         if (answer.found === 'successful') backlog.release(record)

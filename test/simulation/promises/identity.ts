@@ -25,6 +25,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   /** HTTP status of the last answer to a token request; undefined for none. */
   let tokenStatus: number | undefined
   const lifeMs = scenario.habits.tokenLifeSeconds * 1000
+  /** When the key of the file was last refused: by a fault, if it is registered. */
+  let refusedKeyAt = -Infinity
   /** The last token that came: when, and by which key. */
   let granted: { at: number; key: unknown } | undefined
   /** The last one with which a call succeeded, and since when it is void. */
@@ -63,7 +65,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
     if (scenario.keys.file.findLast(before(0)) !== scenario.keys.file.findLast(before(keyCheckMs))) return
     // A new one that is not registered, or was not until a moment ago, leaves the former one in use.
     const registered = scenario.keys.registered.findLast(before(newKeyRetryMs))
-    if (keyFiles.lastKey() !== (registered?.key ?? 0)) return
+    if (keyFiles.lastKey() !== (registered?.key ?? 0) || timeline.now() - refusedKeyAt < newKeyRetryMs) return
     exercise('the key that is in the file is used')
     if (key !== keyFiles.lastKey())
       violate('limits', `signs with key ${String(key)}, in the file is ${keyFiles.lastKey()}`)
@@ -101,6 +103,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'token') {
         if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
         tokenStatus = told.status
+        if (told.status !== 200 && keyOf(call) === keyFiles.lastKey()) refusedKeyAt = timeline.now()
         if (told.kind === 'told' && told.status === 200) {
           granted = { at: timeline.now(), key: keyOf(call) }
           if (voidSince !== undefined) exercise('a void token is replaced, however that is said')

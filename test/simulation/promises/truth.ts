@@ -17,7 +17,7 @@ function resultOf(told: Told): string {
   if (status === 401 || status === 403) return 'unauthorized'
   if (status === 429 || isLimited === true) return 'throttled'
   if (status === 404) return 'gone'
-  return status >= 500 || status < 300 ? 'platform-error' : 'rejected'
+  return status >= 500 || status < 400 ? 'platform-error' : 'rejected'
 }
 
 export function createTruthWatcher(options: WatcherOptions): Watcher {

@@ -111,6 +111,10 @@ test.each<Row>([
      ends 1s -> with TypeError: a bug`,
   ],
   [
+    'a limit of the rate does not lengthen the backoff of a record',
+    'patch 429; failed 20 a; start; wait 30min; patch works; wait 2min; left -> none',
+  ],
+  [
     'an idle loop turns every half minute, and one that waits for a Retry-After is not silent',
     `start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
      throttle 295s; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 46s; retries -> 1`,
