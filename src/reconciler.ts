@@ -303,6 +303,7 @@ export function createReconciler(
       stuckProcessing: sweeper.stuckProcessing(),
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),
+      knowsTime: client.knowsTime(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       seenUntil: sweeper.seenUntil(),
       circuitCounts: circuits.counts(clock.monotonic()),

@@ -38,6 +38,8 @@ export interface ReconcilerState {
   unreadable: UnreadableSum | undefined
   /** Parts of the window that the platform does not list, and for how long. */
   unlisted: (UnlistedSum & { forMs: number }) | undefined
+  /** False while no answer of the platform has shown its time. */
+  knowsTime: boolean
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
   /** Event time up to which failures are known, by the platform's clock. */

@@ -322,6 +322,16 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
     {
+      isSo: !clock.isKnown && status.lastFullSweep !== null,
+      // Where the two clocks agree, all is well.
+      level: 'working',
+      text: "The platform's time is not known: it sends no Date, so that of this host counts.",
+      detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
+      advice: "Compare this host's clock with the events of the platform, and have its operator send the header Date.",
+      isAside: true,
+      runbook: 'ClockSkew',
+    },
+    {
       isSo: Math.abs(skew) > maxSkewSeconds,
       level: 'waiting',
       text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,

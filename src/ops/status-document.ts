@@ -218,7 +218,10 @@ function conditionsOf(state: StatusState) {
     tokenExpires: toDate(state.tokenExpiresAt),
     certificateExpires: toDate(state.certificateExpiresAt),
     keyProblem: state.keyReload?.problem ?? null,
-    clock: { skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) } },
+    clock: {
+      isKnown: state.knowsTime,
+      skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) },
+    },
     timeZone: {
       platform: state.timeZone,
       offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),

@@ -65,6 +65,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     seenUntil: undefined,
     unreadable: undefined,
     unlisted: undefined,
+    knowsTime: true,
     beyondWindow: 0,
     circuits: [],
     sweeps: [],

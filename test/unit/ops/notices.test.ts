@@ -217,6 +217,7 @@ describe('notices', () => {
       { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
       /\(Europe\/Vilnius\) is wrong: the platform's times are 1 h behind it\..* The oldest 1 h of the window are not seen/,
     ],
+    ['a time that is not known', { knowsTime: false }, /^The platform's time is not known: it sends no Date/],
     ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
     ['a clock ahead', { skewMs: { auth: -120_000, api: 0 } }, /clock is 2 min ahead of the platform's/],
     ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
