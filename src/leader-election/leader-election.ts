@@ -8,7 +8,7 @@ import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
 import { createSighting } from './sighting.ts'
-import { createTerm } from './term.ts'
+import { createTerm, type Moment } from './term.ts'
 
 export interface ElectionOptions {
   client: LeaseClient
@@ -94,8 +94,8 @@ export function createElection(options: ElectionOptions): Election {
   const oneByOne = pLimit(1)
   const sighting = createSighting(clock, leaseDurationMs)
   const term = createTerm(clock, renewDeadlineMs)
-  /** Our last write, until the API confirms it: it may have been done all the same. `askedAt` as in Term. */
-  let unconfirmed: { renewTime: string; askedAt: number } | undefined
+  /** Our last write, until the API confirms it: it may have been done all the same. `asked` as in Term. */
+  let unconfirmed: { renewTime: string; asked: Moment } | undefined
   let failure: LeaseFailure | undefined
   /** Monotonic ms: when the first of the failures in a row was noted. */
   let failingSince = 0
@@ -127,9 +127,9 @@ export function createElection(options: ElectionOptions): Election {
     standBy('expired', failure?.message)
   }
 
-  function leadFrom(askedAt: number, { transitions }: Lease): void {
+  function leadFrom(asked: Moment, { transitions }: Lease): void {
     if (!term.isOn()) expire()
-    if (!term.lead(askedAt)) return
+    if (!term.lead(asked)) return
     unanswered = 0
     emit({ type: 'leading', transitions })
   }
@@ -139,7 +139,7 @@ export function createElection(options: ElectionOptions): Election {
     if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
     // The API writes the same time in another form.
     const isWritten = parseInstant(lease.renewTime ?? '') === parseInstant(unconfirmed.renewTime)
-    if (isWritten) leadFrom(unconfirmed.askedAt, lease)
+    if (isWritten) leadFrom(unconfirmed.asked, lease)
   }
 
   function observe(lease: Lease, isOurs: boolean): void {
@@ -185,13 +185,13 @@ export function createElection(options: ElectionOptions): Election {
   /** Writes a claim, which this instance leads by, or the claim of another one. */
   async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
     const isClaim = (): boolean => lease.holder === identity && !isAbstaining()
-    const askedAt = clock.monotonic()
-    if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', askedAt }
+    const asked = { monotonic: clock.monotonic(), wall: clock.now() }
+    if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
     const written = await client.write(lease, signal)
     unconfirmed = undefined
     observe(written, isOurs)
     noteLeader()
-    if (isClaim()) leadFrom(askedAt, written)
+    if (isClaim()) leadFrom(asked, written)
   }
 
   /** A leader whose last write was confirmed renews by a write alone. When another one wrote since, it conflicts and is read. */

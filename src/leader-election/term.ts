@@ -2,14 +2,17 @@
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import { createNotifier } from '../runtime/notifier.ts'
 
+/** While a machine is suspended, its monotonic clock stands still; its wall clock may be set. */
+export type Moment = Record<'monotonic' | 'wall', number>
+
 export interface Term {
-  /** By the clock, at the moment of asking: a process that slept past its deadline does not lead. */
+  /** By both clocks, at the moment of asking: a process or a machine that slept past its deadline does not lead. */
   isOn(): boolean
   /**
-   * Begins the term, or prolongs it. `askedAt`: monotonic ms, before the write was sent, so that the others see the lease
-   * expire later than this instance does. True when a new one has begun.
+   * Begins the term, or prolongs it. `asked`: both clocks before the write was sent, so that the others see the lease expire
+   * later than this instance does. True when a new one has begun.
    */
-  lead(askedAt: number): boolean
+  lead(asked: Moment): boolean
   /** Ends it. True when there was one. */
   end(): boolean
   /** True from its beginning until `end`, also past its deadline. */
@@ -31,8 +34,9 @@ export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
   /** Monotonic ms, both. */
   let until = -Infinity
   let since = clock.monotonic()
+  let untilWall = -Infinity
 
-  const isOn = (): boolean => current !== undefined && clock.monotonic() < until
+  const isOn = (): boolean => current !== undefined && clock.monotonic() < until && clock.now() < untilWall
 
   function become(next: AbortController | undefined): void {
     current?.abort(lost)
@@ -45,9 +49,10 @@ export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
     isOn,
     hasBegun: () => current !== undefined,
     since: () => onWallClock(clock, since),
-    lead(askedAt) {
-      until = askedAt + renewDeadlineMs
-      if (current !== undefined || clock.monotonic() >= until) return false
+    lead(asked) {
+      until = asked.monotonic + renewDeadlineMs
+      untilWall = asked.wall + renewDeadlineMs
+      if (current !== undefined || clock.monotonic() >= until || clock.now() >= untilWall) return false
       become(new AbortController())
       return true
     },

@@ -20,7 +20,7 @@ const takeoverMs = 1.01 * (leaseMs + retryMs) + 4 * (longestWayMs[0] + longestWa
 
 const kinds = [
   ...['freeze', 'cut', 'lost-answers', 'stored', 'unstored', 'slow'],
-  ...['forbidden', 'server-error', 'kill', 'stop', 'no-egress', 'commands'],
+  ...['forbidden', 'server-error', 'kill', 'stop', 'no-egress', 'commands', 'suspend'],
 ] as const
 type Kind = (typeof kinds)[number]
 
@@ -32,6 +32,7 @@ const givingMs = 10 * minuteMs
 /** Another one must take over while the leader has this. */
 const stopping: ReadonlySet<string> = new Set([
   'freeze',
+  'suspend',
   'cut',
   'unstored',
   'forbidden',
@@ -114,6 +115,7 @@ async function follow(kind: Kind, { draw, lastsMs, replicas, running, target, wa
   const endsIt = kind === 'kill' || kind === 'stop'
   const leader = replicas.leader()
   if (kind === 'freeze') target.freeze()
+  else if (kind === 'suspend') target.suspend()
   else if (kind === 'kill') target.kill()
   else if (kind === 'stop') await clock.run(target.stop().then(target.kill))
   const from = clock.monotonic()
@@ -127,7 +129,7 @@ async function follow(kind: Kind, { draw, lastsMs, replicas, running, target, wa
   if (mustFollow && endsIt) expect(replicas.terms.at(-1)?.by, `none follows ${target.name} (${kind})`).not.toBe(target)
   // What it was answered while it stood still reaches it now, and nothing after that.
   if (kind === 'freeze' && draw.chance(0.5)) target.faults = { ...ways, cut: true }
-  if (kind === 'freeze') target.thaw()
+  if (target.isFrozen()) target.thaw()
   if (target.faults.cut) await clock.advance(leaseMs)
 }
 

@@ -80,10 +80,14 @@ export interface LeaseHost {
   faults: CallFaults
   /** Monotonic time goes on, code does not. */
   freeze(): void
+  /** The machine sleeps: neither monotonic time nor code goes on, but the wall clock does. Ends with `thaw`. */
+  suspend(): void
   thaw(): void
   /** Nothing of it goes on from now on, and nothing that it waits for comes. */
   kill(): void
   isFrozen(): boolean
+  /** It was suspended at least once. */
+  hasSlept(): boolean
   /** Resolves when its code may go on; never after a kill. */
   awake(): Promise<void>
 }
@@ -109,14 +113,35 @@ export function createLeaseHost({
   const from = truth.now()
   let awake: Promise<void> = Promise.resolve()
   let wake: (() => void) | undefined
+  /** True time for which the machine slept, and since when it sleeps. */
+  let sleptMs = 0
+  let sleepsSince: number | undefined
+  const monotonic = (): number => ((sleepsSince ?? truth.monotonic()) - sleptMs) * rate
+
+  /** A timer of a machine that slept is late by that. */
+  async function whenDue(dueAt: number, signal?: AbortSignal): Promise<void> {
+    await awake
+    for (; monotonic() < dueAt; await awake) await truth.sleep(Math.max(1, (dueAt - monotonic()) / rate), signal)
+  }
 
   const clock: Clock = {
     now: () => from + (truth.now() - from) * rate + aheadMs,
-    monotonic: () => truth.monotonic() * rate,
-    timer: (ms, act) => truth.timer(ms / rate, () => void awake.then(act)),
+    monotonic,
+    timer(ms, act) {
+      const dueAt = monotonic() + ms
+      const cancelled = new AbortController()
+      const cancel = truth.timer(ms / rate, () => {
+        whenDue(dueAt - 1e-6, cancelled.signal).then(act, () => undefined)
+      })
+      return () => {
+        cancel()
+        cancelled.abort()
+      }
+    },
     async sleep(ms, signal) {
+      const dueAt = monotonic() + ms
       await truth.sleep(ms / rate, signal)
-      await awake
+      await whenDue(dueAt - 1e-6, signal)
       signal?.throwIfAborted()
     },
   }
@@ -169,7 +194,13 @@ export function createLeaseHost({
         wake = resolve
       })
     },
+    suspend() {
+      sleepsSince = truth.monotonic()
+      host.freeze()
+    },
     thaw() {
+      if (sleepsSince !== undefined) sleptMs += truth.monotonic() - sleepsSince
+      sleepsSince = undefined
       wake?.()
       wake = undefined
       awake = Promise.resolve()
@@ -178,6 +209,7 @@ export function createLeaseHost({
       awake = never
     },
     isFrozen: () => wake !== undefined,
+    hasSlept: () => sleptMs > 0,
     awake: () => awake,
   }
   return host

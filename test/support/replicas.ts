@@ -171,9 +171,14 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   }
 }
 
-/** Lists and retries of a replica while the API has another holder of the lease, or none. */
+/**
+ * Lists and retries of a replica while the API has another holder of the lease, or none. One that slept does not lead when it
+ * wakes up, and so retries nothing; the lists that its timers ask for end with its next renewal.
+ */
 export function strays({ calls }: Replicas): string[] {
-  const stray = calls.filter(({ by, holder }) => holder?.startsWith(by.name) !== true)
+  const stray = calls.filter(
+    ({ by, holder, method }) => holder?.startsWith(by.name) !== true && (method === 'PATCH' || !by.hasSlept()),
+  )
   return stray.map(
     ({ at, by, holder, method }) => `${by.name} sends ${method} at ${at} while ${holder} holds the lease`,
   )
