@@ -1,5 +1,6 @@
 // A platform that limits the rate is used to its limit: nothing fails by that alone, and new failures are seen in time. @see docs/architecture.md "Retry plan"
 import { isSweepPage } from '../asked.ts'
+import type { SimulatedRecord } from '../platform.ts'
 import { perSecondOf } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -19,18 +20,26 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   /** Accepted retries, and pages of sweeps that found these records. */
   let useful = 0
   let isUsedUp = false
-  const listed = new Set<string>()
+  const seen = new Set<string>()
 
-  /** Failed, settled, and free to be found for so long. */
-  function checkSeen(): void {
-    for (const { id, eventAt, failedAt, status } of platform.records.values()) {
-      if (status !== 'failed' || listed.has(id)) continue
-      const settledAt = timeline.now() - (platform.now() - eventAt) + config.window.settle
-      const since = Math.max(startedAt, failedAt, settledAt)
-      if (timeline.now() - since > seenWithinMs)
-        violate('waits', `has not listed ${id}, which failed ${timeline.now() - since} ms ago`)
-      exercise('new failures are seen within five minutes')
-    }
+  /** For how long a failed record has been free to be found. */
+  function unseenMs({ eventAt, failedAt }: SimulatedRecord): number {
+    const settledAt = timeline.now() - (platform.now() - eventAt) + config.window.settle
+    return timeline.now() - Math.max(startedAt, failedAt, settledAt)
+  }
+
+  function checkSeen(record: SimulatedRecord): void {
+    const ms = Math.round(unseenMs(record))
+    if (ms > seenWithinMs) violate('waits', `has not listed ${record.id} for ${ms} ms`)
+  }
+
+  function listed(id: string): void {
+    const record = platform.records.get(id)
+    if (record === undefined || seen.has(id)) return
+    seen.add(id)
+    if (!isStage || record.failedAt < startedAt) return
+    exercise('new failures are seen within five minutes')
+    checkSeen(record)
   }
 
   function checkShare(perSecond: number): void {
@@ -47,7 +56,7 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   return {
     told(call, { kind, status, views }) {
       if (!isSweepPage(call) || kind !== 'told' || status !== 200) return
-      for (const { id } of views) listed.add(id)
+      for (const { id } of views) listed(id)
       if (views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
     },
     fact(fact) {
@@ -61,7 +70,8 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
     },
     scraped() {
       if (!isStage || limit === undefined) return
-      checkSeen()
+      for (const record of platform.records.values())
+        if (record.status === 'failed' && !seen.has(record.id)) checkSeen(record)
       checkShare(perSecondOf(limit))
     },
   }
