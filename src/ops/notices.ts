@@ -41,13 +41,14 @@ function failingText(
 ): string {
   const [first] = failing
   if (first === undefined) return ''
-  if (circuits.notClosed === 1)
+  const total = circuits.notClosed - (circuits.list.length - failing.length)
+  if (total === 1)
     return `Subscription ${subscriptionName(first.subscriptionId, names)} ${answers(first.responseStatusCode)}`
   const isAll =
     causes.more.causes === 0 &&
     causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)
   const codes = [...new Set(failing.map(({ responseStatusCode }) => response(responseStatusCode)))].join(', ')
-  const subscriptions = counted(circuits.notClosed, 'subscription')
+  const subscriptions = counted(total, 'subscription')
   return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
 }
 
@@ -63,10 +64,11 @@ const meaningOf: Readonly<Partial<Record<string, string>>> = {
   410: address,
 }
 
-function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): NoticeReason {
+/** Of the circuits that are not closed, whether a probe may go out now or not. */
+function circuitReason(status: StatusFacts): NoticeReason {
   const { circuits, now } = status
-  // The limit of a half-open circuit grows as soon as one has arrived.
-  const failing = circuits.list.filter(({ limit }) => limit <= 1)
+  const { advice, level, runbook = null } = describeGate('circuit')
+  const failing = circuits.list.filter(({ isKnownUp }) => !isKnownUp)
   if (failing.length === 0) {
     return {
       level: 'working',
@@ -81,8 +83,8 @@ function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): No
   const probe = Math.min(...failing.map(({ pausesForSeconds }) => pausesForSeconds))
   const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
   return {
-    level: describeGate('circuit').level,
-    text: `${failingText(circuits.list, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
+    level,
+    text: `${failingText(failing, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
     deliveries: circuits.deliveries,
     detail: [
       ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
@@ -91,7 +93,11 @@ function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): No
         'retry',
         'retries',
       )} failed again, since ${clockTime(since, now)} UTC.`,
-      probe === 0 ? 'A probe is under way.' : `A probe goes out in ${waitText(probe * 1000)}.`,
+      probe > 0
+        ? `A probe goes out in ${waitText(probe * 1000)}.`
+        : failing.some(({ outstanding }) => outstanding > 0)
+          ? 'A probe is under way.'
+          : 'The next record that is due is a probe.',
     ].join(' '),
     advice,
     runbook,
@@ -125,7 +131,6 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook } = shut
   const { level } = describeGate(gate)
-  if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
   return { level, text: reason, detail: detailOf(shut, status), advice, runbook }
@@ -134,9 +139,11 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is no reason then.
   const isIdle = openOf(status) === 0
-  return status.gates
-    .filter(({ gate }) => !isIdle || (gate !== 'circuit' && gate !== 'limit'))
-    .map((shut) => gateReason(shut, status))
+  const shut = status.gates.filter(({ gate }) => gate !== 'circuit' && !(isIdle && gate === 'limit'))
+  return [
+    ...shut.map((gate) => gateReason(gate, status)),
+    ...(isIdle || status.circuits.notClosed === 0 ? [] : [circuitReason(status)]),
+  ]
 }
 
 /** Fewer in a row may be the trouble of these records alone. */

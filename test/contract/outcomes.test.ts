@@ -64,7 +64,7 @@ describe('answers are lost', () => {
 })
 
 test.each(deliveries)(
-  'a dead receiver gets nine deliveries of each subscription, then one probe at a time, until all recover: $delivery',
+  'a dead receiver gets nine deliveries of each subscription, then three probes a cooldown, until all recover: $delivery',
   async ({ delivery }) => {
     await using play = await startPlay({ delivery })
     const { clock, daemon, sandbox } = play
@@ -85,7 +85,7 @@ test.each(deliveries)(
       await daemon.round()
     }
     const { received } = sandbox.receiver.counts()
-    expect(received).toBe(2 * (9 + 4))
+    expect(received).toBe(2 * (9 + 3 * 4))
 
     sandbox.receiver.up()
     await clock.advance(10 * minute)

@@ -45,7 +45,7 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   expect(sandbox.stats.retries.accepted).toBe(sent)
   expect(daemon.ops().control?.probe()).toEqual({ circuits: 1, underWay: 0 })
   await clock.advance(1000)
-  expect(sandbox.stats.retries.accepted).toBe(sent + 1)
+  expect(sandbox.stats.retries.accepted).toBe(sent + 3)
   expect(daemon.ops().control?.probe()).toEqual({ circuits: 0, underWay: 1 })
   await daemon.goOn(20)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })

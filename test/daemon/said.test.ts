@@ -37,7 +37,7 @@ const incidents: Readonly<Record<string, Incident>> = {
         3,
         'trouble',
         'The receiver is failing (no response) for 3 subscriptions: 600 deliveries wait.',
-        /^It cannot be reached.* 33 of 33 retries failed again, since .* A probe goes out in/,
+        /^It cannot be reached.* 45 of 45 retries failed again, since .* A probe goes out in/,
         /^Unknown: 600 deliveries wait for 3 subscriptions\.$/,
       ],
     ],

@@ -12,6 +12,7 @@ import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
 import { createAttemptsWatcher } from './promises/attempts.ts'
 import { createBreakerWatcher } from './promises/breaker.ts'
 import { createCallsWatcher } from './promises/calls.ts'
+import { createAfterOutageWatcher } from './promises/after-outage.ts'
 import { createDeadReceiversWatcher } from './promises/dead-receivers.ts'
 import { createFailedAgainWatcher } from './promises/failed-again.ts'
 import { createIdentityWatcher } from './promises/identity.ts'
@@ -63,6 +64,7 @@ const makers = [
   createAttemptsWatcher,
   createBreakerWatcher,
   createCallsWatcher,
+  createAfterOutageWatcher,
   createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,

@@ -63,6 +63,40 @@ function keyRegisteredLate(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** A receiver that was down for an hour, and then takes a part of its deliveries, or refuses most records. */
+function afterOutage(draw: Draw, scenario: Scenario): Scenario {
+  const isRefusing = draw.chance(0.5)
+  const how = draw.pick([503, 500, 429, 'no-answer', 'refused'] as const)
+  const subscriptions = Array.from({ length: draw.within(1, 4) }, () => 0)
+  return {
+    ...scenario,
+    habits: { ...scenario.habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0 },
+    calmAt: hourMs,
+    patienceMs: 16 * hourMs,
+    subscriptions,
+    receivers: [{ outages: [{ from: 0, to: hourMs, how }], flaky: isRefusing ? 0 : draw.within(30, 70) / 100 }],
+    records: Array.from({ length: 200 }, (_, index) => ({
+      at: -draw.within(2 * minuteMs, 30 * minuteMs),
+      subscription: index % subscriptions.length,
+      kind: isRefusing && draw.chance(0.7) ? 'unwanted' : 'plain',
+      attempts: 1,
+      lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
+      entity: index,
+      eventType: 'account-activated',
+    })),
+    faults: [],
+    revocations: [],
+    others: [],
+    jumps: [],
+    platformJumps: [],
+    keys: { file: [], registered: [] },
+    pauses: [],
+    lives: [],
+    periodMs: 30 * secondMs,
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
+  }
+}
+
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
@@ -77,7 +111,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */
-const stages: Readonly<Record<string, Reading>> = { ...limitStages }
+const stages: Readonly<Record<string, Reading>> = { ...limitStages, 'after an outage': afterOutage }
 /** Share of the seeds of each stage. */
 const stageShare = 0.01
 

@@ -32,6 +32,7 @@ export const promises = [
   'tokens are renewed early',
   'a key that works signs while a new one does not',
   'a void token is replaced, however that is said',
+  'circuits close soon after an outage',
   'what is about to leave the window is shown',
   'what may go out does not wait',
   'what is shown in quiet times is what the platform holds',

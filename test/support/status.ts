@@ -24,6 +24,7 @@ export function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
     subscriptionId: 'one',
     state: 'open',
     limit: 1,
+    isKnownUp: false,
     outstanding: 0,
     pausesForMs: 30_000,
     openForMs: 60_000,

@@ -26,11 +26,21 @@ export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknow
 const judgedRecords = 50
 /** Maximum number of retries that may follow the first failures, while the receiver isn't known to be up. */
 const maxFollowing = 9
+/** Probes after a cooldown, all at once: a receiver that takes a part of its deliveries fails one of them by chance. */
+const maxProbes = 3
 
 /** Outcomes that opened a circuit. */
 export interface Judgement {
   failedAgain: number
   judged: number
+}
+
+export interface OutcomeAt {
+  /** The retry's number. */
+  sent: number
+  now: number
+  /** HTTP status of the receiver's answer; null: none. */
+  answer: number | null
 }
 
 /** Times are monotonic ms. A retry is named by its number, in the order of sending. */
@@ -40,6 +50,8 @@ export interface Circuit {
   /** Retries that were sent since it last opened, and hold a place of the limit. */
   outstanding(): number
   state(now: number): CircuitState
+  /** True once the receiver has taken a delivery, or refused a single record, since the circuit last opened. */
+  isKnownUp(): boolean
   /** Numbers the next retry, which takes a place. */
   send(): number
   /** Frees the place of a retry; does nothing when it has none any more. */
@@ -49,7 +61,7 @@ export interface Circuit {
   /** Ends its cooldown now. The next one is as long as if this one had run out. */
   endCooldown(now: number): void
   /** Adds an outcome of a record, and frees its place; returns the counts when it opens the circuit. */
-  learn(id: string, verdict: ReceiverVerdict, at: { sent: number; now: number }): Judgement | undefined
+  learn(id: string, verdict: ReceiverVerdict, at: OutcomeAt): Judgement | undefined
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {
@@ -57,6 +69,7 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   const initial = Math.min(policy.initialLimit, maxLimit)
   /** Retries that may go out before the receiver is known to be up. It counts as dead when all of them fail again. */
   const firstRetries = initial + Math.min(initial - 1, maxFollowing)
+  const probes = Math.min(maxProbes, firstRetries)
   let limit = initial
   let isHalfOpen = false
   let sentSoFar = 0
@@ -65,7 +78,9 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   let openedAfter = 0
   let openUntil = -Infinity
   let nextPauseMs = cooldown
-  /** True once the receiver has taken a delivery, or refused a single record. */
+  /** Answers of the failures that opened it, since it was closed. */
+  const answers = new Set<number | null>()
+  /** True once the receiver has taken a delivery, or refused a single record, since it last opened. */
   let isKnownUp = false
   /**
    * The last outcome of each record, in the order of sending: a failure is known later than a recovery, so the last outcomes
@@ -77,9 +92,10 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   let known = 0
 
   function remember(id: string, sent: number, hasFailed: boolean): void {
-    const others = outcomes.filter((other) => other.id !== id)
-    const position = others.findLastIndex((other) => other.sent < sent) + 1
-    outcomes = others.toSpliced(position, 0, { id, sent, hasFailed }).slice(-judgedRecords)
+    const before = outcomes.findIndex((other) => other.id === id)
+    if (before >= 0) outcomes.splice(before, 1)
+    outcomes.splice(outcomes.findLastIndex((other) => other.sent < sent) + 1, 0, { id, sent, hasFailed })
+    if (outcomes.length > judgedRecords) outcomes.shift()
     known += 1
   }
 
@@ -88,11 +104,16 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     if (limit < initial) return
     isHalfOpen = false
     nextPauseMs = cooldown
+    answers.clear()
   }
 
-  function open(now: number): void {
-    limit = 1
+  function open({ answer, now }: OutcomeAt): void {
+    // Another answer than so far shows that something has changed there.
+    if (isHalfOpen && !answers.has(answer)) nextPauseMs = cooldown
+    answers.add(answer)
+    limit = probes
     isHalfOpen = true
+    isKnownUp = false
     openedAfter = sentSoFar
     // The probe must not wait for retries that were sent before.
     outstanding.clear()
@@ -102,21 +123,24 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     known = 0
   }
 
+  /** Failures that count as a dead receiver while it is not known to be up. */
+  const mayFail = (): number => (isHalfOpen ? probes : firstRetries)
+
   /** The outcomes that count, when they open the circuit. A receiver that fails some deliveries isn't dead. */
   function judge(): Judgement | undefined {
-    const needed = isKnownUp ? judgedRecords : firstRetries
+    if (known < (isKnownUp ? judgedRecords : mayFail())) return undefined
     const failedAgain = outcomes.filter(({ hasFailed }) => hasFailed).length
-    const isFailing = failedAgain >= failureRatio * outcomes.length && (isHalfOpen || known >= needed)
-    return isFailing ? { failedAgain, judged: outcomes.length } : undefined
+    return failedAgain >= failureRatio * outcomes.length ? { failedAgain, judged: outcomes.length } : undefined
   }
 
   return {
-    limit: () => (isKnownUp || isHalfOpen ? limit : Math.min(limit, firstRetries - known)),
+    limit: () => (isKnownUp ? limit : Math.min(limit, mayFail() - known)),
     outstanding: () => outstanding.size,
     state(now) {
       if (now < openUntil) return 'open'
       return isHalfOpen ? 'half-open' : 'closed'
     },
+    isKnownUp: () => isKnownUp,
     send() {
       sentSoFar += 1
       outstanding.add(sentSoFar)
@@ -127,17 +151,18 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     endCooldown(now) {
       openUntil = Math.min(openUntil, now)
     },
-    learn(id, verdict, { now, sent }) {
+    learn(id, verdict, at) {
+      const { sent } = at
       outstanding.delete(sent)
       if (verdict === 'unknown' || sent <= openedAfter) return undefined
       if (verdict !== 'refused') remember(id, sent, verdict === 'failed-again')
       if (verdict !== 'failed-again') {
         isKnownUp = true
-        if (verdict === 'recovered' || !isHalfOpen) grow()
+        grow()
         return undefined
       }
       const judgement = judge()
-      if (judgement !== undefined) open(now)
+      if (judgement !== undefined) open(at)
       return judgement
     },
   }

@@ -43,6 +43,8 @@ export interface CircuitView extends Omit<Opening, 'at'> {
   subscriptionId: string
   state: CircuitState
   limit: number
+  /** True once the receiver has taken a delivery, or refused a single record, since it last opened. */
+  isKnownUp: boolean
   /** Retries without a known outcome that were sent since it last opened. */
   outstanding: number
   /** Rest of its cooldown, in ms; 0 outside of one. */
@@ -170,7 +172,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       if (line === undefined) return
       const { circuit } = line
       const before = circuit.state(now)
-      const judgement = circuit.learn(id, verdict, { sent, now })
+      const judgement = circuit.learn(id, verdict, { sent, now, answer: responseStatusCode })
       const to = circuit.state(now)
       if (judgement !== undefined) {
         open.set(subscriptionId, circuit)
@@ -238,6 +240,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
           subscriptionId,
           state: circuit.state(now),
           limit: circuit.limit(),
+          isKnownUp: circuit.isKnownUp(),
           outstanding: circuit.outstanding(),
           pausesForMs: Math.max(0, circuit.openUntil() - now),
           openForMs: now - at,

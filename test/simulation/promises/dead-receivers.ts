@@ -1,6 +1,9 @@
 // What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
+/** After one pause. */
+const maxProbes = 3
+
 export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   const { config, expectations, platform, scenario, timeline, violate } = options
   const startedAt = timeline.now()
@@ -17,13 +20,13 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   }
 
   /**
-   * Of one subscription: before its first pause the initial limit, and up to nine that follow; then a probe after each
-   * pause.
+   * Of one subscription: before its first pause the initial limit, and up to nine that follow; then three probes after each
+   * pause. Pauses begin small again for an answer that is new: of a delivery that was under way when the outage began.
    */
   function limitOfOne(): number {
     const elapsed = timeline.now() - startedAt
     const { initialLimit, probeTimeout } = config.circuit
-    const probes = expectations.probesWithin(elapsed)
+    const probes = maxProbes * (expectations.probesWithin(elapsed) + 3)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2

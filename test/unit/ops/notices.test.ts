@@ -38,7 +38,7 @@ describe('the headline', () => {
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
   const halfOpen = {
     ...shut('circuit'),
-    circuits: [aCircuit({ state: 'half-open', limit: 2, pausesForMs: 0 })],
+    circuits: [aCircuit({ state: 'half-open', isKnownUp: true, pausesForMs: 0 })],
     endless,
   }
   const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], text?: string]> = {
@@ -238,7 +238,7 @@ describe('notices', () => {
       {
         failed: blocked,
         ...shut('circuit'),
-        circuits: [aCircuit({ state: 'half-open', pausesForMs: 0, responseStatusCode: 401 })],
+        circuits: [aCircuit({ state: 'half-open', outstanding: 1, pausesForMs: 0, responseStatusCode: 401 })],
       },
       / It rejects the platform's credentials: .* 10 of 10 retries .* A probe is under way\.$/,
     ],
@@ -334,7 +334,9 @@ describe('notices', () => {
     expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
     expect(adviceOf({})).toMatch(/^See the causes/)
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
-    expect(adviceOf({ ...failing, gates: [] })).toMatch(/^Bring the receiver up now/)
+    expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(
+      /^Bring the receiver up now/,
+    )
   })
 
   test('each links to its section of the runbook', () => {

@@ -18,11 +18,12 @@ function circuitOf(policy: Partial<CircuitPolicy> = {}): Circuit {
 /** Outcomes of that many records, each sent and known at once; of records that it has not met yet, or of the `same`. */
 function commandsOf(circuit: Circuit): Commands {
   let [now, made] = [1, 0]
+  let answer: number | null = 503
   let judgement: Judgement | undefined
 
   function learn(verdict: ReceiverVerdict, id?: string): void {
     made += 1
-    judgement = circuit.learn(id ?? `record-${made}`, verdict, { sent: circuit.send(), now })
+    judgement = circuit.learn(id ?? `record-${made}`, verdict, { sent: circuit.send(), now, answer })
   }
 
   function times(count: string, act: () => void): void {
@@ -55,6 +56,9 @@ function commandsOf(circuit: Circuit): Commands {
     wait: (time) => {
       now += msOf(time)
     },
+    answers: (code = '') => {
+      answer = code === 'none' ? null : Number(code)
+    },
     judged: () => (judgement === undefined ? 'nothing' : `${judgement.failedAgain} of ${judgement.judged}`),
     limit: () => circuit.limit(),
     state: () => circuit.state(now),
@@ -79,9 +83,9 @@ test.each<[string, string, Partial<CircuitPolicy>?]>([
      recovered 1; limit -> 6`,
   ],
   [
-    'it is one after a cooldown: 1, 2, 4, 8, then closed at ten; a refusal says nothing then',
-    `opens -> 19; wait 30s; limit -> 1; recovered 1; refused 1; limit -> 2; recovered 2; refused 1; limit -> 4
-     recovered 4; refused 1; limit -> 8; recovered 1; state -> half-open; recovered 1; state -> closed`,
+    'it is three after a cooldown, one more for each delivery that was taken or refused, and closed where it began',
+    `opens -> 19; wait 30s; limit -> 3; refused 1; limit -> 4; recovered 5; limit -> 9; state -> half-open; recovered 1
+     state -> closed`,
     { initialLimit: 10 },
   ],
   ['it opens when the first fails', 'opens -> 1', { initialLimit: 1 }],
@@ -104,19 +108,25 @@ test.each<[string, string, Partial<CircuitPolicy>?]>([
     { initialLimit: 25, failureRatio: 0.5 },
   ],
   [
-    'by one failed probe, or nine of ten outcomes, while it is half-open',
-    'opens -> 9; wait 30s; failed 1; judged -> 1 of 1; wait 60s; recovered 1; opens -> 9',
+    'by three failed probes while it is half-open; once one was taken or refused, as ever',
+    `opens -> 9; wait 30s; failed 2; judged -> nothing; limit -> 1; failed 1; judged -> 3 of 3; wait 60s; refused 1
+     failed 49; judged -> nothing; failed 1; judged -> 50 of 50`,
   ],
   [
     'cooldowns take half a minute, and twice as long each time, up to ten minutes',
-    `opens -> 9; rest -> 30s; wait 29999ms; state -> open; wait 1ms; state -> half-open; opens -> 1; rest -> 60s; wait 60s
-     opens -> 1; rest -> 120s; wait 120s; opens -> 1; rest -> 240s; wait 240s; opens -> 1; rest -> 480s; wait 480s
-     opens -> 1; rest -> 600s; wait 600s; opens -> 1; rest -> 600s`,
+    `opens -> 9; rest -> 30s; wait 29999ms; state -> open; wait 1ms; state -> half-open; opens -> 3; rest -> 60s; wait 60s
+     opens -> 3; rest -> 120s; wait 120s; opens -> 3; rest -> 240s; wait 240s; opens -> 3; rest -> 480s; wait 480s
+     opens -> 3; rest -> 600s; wait 600s; opens -> 3; rest -> 600s`,
   ],
   [
-    'they begin small again only when the limit is back where it began',
-    `opens -> 9; wait 30s; opens -> 1; rest -> 60s; wait 60s; recovered 3; limit -> 4; opens -> 27; rest -> 120s; limit -> 1
-     wait 120s; recovered 4; limit -> 5; opens -> 46; rest -> 30s; wait 30s; opens -> 1; rest -> 60s`,
+    'they begin small again when the limit is back where it began',
+    `opens -> 9; wait 30s; opens -> 3; rest -> 60s; wait 60s; recovered 1; limit -> 4; opens -> 49; rest -> 120s; limit -> 3
+     wait 120s; recovered 2; limit -> 5; opens -> 48; rest -> 30s; wait 30s; opens -> 3; rest -> 60s`,
+  ],
+  [
+    'or when the receiver fails with an answer that it had not given while the circuit was not closed',
+    `opens -> 9; wait 30s; opens -> 3; rest -> 60s; wait 60s; answers 500; opens -> 3; rest -> 30s; wait 30s; opens -> 3
+     rest -> 60s; wait 60s; answers 503; opens -> 3; rest -> 120s; wait 120s; answers none; opens -> 3; rest -> 30s`,
   ],
 ])('%s', async (_, script, policy) => {
   await runScript(script, commandsOf(circuitOf(policy)))
@@ -126,7 +136,9 @@ test('outcomes count by the order of sending, not that in which they are known',
   const circuit = circuitOf()
   const sent = Array.from({ length: 100 }, () => circuit.send())
   const learned = (verdict: ReceiverVerdict, isOurs: (number: number) => boolean): unknown[] =>
-    sent.filter(isOurs).map((number) => circuit.learn(`record-${number}`, verdict, { sent: number, now: 1 }))
+    sent
+      .filter(isOurs)
+      .map((number) => circuit.learn(`record-${number}`, verdict, { sent: number, now: 1, answer: null }))
   // Half of a burst arrives, which is known at once; the other half fails, which is known later.
   learned('recovered', (number) => number % 2 === 0)
   expect(learned('failed-again', (number) => number % 2 === 1)).toEqual(Array.from({ length: 50 }))

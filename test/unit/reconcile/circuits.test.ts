@@ -20,24 +20,24 @@ const scripts: [string, string][] = [
   [
     'one from before the opening holds no place of the half-open circuit, and its outcome frees none',
     `take a 90; settle a 90 recovered; take a 70; settle a 50 failed-again 503; changes -> a open 30s 45/50
-     wait 30s; turn; blocks a -> nothing; take b 1; take a 1 as=probe; settle a 20 failed-again
-     circuit a -> half-open 1 of 1, 45/50 503, for 30s, rest 0s
-     settle probe 1 failed-again 401; circuit a -> open 0 of 1, 46/51 401, for 30s, rest 60s; closed a -> never
+     wait 30s; turn; blocks a -> nothing; take b 1; take a 3 as=probe; settle a 20 failed-again
+     circuit a -> half-open 3 of 3, 45/50 503, for 30s, rest 0s
+     settle probe 3 failed-again 401; circuit a -> open 0 of 3, 48/53 401, for 30s, rest 30s; closed a -> never
      wait 1min; turn; take a 4; settle a 4 recovered; circuit a -> closed; wait 7s; closed a -> 7s`,
   ],
   [
     'a cooldown is over when its time has come, whether that was reported or not',
     `${opened}; wait 29999ms; blocks a -> circuit; change -> 0.001s
-     circuit a -> open 0 of 1, 9/9 503, for 29.999s, rest 0.001s
-     wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 1, 9/9 503, for 30s, rest 0s
+     circuit a -> open 0 of 3, 9/9 503, for 29.999s, rest 0.001s
+     wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 3, 9/9 503, for 30s, rest 0s
      change -> 0s; changes -> nothing; turn; changes -> a half-open`,
   ],
   [
-    'the operator ends the cooldowns of all open circuits at once; when the probe fails, the next is twice as long',
+    'the operator ends the cooldowns of all open circuits at once; when the probes fail, the next is twice as long',
     `probe -> 0 ended, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
      changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 ended, 0 under way; probe -> 0 ended, 2 under way
-     changes -> a half-open, b half-open; take a 1; blocks a -> circuit; blocks b -> nothing
-     settle a 1 failed-again; changes -> a open 60s 1/1`,
+     changes -> a half-open, b half-open; take a 3; blocks a -> circuit; blocks b -> nothing
+     settle a 3 failed-again; changes -> a open 60s 3/3`,
   ],
   [
     'a circuit is forgotten in any state ten minutes after its last open record',

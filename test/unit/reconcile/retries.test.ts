@@ -8,7 +8,7 @@ type Row = [name: string, script: string, options?: ReconcileOptions]
 const off = { circuit: { enabled: false } }
 
 test('each retry says why it was sent', async () => {
-  await play('failed 30 a; failed 1 b age=165h; deliver a 503; start; wait 1min; why -> due 9, expiring 1, probe 1')
+  await play('failed 30 a; failed 1 b age=165h; deliver a 503; start; wait 1min; why -> due 9, expiring 1, probe 3')
 })
 
 describe('slots and fences', () => {
