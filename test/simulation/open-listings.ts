@@ -12,8 +12,8 @@ export interface OpenListings {
 interface Reading {
   from: number
   to: number
-  /** Pages after the first that are still to come; undefined until the first has reported. */
-  left: number | undefined
+  /** Rows that are still to come, of pages of any size: below 0 after the last one. */
+  left: number
 }
 
 /**
@@ -28,7 +28,7 @@ export function createOpenListings(sliceRecords: number): OpenListings {
       if (!isSweepPage(call) || call.asked?.status !== 'failed') return
       const { from, page, to } = call.asked
       if (from === undefined || to === undefined || page > 0) return
-      readings.set(`${from} ${to}`, { from, to, left: undefined })
+      readings.set(`${from} ${to}`, { from, to, left: 0 })
     },
     told({ asked }, { kind, total = 0, status }) {
       if (asked === undefined) return
@@ -37,9 +37,8 @@ export function createOpenListings(sliceRecords: number): OpenListings {
       const reading = readings.get(key)
       if (reading === undefined) return
       if (kind !== 'told' || status !== 200 || total > 2 * sliceRecords) readings.delete(key)
-      else if (page === 0) reading.left = Math.floor(total / size)
-      else reading.left = (reading.left ?? 0) - 1
-      if ((reading.left ?? 0) <= 0) readings.delete(key)
+      else reading.left = (page === 0 ? total : reading.left) - size
+      if (reading.left < 0) readings.delete(key)
     },
     spans: () => [...readings.values()],
   }
