@@ -65,6 +65,8 @@ export const readingsSchema = z.strictObject({
   listLimits: z
     .strictObject({ maxAge: z.number().positive().optional(), maxSpan: z.number().positive().optional() })
     .prefault({}),
+  /** Lists show the records as they were up to so long ago, each in its own way; PATCHes do not lag. */
+  maxLagMs: milliseconds.default(0),
   /** Characters of each record's `responsePayload`; 0: as it is. */
   responseLength: z.number().int().min(0).default(0),
   /** `expires_in` of the token answer, seconds. */

@@ -18,6 +18,7 @@ import {
 } from './options.ts'
 import { createSequence, hash } from './records/hash.ts'
 import { createRecords, type Records } from './records/records.ts'
+import { createPast } from './records/past.ts'
 import { createRowTexts } from './records/row-texts.ts'
 import { createStore } from './records/store.ts'
 import { createZone } from './records/zone.ts'
@@ -155,6 +156,11 @@ function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxP
   const identityNow = nowOf('identity')
   const zone = createZone(address.timeZone)
   const stats = createStats()
+  const past = createPast({
+    monotonic: () => clock.monotonic(),
+    maxLagMs: () => readings().maxLagMs,
+    random: createSequence(4),
+  })
   const tokens = createTokenEndpoint({
     clientId: address.clientId,
     issuerUrl: address.issuerUrl,
@@ -174,7 +180,8 @@ function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxP
     rows: createRowTexts(),
     stats,
     tokens,
-    engine: createDeliveryEngine({ clock, stats, zone, readings, now, receiver, signal }),
+    past,
+    engine: createDeliveryEngine({ clock, stats, zone, readings, now, receiver, past, signal }),
     readings,
     now,
     identityNow,

@@ -108,14 +108,19 @@ function badDateTime(parameter: string): BadParameter {
 }
 
 /** The page, and how many records match: one pass over all that may match, without a copy of them. */
-export function pageOf(store: Store, query: ListRequest, order: Readings['order']): ListedPage {
+export function pageOf(
+  store: Store,
+  query: ListRequest,
+  { order, shown = (record) => record }: Pick<Readings, 'order'> & { shown?: (record: StoredRecord) => StoredRecord },
+): ListedPage {
   const { number, size, statuses } = query
   const { all, end, first } = candidates(store, query, order)
   const isDescending = order === 'event-desc'
   const records: StoredRecord[] = []
   let totalElements = 0
   for (let at = first; at < end; at++) {
-    const record = all[isDescending ? first + end - 1 - at : at]
+    const stored = all[isDescending ? first + end - 1 - at : at]
+    const record = stored && shown(stored)
     if (record === undefined || statuses?.includes(record.status) === false) continue
     if (totalElements >= number * size && records.length < size) records.push(record)
     totalElements++

@@ -19,6 +19,7 @@ import { renderRecord } from '../records/render.ts'
 import type { RowTexts } from '../records/row-texts.ts'
 import type { Stats } from './stats.ts'
 import type { Store, StoredRecord } from '../records/store.ts'
+import type { Past } from '../records/past.ts'
 import type { TokenEndpoint } from './tokens.ts'
 import { localText, type Zone } from '../records/zone.ts'
 
@@ -56,6 +57,7 @@ export interface SandboxPlatform {
   zone: Zone
   store: Store
   rows: RowTexts
+  past: Past
   stats: Stats
   tokens: TokenEndpoint
   engine: DeliveryEngine
@@ -119,7 +121,7 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   if ('problem' in query) return invalidParameter(platform, query)
   const beyond = limitOf(platform, query)
   if (beyond !== undefined) return invalidParameter(platform, beyond)
-  const { records, page } = pageOf(platform.store, query, readings.order)
+  const { records, page } = pageOf(platform.store, query, { order: readings.order, shown: platform.past.view() })
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList: that is what the reading is about.
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }

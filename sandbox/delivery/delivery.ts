@@ -2,6 +2,7 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { Stats } from '../api/stats.ts'
 import type { Readings } from '../options.ts'
+import type { Past } from '../records/past.ts'
 import type { StoredRecord } from '../records/store.ts'
 import type { Zone } from '../records/zone.ts'
 import type { Receiver } from './receiver.ts'
@@ -14,6 +15,7 @@ export interface DeliveryOptions {
   /** The API's time, epoch milliseconds. */
   now: () => number
   receiver: Receiver
+  past: Pick<Past, 'keep'>
   /** Drops what waits. */
   signal: AbortSignal
 }
@@ -28,11 +30,12 @@ export interface DeliveryEngine {
 }
 
 export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
-  const { clock, readings, receiver, signal, stats, zone } = options
+  const { clock, past, readings, receiver, signal, stats, zone } = options
   const idlers: (() => void)[] = []
   let waiting = 0
 
   function begin(record: StoredRecord, counts = true): void {
+    past.keep(record)
     record.status = 'processing'
     if (readings().countedAt === 'start') countAttempt(record, counts)
   }
@@ -45,6 +48,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
 
   /** True when it arrived. */
   function attempt(record: StoredRecord, counts = true): boolean {
+    past.keep(record)
     record.result = receiver.take(record)
     if (readings().countedAt === 'end') countAttempt(record, counts)
     const { responseStatusCode: status } = record.result
@@ -55,11 +59,10 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   }
 
   /** Retries a record after a delay. */
-  async function retryLater(record: StoredRecord, delayMs: number, isFailedMeanwhile: boolean): Promise<void> {
+  async function retryLater(record: StoredRecord, delayMs: number): Promise<void> {
     waiting++
     try {
       await clock.sleep(delayMs, signal)
-      if (isFailedMeanwhile) begin(record)
       attempt(record)
     } finally {
       if (--waiting === 0) for (const resolve of idlers.splice(0)) resolve()
@@ -88,10 +91,11 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   return {
     async retry(record) {
       const { mode, delayMs, meanwhile } = readings().delivery
-      const isFailedMeanwhile = mode === 'async' && meanwhile === 'failed'
-      if (!isFailedMeanwhile) begin(record)
-      if (mode === 'async') detach(retryLater(record, delayMs, isFailedMeanwhile))
-      else if (delayMs > 0) await retryLater(record, delayMs, false)
+      begin(record)
+      // An attempt that is counted at its start is shown as failed until it has ended.
+      if (mode === 'async' && meanwhile === 'failed') record.status = 'failed'
+      if (mode === 'async') detach(retryLater(record, delayMs))
+      else if (delayMs > 0) await retryLater(record, delayMs)
       else attempt(record)
     },
     first(record) {

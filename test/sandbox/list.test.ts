@@ -155,7 +155,7 @@ test.each([
   const query = parsed(`data.webhook.eventDateTime${end}=2025-03-04T12:00:00`, {
     bounds: { from: bound, to: bound, precision },
   })
-  const { records } = pageOf(store, query, 'event-asc')
+  const { records } = pageOf(store, query, { order: 'event-asc' })
   expect(records.map(({ eventMicros }) => eventMicros - now * 1000)).toEqual(expected)
 })
 
@@ -175,13 +175,16 @@ test.each(['event-asc', 'event-desc', 'id', 'shuffled'] as const)(
     store.add(seeded)
     const query = parsed('data.webhook.status=failed&metadata.page.size=7')
     // Before the changes, so that an order that is kept must follow.
-    pageOf(store, query, order)
+    pageOf(store, query, { order })
     seeded.forEach((record, index) => {
       if (index % 5 === 0) record.status = 'successful'
     })
     const one = newRecord({ eventInstant: now - 500 }, contextOf(2))
     store.add([one])
-    const listed = Array.from({ length: 30 }, (_, number) => pageOf(store, { ...query, number }, order).records).flat()
+    const listed = Array.from(
+      { length: 30 },
+      (_, number) => pageOf(store, { ...query, number }, { order }).records,
+    ).flat()
     const idsOf = (records: readonly StoredRecord[]): string[] => records.map(({ id }) => id).toSorted()
     expect(idsOf(listed)).toEqual(idsOf([...seeded, one].filter(({ status }) => status === 'failed')))
     const sorted = listed.map(keys[order])
@@ -194,8 +197,10 @@ test('a look-up by event finds its record alone, and only if the other filters m
   store.add(seedRecords({ count: 100, from: now - 1000, to: now }, contextOf()))
   const record = store.inOrder('event')[42]
   const eventId = record?.eventId ?? ''
-  expect(pageOf(store, parsed(`data.webhook.eventId=${eventId.toUpperCase()}`), 'id').records).toEqual([record])
+  expect(pageOf(store, parsed(`data.webhook.eventId=${eventId.toUpperCase()}`), { order: 'id' }).records).toEqual([
+    record,
+  ])
   for (const more of ['data.webhook.status=successful', 'data.webhook.eventDateTimeFrom=2026-01-01T00:00:00']) {
-    expect(pageOf(store, parsed(`data.webhook.eventId=${eventId}&${more}`), 'id').records).toEqual([])
+    expect(pageOf(store, parsed(`data.webhook.eventId=${eventId}&${more}`), { order: 'id' }).records).toEqual([])
   }
 })
