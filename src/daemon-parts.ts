@@ -214,7 +214,6 @@ export function createParts(options: DaemonOptions): DaemonParts {
         ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
         now: clock.now(),
         startedAt: toWallClock(startedAt),
-        resolvedByOthers: history.resolvedByOthers(),
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
         recoveredPerMs: history.recoveredPerMs(),

@@ -34,10 +34,4 @@ export type TelemetryEvent =
 
 export type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
 
-/** Records that this event shows as resolved by somebody else, the platform's own retries included. */
-export function resolvedByOthersOf(event: TelemetryEvent): number {
-  if (event.type === 'sweep') return event.report.resolvedByOthers
-  return event.type === 'retry' && event.answer.sent && event.answer.result === 'already-resolved' ? 1 : 0
-}
-
 export type Emit = (event: TelemetryEvent) => void

@@ -1,6 +1,6 @@
 // The last week by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
 import { onWallClock, type Clock } from '../runtime/clock.ts'
-import { resolvedByOthersOf, type TelemetryEvent } from './events.ts'
+import type { TelemetryEvent } from './events.ts'
 
 /** The state that the chart of the status page shows. */
 export interface ChartedState {
@@ -40,8 +40,6 @@ export interface History {
   recoveredPerMs(): number
   /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
   recovered(): { lastDay: number; lastAt: number | undefined }
-  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
-  resolvedByOthers(): number
 }
 
 const minuteMs = 60_000
@@ -57,7 +55,7 @@ const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
 type Minute = ChartedState & typeof noRecords
 
-const noRecords = { recovered: 0, byOthers: 0 }
+const noRecords = { recovered: 0 }
 
 function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
   const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
@@ -125,8 +123,6 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     note(event) {
       moveOn()
       if (event.type === 'sweep') countMissing()
-      const minute = minutes.at(-1)
-      if (minute !== undefined) minute.byOthers += resolvedByOthersOf(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
     },
     steps(since = Infinity) {
@@ -146,10 +142,6 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       moveOn()
       const lastDay = minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0)
       return { lastDay, lastAt: lastAt && onWallClock(clock, lastAt) }
-    },
-    resolvedByOthers() {
-      moveOn()
-      return minutes.slice(-hourMinutes).reduce((sum, { byOthers }) => sum + byOthers, 0)
     },
   }
 }

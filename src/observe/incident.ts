@@ -1,8 +1,9 @@
 // The incident: from the first missing delivery after a calm to the last one that arrived, with its sums. @see docs/glossary.md
 import type { Counts } from '../reconcile/decide.ts'
 import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
+import type { SweepKind } from '../reconcile/sweep/sweep-report.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
-import { resolvedByOthersOf, type FactOf, type TelemetryEvent } from './events.ts'
+import type { FactOf, TelemetryEvent } from './events.ts'
 
 /** One cause, as it was when the most deliveries were missing. */
 export interface IncidentCause {
@@ -53,8 +54,6 @@ function empty() {
     /** Outcomes of retries since then. */
     recovered: 0,
     failedAgain: 0,
-    /** Records that somebody else resolved, the platform's own retries included. */
-    resolvedByOthers: 0,
     /** Records that reached the attempt limit, and those that left the window undelivered. */
     exhausted: 0,
     expired: 0,
@@ -105,8 +104,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   let last: [Running, endedAt: number] | undefined
   let isFirstSweep = true
   let exhausted = 0
-  /** Since when sweeps fail: what they would have found is part of the incident that begins after them. */
-  let failingSince: number | undefined
+  /** Since when sweeps of a kind fail: what they would have found is part of the incident that begins after them. */
+  const failingSince = new Map<SweepKind, number>()
   /** Since when nothing is urgent. */
   let calmSince: number | undefined
   let shut: readonly Gate[] = []
@@ -123,9 +122,9 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   function begin(counts: Counts, seconds: number): Running {
     const sweptAt = clock.monotonic() - seconds * 1000
     next.sums.begunBefore = isFirstSweep
-    next.sums.unlistedUntil = failingSince === undefined ? null : sweptAt
+    next.sums.unlistedUntil = failingSince.size === 0 ? null : sweptAt
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
-    return Object.assign(next, { since: failingSince ?? sweptAt, exhaustedBefore })
+    return Object.assign(next, { since: Math.min(sweptAt, ...failingSince.values()), exhaustedBefore })
   }
 
   function noteCounts(incident: Running, counts: Counts): void {
@@ -145,15 +144,16 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     return causes().reduce((sum, { refusedAgain }) => sum + refusedAgain, 0) >= minRefused
   }
 
-  function noteSweep({ failed: counts, result, seconds }: FactOf<'sweep'>['report']): void {
-    if (result === 'failed') failingSince ??= clock.monotonic() - seconds * 1000
+  function noteSweep({ failed: counts, kind, result, seconds }: FactOf<'sweep'>['report']): void {
+    if (result === 'failed') failingSince.getOrInsert(kind, clock.monotonic() - seconds * 1000)
+    else if (kind === 'recent') failingSince.delete(kind)
     if (counts === undefined) return
     const isUrgent = urgentOf(counts) > 0
     if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
     const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
     if (isNew) running = begin(counts, seconds)
     next = empty()
-    failingSince = undefined
+    failingSince.clear()
     isFirstSweep = false
     exhausted = counts.exhausted
     calmSince = isUrgent || isRefused(counts) ? undefined : (calmSince ?? clock.monotonic())
@@ -179,7 +179,6 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   return {
     note(event) {
       const { sums } = running ?? next
-      sums.resolvedByOthers += resolvedByOthersOf(event)
       if (event.type === 'expired') sums.expired += event.records
       if (event.type === 'sweep') noteSweep(event.report)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
@@ -189,7 +188,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       running = undefined
       next = empty()
       leftOver = 0
-      failingSince = undefined
+      failingSince.clear()
       isFirstSweep = true
     },
     last() {

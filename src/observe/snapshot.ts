@@ -71,8 +71,6 @@ export interface CredentialState {
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
   startedAt: number
-  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
-  resolvedByOthers: number
   leadership: LeadershipState
   nextTickAt: number | undefined
   /** Recovered deliveries per ms, at present. */

@@ -35,12 +35,11 @@ function peakPairs({ causes, peak }: Incident, { subscriptions: names }: StatusF
 /** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
-  const { recovered, resolvedByOthers, unlistedUntil } = incident
+  const { recovered, unlistedUntil } = incident
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
   ]
-  const byOthers = resolvedByOthers === 0 ? '' : `, and ${count(resolvedByOthers)} retried by others`
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   return [
@@ -55,7 +54,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
     ...(openOf(status) > peak && endedAt === null
       ? [['peak', 'not yet: more are missing now'] as const]
       : peakPairs(incident, status)),
-    ['recovered', `${count(recovered)}${byOthers}${slowest}`],
+    ['recovered', `${count(recovered)}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: "${describeGate(gate).reason}"`] as const),

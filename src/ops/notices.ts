@@ -150,8 +150,6 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const minNotAccepted = 10
 /** A rate below this share of the configured one is named. */
 const lowRateShare = 0.9
-/** Fewer in an hour may be the platform's own retries. */
-const minResolvedByOthers = 10
 
 /** The thing to do so that deliveries arrive before they leave the window. */
 function hurryAdvice({ causes, gates }: StatusFacts): string {
@@ -319,13 +317,6 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',
-    },
-    {
-      isSo: status.resolvedByOthers >= minResolvedByOthers,
-      level: 'working',
-      text: `Somebody else retried ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform itself.`,
-      advice: 'Nothing to do: the platform refuses to retry a record twice.',
-      isAside: true,
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
     {

@@ -161,7 +161,6 @@ function deliveriesOf(state: StatusState) {
     expiring: expiringStatus(state),
     stuckProcessing: state.stuckProcessing,
     beyondWindow: state.beyondWindow,
-    resolvedByOthers: state.resolvedByOthers,
     causes: causesStatus(state),
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },

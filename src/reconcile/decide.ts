@@ -88,13 +88,21 @@ export function attemptsOf({ attempts, tries }: Pick<Known, 'attempts' | 'tries'
   return Math.max(attempts, tries)
 }
 
+/** After a restart the platform's count stands in for own tries, up to so many: retries are neither late nor a storm. */
+const maxForeignSteps = 3
+
+/** Steps of the backoff: own tries. The platform's own attempts are not ours to wait for. */
+function stepsOf({ attempts, tries }: Known): number {
+  return Math.max(1, tries, Math.min(attempts, maxForeignSteps))
+}
+
 /**
- * `last + delay(n + refusals)`. A backoff that would end after its record has left the window is cut to two periods before it
+ * `last + delay(steps + refusals)`. A backoff that would end after its record has left the window is cut to two periods before it
  * leaves; once, as a retry after that moment is not followed by another cut.
  */
 export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
-  const due = last + backoffDelayMs(known.jitterSeed, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
+  const due = last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookback
   // Cut to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
@@ -104,8 +112,9 @@ export function dueAt(known: Known, policy: Policy): number {
 /** When it reaches the attempt limit if the receiver refuses it each time, in epoch ms of the platform's clock. */
 export function exhaustedAt(known: Known, policy: Policy): number {
   let at = dueAt(known, policy)
-  for (let attempts = attemptsOf(known) + 1; attempts < policy.maxAttempts; attempts += 1)
-    at += backoffDelayMs(known.jitterSeed, attempts, policy.backoff)
+  const retries = policy.maxAttempts - attemptsOf(known) - 1
+  for (let retry = 1; retry <= retries; retry += 1)
+    at += backoffDelayMs(known.jitterSeed, stepsOf(known) + retry, policy.backoff)
   return at
 }
 

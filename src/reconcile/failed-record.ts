@@ -6,6 +6,9 @@ import type { Known } from './decide.ts'
 import { keyOfPacked, packId, unpackId } from './packed-id.ts'
 import type { Ticket } from './retry/circuits.ts'
 
+/** The attempts of a record as a row shows them. */
+export type Attempts = Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
+
 /** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
 export interface PendingOutcome {
   ticket: Ticket
@@ -14,7 +17,7 @@ export interface PendingOutcome {
   /** When the wait for an answer of the platform ended without one: it may have accepted the PATCH or not, as late as this. */
   lostAt: number | undefined
   /** The record as it was listed before the PATCH. */
-  baseline: Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
+  baseline: Attempts
   /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
   failedSince: number | undefined
   /** When to check next. */
@@ -34,10 +37,15 @@ export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' |
 /** An attempt this far ahead of the platform's clock is not believed. */
 const toleratedAheadMs = 60_000
 
-/** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
+/** The later reading of an ambiguous attempt that is not in the future. */
+export function readingNotAhead(zone: TimeZone, lastAttemptLocal: number, now: number): number {
+  return laterReadingNotAfter(zone, lastAttemptLocal, now + toleratedAheadMs)
+}
+
+/** The last attempt; the event time when there is none. */
 function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: TimeZone; now: number }): number {
   if (record.lastAttemptLocal === null) return eventAt
-  const last = laterReadingNotAfter(zone, record.lastAttemptLocal, now + toleratedAheadMs)
+  const last = readingNotAhead(zone, record.lastAttemptLocal, now)
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
@@ -47,7 +55,13 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 }
 
 /** What the daemon did about a record. */
-export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & { awaiting: PendingOutcome | undefined }
+export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
+  awaiting: PendingOutcome | undefined
+  /** When this last changed, in monotonic ms: a row that was asked for before is stale. */
+  changedAt: number
+  /** When its last outcome became known, in monotonic ms, if that was `failed-again`; else -Infinity. */
+  failedAgainAt: number
+}
 
 /** What many records share. */
 export type Topic = Pick<WebhookRecord, 'eventType' | 'module' | 'subscriptionId'>
@@ -60,7 +74,14 @@ interface When {
   topicOf?: (record: Topic) => Topic
 }
 
-const untouched: Ours = { tries: 0, refusals: 0, triedAt: 0, awaiting: undefined }
+const untouched: Ours = {
+  tries: 0,
+  refusals: 0,
+  triedAt: 0,
+  awaiting: undefined,
+  changedAt: -Infinity,
+  failedAgainAt: -Infinity,
+}
 
 /** A failed record. Its times are kept as differences of less than 25 days, for which V8 needs no object of their own. */
 export class FailedRecord implements Known {
@@ -134,6 +155,9 @@ export class FailedRecord implements Known {
   get triedAt(): number {
     return this.#ours.triedAt
   }
+  get changedAt(): number {
+    return this.#ours.changedAt
+  }
   get awaiting(): PendingOutcome | undefined {
     return this.#ours.awaiting
   }
@@ -142,12 +166,15 @@ export class FailedRecord implements Known {
     this.#ours = { ...this.#ours, ...changes }
   }
 
-  /** Takes over what the platform shows of it now. */
+  /** Takes over what the platform shows of it now, unless its list lags behind: fewer attempts, and none later. */
   show(record: WebhookRecord, when: When): void {
-    this.attempts = record.attempts
-    this.responseStatusCode = record.responseStatusCode
-    this.#lastMs = lastAt(record, this.eventAt, when) - this.eventAt
-    this.#lastLocalMs = sinceSecond(record, this.localSecond)
+    const at = lastAt(record, this.eventAt, when)
+    if (record.attempts >= this.attempts || at > this.lastAt) {
+      this.attempts = record.attempts
+      this.responseStatusCode = record.responseStatusCode
+      this.#lastMs = at - this.eventAt
+      this.#lastLocalMs = sinceSecond(record, this.localSecond)
+    }
     // A PATCH that lies ahead was sent before the platform's clock was put back.
     if (this.triedAt > when.now + toleratedAheadMs) this.note({ triedAt: 0 })
   }

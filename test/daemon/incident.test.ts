@@ -33,7 +33,6 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     exhausted: 0,
     expired: 0,
     failedAgain: 0,
-    resolvedByOthers: 0,
     backingOff: 0,
   }
   const cause = { records: 1, responseStatusCode: 503 }

@@ -26,6 +26,42 @@ test('retry.enabled: false shows what would be done, and touches nothing', async
   expect(day.sandbox.stats.requests.retry).toEqual({})
 })
 
+test('lists that lag behind by up to 2 minutes: each record is sent once, and no own result is a failure', async () => {
+  await using day = await beginDay({
+    maxLagMs: 120_000,
+    delivery: { mode: 'async', delayMs: 5000, meanwhile: 'failed' },
+  })
+  const { clock, sandbox } = day
+  const now = clock.now()
+  sandbox.seed({ count: 300, from: now - 48 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  const daemon = await day.start()
+  await daemon.goOn(20)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 300 })
+  expect(sandbox.stats.requests.retry).toEqual({ 200: 300 })
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(300)
+})
+
+test('attempts that are shown as failed while they are under way: after two mistakes there are no more', async () => {
+  await using day = await beginDay({
+    countedAt: 'start',
+    delivery: { mode: 'async', delayMs: 20_000, meanwhile: 'failed' },
+  })
+  const { clock, sandbox } = day
+  const seed = (count: number, at: number): void => {
+    sandbox.seed({ count, from: at - 48 * hourMs, to: at - 12 * hourMs, attempts: 1 })
+  }
+  seed(40, clock.now())
+  const daemon = await day.start({ RECONCILER_SCHEDULE_CRON: '0 * * * * *' })
+  await daemon.goOn(90)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 40 })
+  const mistakes = await daemon.metric('outcomes_total', { outcome: 'failed-again' })
+  expect(mistakes).toBeGreaterThan(0)
+  seed(100, clock.now())
+  await daemon.goOn(90)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 140 })
+  expect(await daemon.metric('outcomes_total', { outcome: 'failed-again' })).toBe(mistakes)
+})
+
 test('a dead receiver: five to nine retries, then the circuit is open until it is up, or an operator probes', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
   const { clock, sandbox } = day

@@ -177,7 +177,6 @@ describe('status', () => {
       causes: [{ subscriptionId: missing, responseStatusCode: 401, records: 482 }],
       recovered: 1461,
       failedAgain: 44,
-      resolvedByOthers: 31,
       exhausted: 3,
       expired: 0,
       backingOff: 6,

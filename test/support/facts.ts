@@ -23,7 +23,6 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
     skippedSlices: 0,
     shrunkSlices: 0,
     unreadable: 0,
-    resolvedByOthers: 0,
     ...changes,
   }
 }

@@ -55,7 +55,6 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 },
     endless: { circuit: 0, refused: 0 },
     expired: 0,
-    resolvedByOthers: 0,
     runbookUrl: undefined,
     utcOffsetMs: 0,
     lookbackMs: 7 * 24 * 3_600_000,

@@ -38,7 +38,7 @@ type CommandFields = Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>
 /** The sums of an incident, with spans in seconds, and lists as texts. */
 type IncidentFields = Pick<
   Incident,
-  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered' | 'resolvedByOthers'
+  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered'
 > & { from: string; to: string; longestSeconds: number | undefined; causes: string[]; gates: string[] }
 /** Where the daemon points, and what it may do there. */
 interface Started {

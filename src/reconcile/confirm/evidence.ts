@@ -1,7 +1,7 @@
 // When an outcome is known: evidence of a check, how long a failure is doubted, when a lost answer is given up. Pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import type { FailedRecord, PendingOutcome } from '../failed-record.ts'
+import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
 
@@ -15,7 +15,11 @@ const maxCheckPauseMs = 300_000
 /** Tolerance, as some platforms write attempt times to the second. */
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
-export const attemptToleranceMs = 2000
+const attemptToleranceMs = 2000
+/** An attempt that is counted may be dated so long before its PATCH: the hosts of a platform have clocks of their own. */
+const hostToleranceMs = 60_000
+/** The longest doubt, by default 32 s, is so many times `firstCheck`. */
+const maxDoubtFactor = 64
 
 /** Answers that any record would get. Other 4xx refuse one record: the receiver is up. */
 const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
@@ -37,6 +41,11 @@ export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
   return 4 * firstCheck
 }
 
+/** The doubt after a failure that was believed has turned into a success. */
+export function longerDoubtMs(doubtMs: number, { firstCheck }: OutcomePolicy): number {
+  return Math.min(4 * doubtMs, maxDoubtFactor * firstCheck)
+}
+
 /**
  * A retry whose answer was lost is given up by a check so long after the loss that shows the record unchanged: probably the
  * platform never accepted it. By default 2 min. One that is not shown, or is processing, waits until `giveUpAfter`. Not from
@@ -46,30 +55,43 @@ export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): num
   return Math.min(giveUpAfter, probeTimeout)
 }
 
-export type Shown = PendingOutcome['baseline']
+/** Rules of evidence. Durations in ms. */
+export interface EvidenceRules {
+  doubtMs: number
+  /** See `lostAfterMsOf`. */
+  lostAfterMs: number
+  /** True for an attempt that is dated after the PATCH, or at most so long before. */
+  isSince: (lastAttemptLocal: number, toleranceMs: number) => boolean
+}
 
-/** True when `after` shows a new attempt that the daemon may have caused. */
-function showsAttempt(after: Shown, before: Shown, mayBeOurs: (lastAttemptLocal: number) => boolean): boolean {
-  if (after.attempts > before.attempts) return true
+/**
+ * True when `after` shows a new attempt that the daemon may have caused. The list of the baseline may have been stale: an
+ * attempt of before the PATCH is not its own. One that is dated shortly before may be, once it is the only one for long.
+ */
+function showsAttempt(after: Attempts, before: Attempts, elapsedMs: number, rules: EvidenceRules): boolean {
+  const isCounted = after.attempts > before.attempts
   const [last, lastBefore] = [after.lastAttemptLocal, before.lastAttemptLocal]
-  return last !== null && (lastBefore === null || last > lastBefore) && mayBeOurs(last)
+  if (last === null || last === lastBefore) return isCounted
+  if (!isCounted && last < (lastBefore ?? -Infinity)) return false
+  const isForLong = isCounted && elapsedMs >= rules.lostAfterMs
+  return rules.isSince(last, isForLong ? hostToleranceMs : attemptToleranceMs)
 }
 
 /**
  * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's answer itself. A failed new attempt
  * is `doubtful` at first. A check `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the
- * platform made on its own. `mayBeOurs` is false for an attempt before the PATCH: then the list of the baseline was stale.
+ * platform made on its own.
  */
 export function evidenceOf(
-  { baseline, failedSince }: Pick<PendingOutcome, 'baseline' | 'failedSince'>,
-  shown: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
+  { baseline, failedSince, sentAt }: Pick<PendingOutcome, 'baseline' | 'failedSince' | 'sentAt'>,
+  shown: Attempts & Pick<WebhookRecord, 'status'>,
   askedAt: number,
-  { doubtMs, mayBeOurs }: { doubtMs: number; mayBeOurs: (lastAttemptLocal: number) => boolean },
+  rules: EvidenceRules,
 ): Evidence {
   if (shown.status === 'successful') return 'recovered'
   if (shown.status === 'processing') return 'processing'
-  if (shown.status !== 'failed' || !showsAttempt(shown, baseline, mayBeOurs)) return 'unchanged'
-  return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'
+  if (shown.status !== 'failed' || !showsAttempt(shown, baseline, askedAt - sentAt, rules)) return 'unchanged'
+  return failedSince !== undefined && askedAt - failedSince >= rules.doubtMs ? 'failed-again' : 'doubtful'
 }
 
 /**
@@ -84,13 +106,14 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
   return Math.min(Math.max(planned, askedAt + Math.max(firstCheck, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
-/** True when a check at `askedAt` without a final result is the last one. */
+/** True when a check at `askedAt` without a final result is the last one. A doubt ends by itself. */
 export function isGivenUp(
   { lostAt, sentAt }: Pick<PendingOutcome, 'lostAt' | 'sentAt'>,
   evidence: Evidence | undefined,
   askedAt: number,
   policy: OutcomePolicy,
 ): boolean {
+  if (evidence === 'doubtful') return false
   const elapsed = askedAt - (lostAt ?? sentAt)
   const wasNotTaken = lostAt !== undefined && evidence === 'unchanged' && elapsed >= lostAfterMsOf(policy)
   return wasNotTaken || elapsed >= policy.giveUpAfter
@@ -99,7 +122,7 @@ export function isGivenUp(
 /** Distance of a changed last attempt from the time between the PATCH and the check that saw it. */
 export function timeOffsetOf(
   record: FailedRecord,
-  { lastAttemptLocal }: Shown,
+  { lastAttemptLocal }: Pick<Attempts, 'lastAttemptLocal'>,
   { seenAt, zone }: { seenAt: number; zone: TimeZone },
 ): number | undefined {
   if (lastAttemptLocal === null || lastAttemptLocal === record.lastAttemptLocal) return undefined

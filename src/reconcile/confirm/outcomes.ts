@@ -7,20 +7,21 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import { nextAttempt, type FailedRecord } from '../failed-record.ts'
+import { nextAttempt, readingNotAhead, type FailedRecord } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Circuits, Ticket } from '../retry/circuits.ts'
 import type { Planner } from '../retry/planner.ts'
 import {
-  attemptToleranceMs,
   doubtMsOf,
   evidenceOf,
   isGivenUp,
+  longerDoubtMs,
   lostAfterMsOf,
   nextCheckAt,
   timeOffsetOf,
   verdictOf,
+  type EvidenceRules,
   type Outcome,
 } from './evidence.ts'
 import { createFirstCheck } from './first-check.ts'
@@ -57,7 +58,7 @@ export interface OutcomeCheck {
 }
 
 export interface OutcomesOptions {
-  backlog: Pick<Backlog, 'release' | 'remove' | 'touch'>
+  backlog: Pick<Backlog, 'release'>
   circuits: Pick<Circuits, 'settle' | 'free'>
   planner: Pick<Planner, 'released'>
   policy: OutcomePolicy
@@ -80,6 +81,8 @@ export interface Outcomes {
   note(record: FailedRecord, answer: RetryAnswer, at: { answeredAt: number; monotonic: number }): void
   /** Reports a check of a record; undefined when it did not show the record. Only pending records are affected. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
+  /** A record that had failed again is successful, as a list or a refused PATCH shows: its delivery may not have ended then. */
+  turned(record: FailedRecord): void
   /** The records whose PATCH was answered, or lost, and has no outcome yet. */
   pending(): ReadonlySet<FailedRecord>
   /** When the first check is due, monotonic ms; Infinity for none. Looks at each pending record. */
@@ -105,7 +108,10 @@ function isTry({ lost, result }: RetryAnswer): boolean {
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, circuits, clock, planner, policy, zone } = options
-  const [doubtMs, lostAfterMs] = [doubtMsOf(policy), lostAfterMsOf(policy)]
+  const lostAfterMs = lostAfterMsOf(policy)
+  let doubtMs = doubtMsOf(policy)
+  /** Monotonic ms. */
+  let doubtLongerSince = -Infinity
   const pending = new Set<FailedRecord>()
   const firstCheck = createFirstCheck(policy.firstCheck)
   let firstCheckAt = Infinity
@@ -124,12 +130,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { monotonic, seenAt } = check
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
-    record.note({ awaiting: undefined })
-    backlog.touch(record)
+    record.note({
+      awaiting: undefined,
+      changedAt: monotonic,
+      failedAgainAt: outcome === 'failed-again' ? monotonic : -Infinity,
+    })
     pending.delete(record)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
-      backlog.remove(record)
+      backlog.release(record, record)
       firstCheck.note(awaiting)
     }
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
@@ -151,17 +160,30 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     planner.released(record)
   }
 
-  function mayBeOurs(lastAttemptLocal: number, { triedAt }: FailedRecord): boolean {
-    if (!options.knowsTime()) return true
-    return zone.toInstants(lastAttemptLocal).some((instant) => instant >= triedAt - attemptToleranceMs)
+  /** The platform's clock may have been set since the PATCH: then either reading of its time will do. */
+  function rulesOf({ awaiting, triedAt }: FailedRecord, { monotonic, seenAt }: OutcomeCheck): EvidenceRules {
+    const sentAt = Math.min(triedAt, seenAt - (monotonic - (awaiting?.sentAt ?? monotonic)))
+    return {
+      doubtMs,
+      // Nothing says that a PATCH whose answer was lost was taken.
+      lostAfterMs: awaiting?.lostAt === undefined ? lostAfterMs : Infinity,
+      isSince: (lastAttemptLocal, toleranceMs) =>
+        !options.knowsTime() || readingNotAhead(zone, lastAttemptLocal, seenAt) >= sentAt - toleranceMs,
+    }
+  }
+
+  function turned({ ours }: FailedRecord): void {
+    // Others of the same time add nothing.
+    if (ours.failedAgainAt <= doubtLongerSince) return
+    doubtMs = longerDoubtMs(doubtMs, policy)
+    doubtLongerSince = clock.monotonic()
   }
 
   function see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
     const { askedAt } = check
     if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return
-    const evidence =
-      shown && evidenceOf(awaiting, shown, askedAt, { doubtMs, mayBeOurs: (last) => mayBeOurs(last, record) })
+    const evidence = shown && evidenceOf(awaiting, shown, askedAt, rulesOf(record, check))
     if (evidence === 'recovered' || evidence === 'failed-again') {
       settle(record, evidence, shown, check)
       return
@@ -171,7 +193,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     // Not from `askedAt`: the call may have waited for the rate since then.
     if (evidence === 'doubtful') awaiting.failedSince ??= check.monotonic
     const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
-    awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
+    const next = nextCheckAt(awaiting.sentAt, askedAt, policy)
+    // A long doubt has checks in between: most of these deliveries arrive.
+    awaiting.checkAt = sureAt > askedAt ? Math.min(sureAt, Math.max(next, check.monotonic + doubtMsOf(policy))) : next
     if (askedAt - awaiting.sentAt >= lostAfterMs) {
       circuits.free(awaiting.ticket)
       options.wake.retry()
@@ -183,7 +207,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   return {
     begin(record, ticket, { sentAt, monotonic }) {
-      backlog.touch(record)
       const { attempts, lastAttemptLocal } = record
       const plannedMs = firstCheck.delayMs()
       const awaiting = {
@@ -197,12 +220,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         missedMs: 0,
         missedByEvent: false,
       }
-      record.note({ tries: record.tries + 1, triedAt: sentAt, awaiting })
+      record.note({ tries: record.tries + 1, triedAt: sentAt, awaiting, changedAt: monotonic })
     },
     note(record, answer, { answeredAt, monotonic }) {
       const { awaiting } = record
       if (awaiting === undefined) return
-      backlog.touch(record)
       // By the platform's clock as it is known now: the answer may have shown that it was set.
       const triedAt = answeredAt - (monotonic - awaiting.sentAt)
       if (isTry(answer)) record.note({ triedAt, refusals: 0 })
@@ -212,10 +234,14 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         record.note({ triedAt, tries: record.tries - 1, refusals })
       }
       if (answer.result !== 'accepted' && answer.lost !== true) {
-        record.note({ awaiting: undefined })
-        if (answer.found === 'successful') backlog.release(record)
+        record.note({ awaiting: undefined, changedAt: monotonic })
+        if (answer.found !== 'successful') return
+        turned(record)
+        // Its attempts were all made before the PATCH; their number is not known.
+        backlog.release(record, { attempts: Infinity, lastAt: triedAt })
         return
       }
+      record.note({ changedAt: monotonic, failedAgainAt: -Infinity })
       if (answer.lost) awaiting.lostAt = monotonic
       pending.add(record)
       const { checkAt } = awaiting
@@ -227,6 +253,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (pending.has(record)) follow(record)
     },
     see,
+    turned,
     pending: () => pending,
     firstCheckAt() {
       firstCheckAt = Infinity

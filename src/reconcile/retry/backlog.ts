@@ -3,7 +3,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import { decide, exclusionOf, isRefusedAgain, noCounts, type Counts, type Situation } from '../decide.ts'
-import { FailedRecord, type Topic, type Ours } from '../failed-record.ts'
+import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
@@ -15,8 +15,8 @@ import { overflowOf } from './overflow.ts'
 export interface Learned {
   /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
-  /** Number of records that were never tried, and are not failed any more. */
-  absent: number
+  /** Records that had failed again, and are not failed any more. */
+  turned: FailedRecord[]
   /** Records of the listing that are excluded, and so not held. */
   excluded: Excluded
   /** Number of records that gave way, as there were more than `maxRecords`. */
@@ -31,26 +31,18 @@ export interface BacklogOptions {
   maxRecords: number
 }
 
+/** The last attempt of a record that was seen as successful; its number is Infinity when it is not known. */
+type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
+
 export interface Backlog {
   /**
-   * A slice is about to be listed. Until the returned function is called, rows of records that have changed since are
-   * ignored, as they may be stale. One slice is listed at a time.
-   */
-  beginListing(): () => void
-  /** Marks a record as changed: by its PATCH, the answer, or the outcome. */
-  touch(entry: FailedRecord): void
-  /**
    * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other
-   * records may come between two steps. `now` in epoch ms of the platform's clock.
+   * records may come between two steps. A row that was asked for before a record changed is stale, and ignored. So is one
+   * that shows no newer attempt than was seen: lists may lag behind. `now` in epoch ms of the platform's clock.
    */
   learn(listing: Listing, now: number): Steps<Learned>
-  /** Drops a record that has recovered. */
-  remove(entry: FailedRecord): void
-  /**
-   * Drops a record that the platform called successful when it refused the PATCH. Its tries are remembered: a later listing
-   * may still show it as failed.
-   */
-  release(entry: FailedRecord): void
+  /** Drops a record that is successful, as of the attempt `done`. */
+  release(entry: FailedRecord, done: Success): void
   /** Drops records that have left the window, except awaited ones. Returns the number of expired ones. */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
@@ -78,6 +70,10 @@ export interface Summary {
 
 const youngMs = 600_000
 const maxTopics = 20_000
+/** Lists lag behind by less: a row that was asked for so long after a record was seen as successful is believed. */
+const maxLagMs = 300_000
+/** Dropped records that are remembered: those of a lag of two minutes at 400 retries a second. */
+const maxDropped = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
@@ -93,24 +89,19 @@ function createTopics(): (record: Topic) => Topic {
 
 export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Backlog {
   const byKey = new Map<string, FailedRecord>()
-  /** Of records that are not held any more, the one that was dropped first before the others: at most `maxRecords`, until a restart. */
-  const tried = new Map<string, Readonly<Ours>>()
-  /** Records that changed while a slice is listed; undefined while none is. */
-  let changed: Set<string> | undefined
+  /** Tried records that are not held any more, in the order of their drop, until a restart. */
+  const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
   const topicOf = createTopics()
   const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
 
-  function remove(entry: FailedRecord): void {
-    if (holds(entry)) byKey.delete(entry.key)
-  }
-
-  function release(entry: FailedRecord): void {
+  function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
     byKey.delete(entry.key)
     if (entry.triedAt === 0) return
-    const [first] = tried.keys()
-    if (first !== undefined && tried.size >= maxRecords) tried.delete(first)
-    tried.set(entry.key, entry.ours)
+    const [first] = dropped.keys()
+    if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
+    const last = done && { attempts: done.attempts, lastAt: done.lastAt }
+    dropped.set(entry.key, { ours: entry.ours, done: last })
   }
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
@@ -118,11 +109,20 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     else known.show(record, { zone, now })
   }
 
+  /** True for a row of a record that is not failed any more. */
+  function isDone({ attempts, key, lastAt }: FailedRecord, askedAt: number): boolean {
+    const { done, ours } = dropped.get(key) ?? {}
+    if (done === undefined || ours === undefined) return false
+    const isOld = attempts <= done.attempts && lastAt <= done.lastAt
+    return askedAt < ours.changedAt || (isOld && askedAt < ours.changedAt + maxLagMs)
+  }
+
   /** Excluded records are only counted. */
-  function admit(record: WebhookRecord, now: number, learned: Learned): void {
+  function admit(record: WebhookRecord, { askedAt, now }: Record<'askedAt' | 'now', number>, learned: Learned): void {
     const entry = new FailedRecord(record, { zone, now, topicOf })
     const { key } = entry
-    const ours = tried.get(key)
+    if (isDone(entry, askedAt)) return
+    const ours = dropped.get(key)?.ours
     if (ours !== undefined) entry.note(ours)
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined) {
@@ -132,43 +132,43 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     const { decision } = decide(entry, policy, { now })
     if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
     byKey.set(key, entry)
-    tried.delete(key)
+    dropped.delete(key)
   }
 
   /** Updates known records, and adds the new ones. */
   function* meet(listing: Listing, now: number, learned: Learned): Steps<void> {
-    for (const [index, record] of listing.records.entries()) {
+    const { askedAt, records } = listing
+    for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
-      if (changed?.has(key) === true) continue
       const known = byKey.get(key)
-      if (known === undefined) admit(record, now, learned)
-      else meetAgain(known, record, now, learned)
+      if (known === undefined) admit(record, { askedAt, now }, learned)
+      else if (known.changedAt <= askedAt) meetAgain(known, record, now, learned)
     }
   }
 
   /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
-  function dropAbsent({ complete, records, span }: Listing, learned: Learned): void {
+  function dropAbsent({ askedAt, complete, records, span }: Listing, learned: Learned): void {
     if (!complete) return
     const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
-      if (entry.awaiting !== undefined || listed.has(key) || changed?.has(key) === true) continue
-      release(entry)
-      if (entry.triedAt === 0) learned.absent += 1
+      if (entry.awaiting !== undefined || listed.has(key) || entry.changedAt > askedAt) continue
+      drop(entry)
+      if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
     }
   }
 
   function makeRoom(now: number, learned: Learned): void {
     if (byKey.size <= maxRecords) return
     for (const entry of overflowOf(byKey.values(), { policy, maxRecords, now })) {
-      release(entry)
+      drop(entry)
       learned.gaveWay += 1
     }
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { awaiting: [], absent: 0, excluded: {}, gaveWay: 0, earlyAtLimit: 0 }
+    const learned: Learned = { awaiting: [], turned: [], excluded: {}, gaveWay: 0, earlyAtLimit: 0 }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield
@@ -179,24 +179,13 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   return {
-    beginListing() {
-      const own = new Set<string>()
-      changed = own
-      return () => {
-        if (changed === own) changed = undefined
-      }
-    },
-    touch(entry) {
-      changed?.add(entry.key)
-    },
     learn,
-    remove,
-    release,
+    release: drop,
     forgetBefore(localSecond) {
       let gone = 0
       for (const entry of byKey.values()) {
         if (entry.localSecond >= localSecond || entry.awaiting !== undefined) continue
-        remove(entry)
+        byKey.delete(entry.key)
         gone += 1
       }
       return gone
@@ -205,7 +194,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     holds,
     triedAt(id) {
       const key = keyOf(id)
-      return (byKey.get(key) ?? tried.get(key))?.triedAt
+      return (byKey.get(key) ?? dropped.get(key)?.ours)?.triedAt
     },
     entries: () => byKey.values(),
     size: () => byKey.size,

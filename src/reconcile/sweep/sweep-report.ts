@@ -23,8 +23,6 @@ export interface SweepTally {
   shrunkSlices: number
   /** Rows that could not be read. */
   unreadable: number
-  /** Known records that are not failed any more, though this daemon never tried them. */
-  resolvedByOthers: number
 }
 
 export interface SweepReport extends SweepTally {

@@ -26,7 +26,7 @@ import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
-  outcomes: Pick<Outcomes, 'see'>
+  outcomes: Pick<Outcomes, 'see' | 'turned'>
   dispatcher: Pick<Dispatcher, 'fence'>
   circuits: Pick<Circuits, 'forgetIdle'>
   gates: Pick<Gates, 'of'>
@@ -156,13 +156,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
+    for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
     if (!listed.complete) tally.incompleteSlices += 1
     if (listed.shrank === true) tally.shrunkSlices += 1
-    tally.resolvedByOthers += learned.absent
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     current.unreadable.add(listed.unreadable)
     tally.unreadable = current.unreadable.sum()?.rows ?? 0
@@ -171,18 +171,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
   }
 
-  async function fence(span: Span, signal: AbortSignal): Promise<() => void> {
-    const release = await dispatcher.fence(span, signal)
-    const close = backlog.beginListing()
-    return () => {
-      close()
-      release()
-    }
-  }
-
   async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
     const { concurrency, sliceRecords } = options
     const monotonic = (): number => clock.monotonic()
+    const { fence } = dispatcher
     const how = { client, monotonic, concurrency, sliceRecords, fence, unlistable, isPart: true, ...between }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
@@ -298,7 +290,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
     const none = { slices: 0, listed: 0, gaveWay: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
-    const tally: SweepTally = { ...none, unreadable: 0, resolvedByOthers: 0 }
+    const tally: SweepTally = { ...none, unreadable: 0 }
     const rows = createUnreadableSum()
     const id = random.uuid().slice(0, 8)
     const current: Sweep = {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { createHistory } from '../../../src/observe/history.ts'
 import type { Outcome } from '../../../src/reconcile/confirm/evidence.ts'
-import { everyFact, outcomeFact, retryFact, sweepFact } from '../../support/facts.ts'
+import { everyFact, outcomeFact } from '../../support/facts.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const minuteMs = 60_000
@@ -94,22 +94,6 @@ test('what recovered in the last 24 hours, and when the last one did', async () 
   expect(history.recovered()).toEqual({ lastDay: 7, lastAt })
   await clock.advance(minuteMs)
   expect(history.recovered()).toEqual({ lastDay: 2, lastAt })
-})
-
-test('what somebody else resolved in the last hour', async () => {
-  const { clock, history } = scene()
-  const resolved = { result: 'already-resolved', reason: 'ok', sent: true } as const
-  history.note(retryFact(resolved))
-  history.note(retryFact({ ...resolved, sent: false }))
-  history.note(retryFact({ ...resolved, result: 'accepted' }))
-  await clock.advance(30 * minuteMs)
-  history.note(sweepFact({ resolvedByOthers: 30 }))
-  const others: number[] = []
-  for (const minutes of [29, 1, 30]) {
-    await clock.advance(minutes * minuteMs)
-    others.push(history.resolvedByOthers())
-  }
-  expect(others).toEqual([31, 30, 0])
 })
 
 test('what was missing stays known until a fact says otherwise, for hours; the present is never old', async () => {

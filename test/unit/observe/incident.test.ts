@@ -88,7 +88,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
     { exhausted: 2 },
     1,
   ],
-  ['what somebody else resolved', [sweepFact({ resolvedByOthers: 3, failed: { ...noDecisions, due: 1 } }), sweepFact({ resolvedByOthers: 2 })], { resolvedByOthers: 5 }, 1], // prettier-ignore
+  ['recent sweeps that failed, and then succeeded', [{}, failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(3, -1), unlistedUntil: null }, 1], // prettier-ignore
+  ['full sweeps that fail, while recent ones succeed', [{}, 'failed', sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(1, -1) }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
   ['nor with those before another instance led', ['failed', everyFact.leading, { due: 1 }], { since: at(2, -1) }, 1],

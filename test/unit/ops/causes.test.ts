@@ -93,7 +93,7 @@ test('a cause says what is decided of its records, and when the first goes out; 
   ])
   const { lastDueAt } = backlog.summary(testNow, () => ({}))
   const seed = backlog.get(idOf(4))?.jitterSeed ?? 0
-  expect(lastDueAt).toBe(testNow - 1000 + backoffDelayMs(seed, 5, defaultPolicy.backoff))
+  expect(lastDueAt).toBe(testNow - 1000 + backoffDelayMs(seed, 3, defaultPolicy.backoff))
   expect(exhausted).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
 })
 

@@ -261,7 +261,6 @@ describe('notices', () => {
       },
       /^6 deliveries are refused [^:]+: 5\. Subscription [^:]+: 1\.$/,
     ],
-    ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else retried 37 deliveries in the last hour/],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
     const [only = { text: `${headline} ${detail}`.trim(), advice }] = notices

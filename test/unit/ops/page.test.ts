@@ -143,7 +143,6 @@ describe('in one look', () => {
       unlistedUntil: null,
       recovered: 1,
       failedAgain: 0,
-      resolvedByOthers: 0,
       exhausted: 0,
       expired: 0,
     }

@@ -19,7 +19,6 @@ import {
   testNow,
 } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
-import { uuid } from '../../support/incident.ts'
 
 const now = testNow
 const utc = createTimeZone('UTC')
@@ -79,18 +78,64 @@ describe('places of a full backlog', () => {
 })
 
 describe('learning from a listing', () => {
-  test('a record that a complete listing does not show was resolved by somebody else, unless it was tried', () => {
+  test('only a complete listing drops a record that it does not show', () => {
     const backlog = testBacklog()
-    const records = [due({ id: uuid(1) }), due({ id: uuid(2) })]
-    learn(backlog, listingOf(records), now)
-    noted(backlog, due({ id: uuid(2) }), { result: 'rejected', reason: 'other', sent: true })
-    expect(learn(backlog, listingOf([], { complete: false }), now).absent).toBe(0)
-    expect(learn(backlog, listingOf([]), now).absent).toBe(1)
+    learn(backlog, listingOf([due()]), now)
+    learn(backlog, listingOf([], { complete: false }), now)
+    expect(backlog.size()).toBe(1)
+    learn(backlog, listingOf([]), now)
     expect(backlog.size()).toBe(0)
   })
 
+  /** [what, how it was seen as successful, the row, asked for so long after, held] */
+  const done = { status: 'successful' as const, attempts: 2, lastAttemptLocal: now + 50 }
+  const second = 1000
+  test.each<[string, 'shown' | 'refused', Partial<WebhookRecord>, number, boolean]>([
+    ['asked for before', 'shown', { attempts: 9, lastAttemptLocal: now + minuteMs }, -1, false],
+    ['as it was before', 'shown', {}, 120 * second, false],
+    [
+      'the attempt that was seen as successful',
+      'shown',
+      { attempts: 2, lastAttemptLocal: now + 50 },
+      120 * second,
+      false,
+    ],
+    ['a later attempt', 'shown', { attempts: 3, lastAttemptLocal: now + minuteMs }, second, true],
+    ['a later attempt that is not counted', 'shown', { attempts: 2, lastAttemptLocal: now + minuteMs }, second, true],
+    ['a later attempt without a time', 'shown', { attempts: 3, lastAttemptLocal: null }, second, true],
+    ['as it was before, longer than any lag', 'shown', {}, 301 * second, true],
+    ['as it was before, refused', 'refused', {}, 120 * second, false],
+    [
+      'attempts of others before the refusal',
+      'refused',
+      { attempts: 5, lastAttemptLocal: now - second },
+      second,
+      false,
+    ],
+    ['an attempt after the refusal', 'refused', { attempts: 5, lastAttemptLocal: now + minuteMs }, second, true],
+  ])('of a record that was seen as successful: %s', (_, how, row, laterMs, isHeld) => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const [result, reason, sent] =
+      how === 'shown' ? (['accepted', 'ok', true] as const) : (['already-resolved', 'conflict', true] as const)
+    const how2 = how === 'shown' ? { record: { ...record, ...done } } : { found: 'successful' as const }
+    noted(backlog, record, { result, reason, sent, ...how2 })
+    expect(backlog.size()).toBe(0)
+    learn(backlog, listingOf([{ ...record, ...row }], { askedAt: 2000 + laterMs }), now + 400_000)
+    expect(backlog.size()).toBe(isHeld ? 1 : 0)
+  })
+
+  test('a row that shows fewer attempts than were seen is stale', () => {
+    const backlog = testBacklog()
+    const record = due({ attempts: 3, lastAttemptLocal: now - hourMs })
+    learn(backlog, listingOf([record]), now)
+    learn(backlog, listingOf([{ ...record, attempts: 2, lastAttemptLocal: now - 2 * hourMs }]), now)
+    expect(entryOf(backlog, record)).toMatchObject({ attempts: 3, lastAt: now - hourMs })
+  })
+
   test.each([
-    ['the platform called it successful, and lists it as failed', { found: 'successful' as const }, []],
+    ['the platform called it successful', { found: 'successful' as const }, []],
     ['a complete listing did not show it', {}, [listingOf([])]],
     ['it gave way', {}, [listingOf([due()], { complete: false })]],
   ])('tries are remembered when %s', (_, fields, listings) => {
@@ -98,35 +143,32 @@ describe('learning from a listing', () => {
     const record = due()
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, ...fields })
-    for (const listing of listings) learn(backlog, listing, now)
+    for (const listing of listings) learn(backlog, { ...listing, askedAt: 3000 }, now)
     expect(backlog.get(record.id)).toBeUndefined()
     expect(backlog.triedAt(record.id)).toBe(now)
-    learn(backlog, listingOf([record]), now + dayMs)
+    learn(backlog, listingOf([record], { askedAt: dayMs }), now + dayMs)
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
   })
 
-  test('as many tries are remembered as there are places, the last ones', () => {
-    const backlog = testBacklog({ maxRecords: 2 })
-    const records = [due(), due(), due()]
-    for (const record of records) {
-      learn(backlog, listingOf([record], { complete: false }), now)
+  test('the last 50,000 dropped records are remembered', () => {
+    const backlog = testBacklog({ maxRecords: 100_000 })
+    const records = Array.from({ length: 50_001 }, () => due())
+    learn(backlog, listingOf(records), now)
+    for (const record of records)
       noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
-    }
-    expect(records.map(({ id }) => backlog.triedAt(id))).toEqual([undefined, now, now])
+    expect(records.slice(0, 2).map(({ id }) => backlog.triedAt(id))).toEqual([undefined, now])
   })
 
   test('a listing under way while an outcome comes neither drops its record nor shows it as it was', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    const endListing = backlog.beginListing()
     noted(backlog, record, { result: 'rejected', reason: 'bad-request', sent: true })
     const before = structuredClone(entryOf(backlog, record))
     learn(backlog, listingOf([{ ...record, attempts: 7 }]), now)
     learn(backlog, listingOf([]), now)
     expect(entryOf(backlog, record)).toEqual(before)
-    endListing()
-    learn(backlog, listingOf([{ ...record, attempts: 7 }]), now)
+    learn(backlog, listingOf([{ ...record, attempts: 7 }], { askedAt: 2000 }), now)
     expect(entryOf(backlog, record).attempts).toBe(7)
   })
 
@@ -176,7 +218,7 @@ describe('the last attempt', () => {
     const putBack = now - hourMs
     const decision = (): string => decide(entryOf(backlog, record), defaultPolicy, { now: putBack }).decision
     expect(decision()).toBe('backing-off')
-    learn(backlog, listingOf([record]), putBack)
+    learn(backlog, listingOf([record], { askedAt: 2000 }), putBack)
     expect(decision()).toBe('due')
     expect(entryOf(backlog, record).tries).toBe(1)
   })

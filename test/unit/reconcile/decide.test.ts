@@ -41,7 +41,7 @@ describe('the first rule that matches wins', () => {
   const resting = { lastAt: now - 1000 }
   const atLimit = { attempts: 30 }
   const soonGone = { eventAt: now - 7 * day + hour, lastAt: now - 12 * hour }
-  const tooLate = { ...soonGone, attempts: 20, lastAt: now }
+  const tooLate = { ...soonGone, tries: 20, lastAt: now }
 
   test.each<[string, Partial<Known>, Partial<Policy>, Situation['gate'], string]>([
     ['nothing against it', {}, {}, undefined, 'due due'],
@@ -165,13 +165,14 @@ test('a record is expiring within the warning, and still when it has left the wi
 
 describe('when a record becomes due', () => {
   test.each([
-    ['the larger count: the platform’s', { attempts: 5, tries: 2 }, now - day, 5],
-    ['the larger count: ours', { attempts: 2, tries: 5 }, now - day, 5],
+    ['our tries, whatever the platform counts', { attempts: 12, tries: 5 }, now - day, 5],
+    ['up to three of the platform’s, as after a restart', { attempts: 12, tries: 0 }, now - day, 3],
+    ['fewer of the platform’s', { attempts: 2, tries: 1 }, now - day, 2],
     ['no attempt counts as one', { attempts: 0 }, now - day, 1],
     ['the later attempt: the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }, now - hour, 1],
     ['the later attempt: ours', { lastAt: now - 2 * hour, triedAt: now - hour }, now - hour, 1],
     ['refusals rest as attempts do', { attempts: 3, tries: 5, refusals: 2, triedAt: now }, now, 7],
-    ['any number of them', { attempts: 9, refusals: 1000, triedAt: now }, now, 1009],
+    ['any number of them', { tries: 9, refusals: 1000, triedAt: now }, now, 1009],
   ])('%s', (_, fields, last, n) => {
     expect(dueAt({ ...record, ...fields }, policy)).toBe(last + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
@@ -179,7 +180,7 @@ describe('when a record becomes due', () => {
   test('a backoff that would end after the window is cut to two periods before; one that ends within it is not', () => {
     const eventAt = now - 6 * day
     const end = eventAt + 7 * day
-    const leaving = (lastAt: number): number => dueAt({ ...record, eventAt, attempts: 20, lastAt }, policy)
+    const leaving = (lastAt: number): number => dueAt({ ...record, eventAt, tries: 20, lastAt }, policy)
     expect(leaving(end - hour)).toBe(end - 2 * policy.periodMs)
     const last = end - 12 * hour
     expect(leaving(last)).toBe(last + backoffDelayMs(record.jitterSeed, 20, policy.backoff))

@@ -25,7 +25,9 @@ const successful = (attempts: number, at: number | null): Shown => ({ ...failed(
 
 /** One check; `failedSince` is when a new attempt was first shown as failed. */
 function evidence(listed: Shown, failedSince: number | undefined, shown: Shown, askedAt: number): Evidence {
-  return evidenceOf({ baseline: listed, failedSince }, shown, askedAt, { doubtMs: 2000, mayBeOurs: () => true })
+  const isSince = (last: number, toleranceMs: number): boolean => last >= testNow - toleranceMs
+  const rules = { doubtMs: 2000, lostAfterMs: 2 * minuteMs, isSince }
+  return evidenceOf({ baseline: listed, failedSince, sentAt: patchedAt }, shown, askedAt, rules)
 }
 
 const listed = failed(1, t0)
@@ -43,6 +45,31 @@ describe('what a check shows', () => {
     ['failed as it was, by a server that lags', listed, patchedAt, listed, longAfter, 'unchanged'],
     ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],
     ['none is shown, before or after', failed(1, null), undefined, failed(1, null), longAfter, 'unchanged'],
+    [
+      'an attempt of others, which the list before the PATCH did not show',
+      listed,
+      undefined,
+      failed(2, testNow - 2001),
+      longAfter,
+      'unchanged',
+    ],
+    ['the same, long after', listed, undefined, failed(2, testNow - 2001), patchedAt + 2 * minuteMs, 'doubtful'],
+    [
+      'the same, if it is not counted',
+      listed,
+      undefined,
+      failed(1, testNow - 2001),
+      patchedAt + 2 * minuteMs,
+      'unchanged',
+    ],
+    [
+      'the same, over a minute before the PATCH',
+      listed,
+      undefined,
+      failed(2, testNow - 60_001),
+      patchedAt + hourMs,
+      'unchanged',
+    ],
     ['none is shown any more', listed, undefined, failed(1, null), longAfter, 'unchanged'],
   ]
 
@@ -58,7 +85,6 @@ describe('a new attempt that is shown as failed', () => {
     ['only the time is kept up', listed, failed(1, t1)],
     ['only the count is kept up', listed, failed(2, t0)],
     ['the count began anew, the time is later', failed(7, t0), failed(1, t1)],
-    ['more attempts, an earlier time', listed, failed(2, t0 - 1)],
     ['no attempt was shown before', failed(0, null), failed(0, t1)],
     ['none is shown, but one more counted', listed, failed(2, null)],
   ])('%s: one check is not enough, however late it comes; one two seconds later is', (_, before, shown) => {

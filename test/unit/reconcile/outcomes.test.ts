@@ -51,8 +51,9 @@ const scripts: Row[] = [
     onePlace,
   ],
   [
-    'a retry that is given up by a check which shows a late attempt backs off from that attempt',
-    'sent accepted; check failed 1h attempts=3 last=59min; outcomes -> unknown 1; record -> attempts 3, last 3540000ms, tried 0ms',
+    'a failure that only a check after an hour shows is doubted, and is none that is not known',
+    `sent accepted; check failed 1h attempts=3 last=59min; outcomes -> none; check failed 3602050ms attempts=3 last=59min
+     outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
   ],
   [
     'an outcome is reported once, with what is known of it',
@@ -78,8 +79,13 @@ const scripts: Row[] = [
     'sent accepted; check failed 500ms attempts=1 last=-2s; check failed 2550ms attempts=1 last=-2s; outcomes -> failed-again 1',
   ],
   [
-    `${later} more, but one more is counted`,
-    'sent accepted; check failed 500ms last=-2001ms; check failed 2550ms last=-2001ms; outcomes -> failed-again 1',
+    `${later} more, but one more is counted: it may be ours, once no other has come for two minutes`,
+    `sent accepted; check failed 500ms last=-2001ms; check failed 2550ms last=-2001ms; outcomes -> none
+     check failed 120s last=-2001ms; check failed 122050ms last=-2001ms; outcomes -> failed-again 1`,
+  ],
+  [
+    `${later} over a minute before the PATCH, though one more is counted: the list before it was stale`,
+    'sent accepted; check failed 500ms last=-61s; check failed 1h last=-61s; outcomes -> unknown 1',
   ],
   [
     'a lost answer says nothing of the platform’s clock: the attempt may be anybody’s',
