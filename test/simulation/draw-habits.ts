@@ -1,17 +1,17 @@
 // Draws what the specification leaves open, and how long things take.
 import { minuteMs, secondMs, type Draw } from './draw.ts'
-import type { Habits } from './scenario.ts'
+import { looksFailed, type Habits } from './scenario.ts'
 import type { Theme } from './themes.ts'
 
-const longestLagMs = 2 * secondMs
+/** Lists that lag for longer: readings.ts. */
+const shortLagMs = 2 * secondMs
 
 function plainHabits(draw: Draw, timeZone: string): Habits {
   const quick = draw.chance(0.7)
   const delivery = draw.pick(['sync', 'async'])
   const meanwhile = draw.chance(0.7) ? 'processing' : 'failed'
   const counts = draw.pick(['start', 'end'])
-  // An attempt that is counted and shown as failed while it is under way can't be distinguished from one that has failed, but by waiting.
-  const looksFailed = delivery === 'async' && meanwhile === 'failed' && counts === 'start'
+  const isEarly = delivery === 'async' && looksFailed({ counts, meanwhile })
   return {
     timeZone,
     delivery,
@@ -37,7 +37,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
             [500, 3000],
             [2000, 20_000],
           ] as const),
-    deliveryTime: looksFailed
+    deliveryTime: isEarly
       ? [5, 1500]
       : draw.pick([
           [5, 100],
@@ -47,7 +47,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     deliveryTimeout: draw.pick([3 * secondMs, 15 * secondMs]),
     identityAheadMs: draw.chance(0.3) ? draw.within(-40_000, 40_000) : 0,
     // A list that lags behind makes it longer still.
-    lagMs: draw.chance(0.15) && !looksFailed ? longestLagMs : 0,
+    lagMs: draw.chance(0.15) && !isEarly ? shortLagMs : 0,
     ownRetriesAfterRetry: draw.pick([0, 0, 0, 0, 2]),
     withoutEventId: draw.pick([0, 0, 0, 0, 0.3, 1]),
     eventIdFilter: draw.pick(['works', 'works', 'works', 'works', 'ignored', 'finds-nothing']),
@@ -83,7 +83,7 @@ function hanging(draw: Draw): Partial<Habits> {
 function replicas(draw: Draw): Partial<Habits> {
   return {
     counts: 'end',
-    lagMs: longestLagMs,
+    lagMs: shortLagMs,
     ownRetriesAfterRetry: draw.pick([0, 3, 8]),
     ownRetryMs: draw.within(secondMs, 6 * secondMs),
     idCase: draw.pick(['lower', 'mixed']),

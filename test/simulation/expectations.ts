@@ -6,7 +6,9 @@ import type { SimulatedRecord } from './platform.ts'
 
 /** What is known of a record's attempts; times in epoch ms of the platform's clock. */
 export interface Attempts {
+  /** As the platform counts them, and those of the daemon. */
   attempts: number
+  tries: number
   /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
   refusals: number
   lastAt: number
@@ -17,7 +19,7 @@ export interface Expectations {
   earliestDue(record: SimulatedRecord, known: Attempts): number
   latestDue(record: SimulatedRecord, known: Attempts): number
   isSelected(record: SimulatedRecord): boolean
-  isExhausted(known: Pick<Attempts, 'attempts'>): boolean
+  isExhausted(known: Pick<Attempts, 'attempts' | 'tries'>): boolean
   /** True when its event has left the window at `now`, or will within `marginMs`. */
   isExpired(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
@@ -60,8 +62,10 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     return soundAtOf(scenario) + (refused < config.backlog.maxRecords ? 0 : refused * eachMs)
   }
 
-  function longest({ attempts, refusals }: Attempts): number {
-    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
+  /** The platform's attempts are no steps of the backoff, but for three, which stand in for tries before a restart. */
+  function longest({ attempts, refusals, tries }: Attempts): number {
+    const steps = Math.max(1, tries, Math.min(3, attempts)) + refusals
+    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (steps - 1))
   }
 
   const shownAt = ({ eventAt }: SimulatedRecord): number =>
@@ -82,7 +86,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isSelected: (record) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
       (notBefore === undefined || shownAt(record) >= notBefore),
-    isExhausted: ({ attempts }) => attempts >= maxAttempts,
+    isExhausted: ({ attempts, tries }) => Math.max(attempts, tries) >= maxAttempts,
     isExpired: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     endAt: Math.max(scenario.calmAt + scenario.patienceMs, crowdedEndAt()),
     isUnlisted: ({ eventAt }, now) => eventAt + (habits.listsFor ?? Infinity) < now + unlistedMarginMs,

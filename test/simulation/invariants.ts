@@ -164,7 +164,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         // More tries may mean an earlier one: the last chance, where the backoff leads out of the window.
         [sure, known].map(({ refusals, tries }) =>
           expectations.earliestDue(record, {
-            attempts: Math.max(attempts, tries),
+            attempts,
+            tries,
             refusals,
             // When its last retry was is the daemon's idea of the platform's time, as now is.
             lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
@@ -193,7 +194,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
     if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
-    if (known.isDone) violate('premature', `retries ${id}, which was shown to be successful, and not as failed since`)
+    if (known.isDone) violate('premature', `retries ${id}, which was seen as successful, and has not failed since`)
     if (isBeingListed(record)) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)
     }

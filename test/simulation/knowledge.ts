@@ -68,6 +68,12 @@ export const isReplayable = ({ status }: Told): boolean => replayable.has(status
 
 const refusing: ReadonlySet<number | undefined> = new Set([302, 401, 403, 429])
 
+/** The last view may be of a list that lags behind. */
+function lastAndNewest(views: readonly View[]): readonly View[] {
+  const most = Math.max(...views.map(({ attempts }) => attempts))
+  return views.filter((view) => view === views.at(-1) || view.attempts === most)
+}
+
 /** True for what is no try: the platform has not even looked at the record. */
 export function isRefusal({ code, kind, status = 0 }: Told): boolean {
   return kind === 'never-left' || refusing.has(status) || (kind === 'told' && status >= 500 && code !== undefined)
@@ -175,7 +181,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       const why = isAccepted ? 'answer' : told.kind === 'nothing' && told.isTimeout !== true ? 'cut' : 'timeout'
       known.owed = { kind: isAccepted ? 'accepted' : 'lost', why, at: timeline.now() }
       owed.add(id)
-      known.views = known.views.slice(-1)
+      known.views = lastAndNewest(known.views)
     }
   }
 
@@ -187,7 +193,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     const isNewest = known.last === undefined || known.last.askedAt <= askedAt
     if (isTakenIn && isNewest) known.last = { view, askedAt, shownAt: timeline.now() }
     if (view.status !== 'failed' || askedAt < known.touchedAt) return
-    known.isDone = false
+    // A list that lags behind shows it as it was.
+    if (platform.records.get(view.id)?.status !== 'successful') known.isDone = false
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
     const lastAt = view.lastAt !== null && view.lastAt > platform.now() ? null : view.lastAt
@@ -240,7 +247,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         const known = of(fact.webhookId)
         owed.delete(fact.webhookId)
         known.owed = undefined
-        known.views = known.views.slice(-1)
+        known.views = lastAndNewest(known.views)
         if (fact.outcome !== 'recovered') return
         remembered.delete(fact.webhookId)
         // What is recovered is forgotten: a list that still shows it as failed brings back a record that is not known.

@@ -1,6 +1,7 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
+import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -107,6 +108,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'slow identity host': { share: 0.04, change: slowIdentityHost },
   'key registered late': { share: 0.06, change: keyRegisteredLate },
   'host suspended': { share: 0.06, change: suspended },
+  ...evidenceReadings,
   'schedule with hours': { share: 0.08, change: hourFields },
 }
 

@@ -143,6 +143,11 @@ export interface Scenario {
   readings: readonly string[]
 }
 
+/** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by what comes of it. */
+export function looksFailed({ counts, meanwhile }: Pick<Habits, 'counts' | 'meanwhile'>): boolean {
+  return meanwhile === 'failed' && counts === 'start'
+}
+
 /** When receivers are sound, ms since the start. A dead subscription has one probe in five minutes, so a second failure takes hours. */
 export function soundAtOf({ calmAt, patienceMs }: Scenario): number {
   return calmAt + patienceMs / 4

@@ -210,10 +210,11 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   function open(): SimulatedRecord[] {
     return [...platform.records.values()].filter((record) => {
       const { id, plan, status } = record
-      const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
+      const tries = watch?.tries(id) ?? 0
       if (status === 'successful' || plan.kind !== 'plain' || plan.unreadable !== undefined) return false
       if (expectations.isUnlisted(record, platform.now())) return false
-      if (!expectations.isSelected(record) || expectations.isExhausted({ attempts })) return false
+      if (!expectations.isSelected(record) || expectations.isExhausted({ attempts: record.attempts, tries }))
+        return false
       return !expectations.isExpired(record, platform.now(), 2 * scenario.periodMs)
     })
   }

@@ -1,7 +1,8 @@
 // "Failed again" is reported only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
 import { isSweepPage } from '../asked.ts'
-import type { Call } from '../network.ts'
+import type { Call, Told } from '../network.ts'
 import type { View } from '../platform.ts'
+import { looksFailed } from '../scenario.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** An attempt may be dated up to so long before the PATCH that caused it. */
@@ -16,11 +17,15 @@ interface Shown {
 }
 
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
-  const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { config, exempt, exercise, knowledge, platform, scenario, timeline, violate } = options
   const shown = new Map<string, Shown>()
   /** A page that is read in parts is taken in at its end: then a PATCH may be answered that was not when a part came. */
   const isReadWhole = scenario.habits.rowBytes < 80_000
   const doubtMs = 4 * config.outcome.firstCheck
+  /** Records that it was wrong about, and when it said so: their deliveries were under way, which only their success shows. */
+  const mistaken = new Map<string, number>()
+  /** How often it could learn of a mistake that it had not learned from, and when last; the doubt is at its longest after two. */
+  let [lessons, taughtAt] = [0, -Infinity]
   /** Records that were shown for long enough, and since when. */
   const mustBeKnown = new Map<string, number>()
 
@@ -47,22 +52,37 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     mustBeKnown.set(view.id, timeline.now())
   }
 
-  /** Of what has failed since its retry; an attempt that no list had shown before the retry may have been made before it, too. */
   function checkTruth(id: string): void {
     const record = platform.records.get(id)
     const known = knowledge.get(id)
     if (record === undefined || known === undefined) return
     if (known.last?.view.status === 'successful')
       violate('untrue', `says that ${id} failed again, which was shown to be successful`)
-    const hasFailed = record.failedAt >= known.sentAt - clockToleranceMs || record.attempts > known.baseline
+    const hasFailed = record.failedAt >= known.sentAt - clockToleranceMs
     exercise('failed again is true')
-    if (!hasFailed) violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)
+    if (hasFailed) return
+    if (looksFailed(scenario.habits) && (lessons < 2 || known.sentAt < taughtAt)) {
+      mistaken.set(id, timeline.now())
+      exempt('its delivery is shown as failed while it is under way')
+    } else violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)
+  }
+
+  function learn({ id }: Call, { found }: Told): void {
+    const said = mistaken.get(id)
+    mistaken.delete(id)
+    if (found !== 'successful' || said === undefined || said <= taughtAt) return
+    lessons += 1
+    taughtAt = timeline.now()
   }
 
   return {
-    told(call, { kind, views }) {
+    told(call, told) {
+      const { kind, views } = told
       checkKnown()
-      if (call.operation === 'retry') shown.delete(call.id)
+      if (call.operation === 'retry') {
+        shown.delete(call.id)
+        learn(call, told)
+      }
       if (kind === 'told') for (const view of views) show(call, view)
     },
     scraped: checkKnown,

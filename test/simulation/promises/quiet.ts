@@ -59,7 +59,9 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     if (expiring > 0) exercise('what is about to leave the window is shown')
     if (!isSeen(status.expiring.total, expiring, status.causes.onlyCounted))
       violate('books', `/status has ${status.expiring.total} records expiring, there are ${expiring}`)
-    const open = ours.filter((record) => !expectations.isExhausted({ attempts: mostAttempts(record) }))
+    const open = ours.filter(
+      (record) => !expectations.isExhausted({ attempts: record.attempts, tries: triesOf(record) }),
+    )
     const oldest = Math.min(...open.map(({ eventAt }) => eventAt))
     const shown = status.oldestOpenEvent?.getTime() ?? Infinity
     const isSame = shown === oldest || Math.abs(shown - oldest) < 1000
@@ -67,7 +69,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
       violate('books', `/status has ${shown} as the oldest open event, it is ${oldest}`)
   }
 
-  const mostAttempts = ({ attempts, id }: SimulatedRecord): number => Math.max(attempts, knowledge.get(id)?.tries ?? 0)
+  const triesOf = ({ id }: SimulatedRecord): number => knowledge.get(id)?.tries ?? 0
 
   function check(sight: Sight): void {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed' && !isOut(record))
@@ -81,7 +83,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
       ours.filter((record) => {
         const known = knowledge.get(record.id)
         const tries = known === undefined ? 0 : triesOf(known)
-        return expectations.isExhausted({ attempts: Math.max(record.attempts, tries) })
+        return expectations.isExhausted({ attempts: record.attempts, tries })
       }).length
     const exhausted = exhaustedBy(({ tries }) => tries)
     const isSure = exhausted === exhaustedBy(({ sure }) => sure.tries)

@@ -56,10 +56,10 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     const shown = shownAt(record)
     if (shown > since || record.changedAt > shown - lagMs) return false
     if (known.touchedAt > since || !expectations.isSelected(record)) return false
-    const attempts = Math.max(record.attempts, known.tries)
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
-    if (expectations.isExhausted({ attempts }) || expectations.isExpired(record, platform.now(), 60_000)) return false
-    const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
+    const attempts = { attempts: record.attempts, tries: known.tries, refusals: known.refusals, lastAt }
+    if (expectations.isExhausted(attempts) || expectations.isExpired(record, platform.now(), 60_000)) return false
+    const due = expectations.latestDue(record, attempts)
     return due + expectations.clockTolerance < platform.now() - ms
   }
 
@@ -138,7 +138,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     const known = knowledge.of(record.id)
     if (record.status !== 'failed' || record.busy > 0 || known.owed !== undefined || known.isDone) return
     if ((knownAt.get(record.id) ?? Infinity) > since || !expectations.isSelected(record)) return
-    if (expectations.isExhausted({ attempts: Math.max(record.attempts, known.tries) })) return
+    if (expectations.isExhausted({ attempts: record.attempts, tries: known.tries })) return
     if (subscriptions.heldUntil(record.subscriptionId) > since || crowdedAt > since) return
     if (holds.openGateSince() > since || !holds.isFaultlessSince(since - boundMs)) return
     exercise('a last chance before the window ends')
