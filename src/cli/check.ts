@@ -188,8 +188,8 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   return { ...okUnless(found, proxy && unusedExceptions(proxy)), value }
 }
 
-function checkKey({ config, origins }: LoadedConfig): Found<Reloadable<SigningKey>> {
-  const setting = keySetting(config, origins)
+function checkKey({ config, origins }: LoadedConfig, io: Io): Found<Reloadable<SigningKey>> {
+  const setting = keySetting(config, origins, io)
   const value = loadKey(setting)
   const { bits, fingerprint } = value.current()
   const warnings = keyWarnings(value.current(), setting).map(({ message }) => message)
@@ -312,7 +312,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
 
   const opened = await run('configuration', () => checkConfiguration(io, options))
   try {
-    const key = await run('key', opened && (() => checkKey(opened)))
+    const key = await run('key', opened && (() => checkKey(opened, io)))
     const at = key && { key: key.current(), now: clock.now(), show }
     await run('certificate', opened && at && (() => certificateFinding(certificateOf(opened.config), at)))
     const healthUrl = opened?.config.receiver.healthUrl

@@ -159,21 +159,9 @@ export function secretText(): Kind<z.ZodMiniType<string, string>> {
   return written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
 }
 
-/** A passphrase may begin and end with any character. */
-export function passphrase(): Kind<z.ZodMiniType<string, string>> {
-  return { ...secretText(), verbatim: true }
-}
-
-/** A PEM private key. Line breaks may be written as `\n`, as they end up in environment variables. */
-export function privateKeyPem(): Kind<z.ZodMiniType<string, string>> {
-  const kind = written({
-    type: 'PEM',
-    must: 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line',
-    pattern: /^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/,
-    parse: (pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')),
-    shown: false,
-  })
-  return { ...kind, verbatim: true }
+/** A secret that is taken as it stands: a passphrase may begin and end with any character, a key comes in many forms. */
+export function verbatimSecret(type = 'text'): Kind<z.ZodMiniType<string, string>> {
+  return { ...secretText(), type, verbatim: true }
 }
 
 /** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */

@@ -14,13 +14,12 @@ import {
   names,
   namesByUuid,
   objectName,
-  passphrase,
-  privateKeyPem,
   scope,
   secretText,
   text,
   timeZone,
   uuids,
+  verbatimSecret,
   word,
 } from './kinds.ts'
 import { hostNamed, listKeys, optional, required, setting } from './key.ts'
@@ -69,13 +68,17 @@ export const schema = z.strictObject({
       filePath(),
       "File with the service account's RSA private key (PEM); read again when it changes.",
     ),
-    privateKey: optional(privateKeyPem(), 'The private key itself (PEM), instead of auth.privateKeyFile.', {
+    privateKey: optional(verbatimSecret('PEM'), 'The private key itself (PEM), instead of auth.privateKeyFile.', {
       secret: true,
     }),
-    privateKeyPassphrase: optional(passphrase(), 'Passphrase of the private key, if it is encrypted.', {
-      secret: true,
-      fileTwin: true,
-    }),
+    privateKeyPassphrase: optional(
+      verbatimSecret(),
+      'Passphrase of the private key, if it is encrypted; its file is read again with each new key.',
+      {
+        secret: true,
+        fileTwin: true,
+      },
+    ),
     certificateFile: optional(
       filePath(),
       "File with the key's certificate (PEM). Its expiry becomes a metric and an alert.",

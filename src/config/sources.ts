@@ -212,7 +212,7 @@ function isServiceLink(name: string, value: string): boolean {
 const emptyMessage = 'is empty: give it a value, or take the variable away'
 
 /** The content of the file that a variable names, or the problem with it; never the path, which may be the secret itself. */
-function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem: string } {
+export function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem: string } {
   if (path === '') return { problem: emptyMessage }
   try {
     const raw = readFile(path).replace(/\r?\n$/, '')

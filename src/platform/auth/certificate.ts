@@ -1,6 +1,6 @@
 // The certificate that is registered with the platform: loads it, and explains what is wrong with it.
 import { createHash, X509Certificate } from 'node:crypto'
-import { pemBlocks, whatElse } from './pem.ts'
+import { readPem, whatElse } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
 export interface Certificate {
@@ -17,15 +17,12 @@ const certificateLabels = new Set(['CERTIFICATE', 'X509 CERTIFICATE'])
 
 /** @throws ConfigurationError */
 function parseCertificate(content: Buffer, place: Place): Certificate {
-  const blocks = pemBlocks(content.toString('utf8'))
+  const { blocks, damage } = readPem(content.toString('utf8'))
   // The first of a chain is the certificate itself; its issuers follow.
-  const block = blocks.find((found) => found !== undefined && certificateLabels.has(found.label))
+  const block = blocks.find(({ label }) => certificateLabels.has(label))
   if (block === undefined) {
-    const found = blocks[0]
-    const what =
-      blocks.length === 0
-        ? whatElse(content)
-        : `holds ${found === undefined ? 'a damaged PEM block' : `"${found.label}"`}`
+    const [other] = blocks
+    const what = damage ?? (other === undefined ? whatElse(content) : `holds "${other.label}"`)
     throw refuse(place, `${what}; the certificate in PEM is needed (it begins with BEGIN CERTIFICATE)`)
   }
   try {

@@ -9,15 +9,23 @@ export interface PemBlock {
   pem: string
 }
 
-const block = /-----BEGIN ([A-Z0-9][A-Z0-9 ]{0,40})-----([\s\S]*?)-----END \1-----/g
+/** What a text holds: its whole blocks in order, and what is wrong with the first block that is not whole. */
+export interface PemContent {
+  blocks: PemBlock[]
+  /** The end of a sentence that begins with the text's name. */
+  damage: string | undefined
+}
+
+const line = /-----(BEGIN|END) ([A-Z0-9][A-Z0-9 ]{0,40})-----/g
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/
+const cutOff = 'holds a PEM block that is cut off: its END line is missing'
 
 /** Strict form from a block that was indented, put on one line, or has CRLF; undefined when it is damaged. */
 function strict(label: string, content: string): PemBlock | undefined {
-  const lines = content.split('\n').map((line) => line.trim())
-  const headers = lines.filter((line) => line.includes(':'))
+  const lines = content.split('\n').map((text) => text.trim())
+  const headers = lines.filter((text) => text.includes(':'))
   const body = lines
-    .filter((line) => !line.includes(':'))
+    .filter((text) => !text.includes(':'))
     .join('')
     .replaceAll(/\s/g, '')
   if (!base64.test(body)) return undefined
@@ -28,23 +36,47 @@ function strict(label: string, content: string): PemBlock | undefined {
 }
 
 /**
- * The blocks of a text, in order. Text around them (comments, bag attributes, a BOM, quotes) is ignored; CRLF, indentation,
- * and line breaks written as a literal `\n` are corrected. A damaged block is `undefined`.
+ * Text around the blocks (comments, bag attributes, a BOM, quotes) is ignored; CRLF, indentation, and line breaks written as a
+ * literal `\n`, with any number of backslashes, are corrected.
  */
-export function pemBlocks(text: string): (PemBlock | undefined)[] {
-  const lines = text.replaceAll(/\\r\\n|\\n|\r\n?/g, '\n')
-  return [...lines.matchAll(block)].map(([, label = '', content = '']) => strict(label, content))
+export function readPem(text: string): PemContent {
+  const lines = text.replaceAll(/\\+/g, '\\').replaceAll(/(?:\\r)?\\n|\r\n?/g, '\n')
+  const blocks: PemBlock[] = []
+  const damages: string[] = []
+  let begin: { label: string; bodyAt: number } | undefined
+  for (const { 0: marker, 1: kind, 2: label = '', index } of lines.matchAll(line)) {
+    if (kind === 'BEGIN') {
+      if (begin !== undefined) damages.push(cutOff)
+      begin = { label, bodyAt: index + marker.length }
+    } else if (begin !== undefined) {
+      const block = begin.label === label ? strict(label, lines.slice(begin.bodyAt, index)) : undefined
+      if (block !== undefined) blocks.push(block)
+      else if (begin.label === label) damages.push('holds a PEM block that is damaged: not all of it is Base64')
+      else
+        damages.push(`holds a PEM block that begins as "${begin.label}" and ends as "${label}": copy it again, whole`)
+      begin = undefined
+    }
+  }
+  if (begin !== undefined) damages.push(cutOff)
+  return { blocks, damage: damages[0] }
 }
 
 const others: readonly (readonly [RegExp, string])[] = [
-  [/^\s*$/, 'is empty'],
-  [/-----BEGIN /, 'holds a PEM block that is cut off: its END line is missing'],
+  [/^$/, 'is empty'],
+  [/-----BEGIN /, cutOff],
   [/^PuTTY-User-Key-File/, 'holds a PuTTY key; export it in PEM with PuTTYgen (Conversions, Export OpenSSH key)'],
-  [/^\s*(ssh-|ecdsa-)/, 'holds an SSH public key'],
-  [/^\s*LS0tLS1CRUdJTi/, 'holds PEM that is encoded in Base64 once more; decode it (base64 -d)'],
-  [/^\s*MII[A-Za-z0-9+/=\s]+$/, 'holds Base64 without its BEGIN and END lines; take the whole PEM file'],
-  [/^\s*\{/, 'holds JSON; a PEM file is needed'],
+  [/^(ssh-|ecdsa-)/, 'holds an SSH public key'],
+  [/^MII[A-Za-z0-9+/=\s]+$/, 'holds Base64 without its BEGIN and END lines; take the whole PEM file'],
+  [/^\{[^]*"kty"/, 'holds a JWK (JSON); convert it to PEM'],
+  [/^\{/, 'holds JSON'],
+  [
+    /^(~?\/|\.{1,2}\/|[A-Za-z]:\\|\S+\.(pem|key|crt|cer|der|p12|pfx)$).*$/,
+    'holds a path; the path of a file belongs in a key whose name ends with File',
+  ],
 ]
+
+/** Quotes and a BOM around a text, as variables and copied files have them. */
+const wrapping = /^[\s\uFEFF"'`]+|[\s"'`]+$/g
 
 /** Describes a content without any PEM block, as the end of a sentence that begins with its name. */
 export function whatElse(content: Buffer): string {
@@ -53,6 +85,8 @@ export function whatElse(content: Buffer): string {
   if (content[0] === 0x30 && content.some((byte) => byte === 0 || byte > 0x7f)) {
     return 'is binary (DER or PKCS#12); convert it to PEM (openssl pkey -inform DER, or openssl pkcs12 -nodes)'
   }
-  const text = content.toString('utf8').replace(/^\uFEFF/, '')
+  const text = content.toString('utf8').replaceAll(wrapping, '')
+  if (/^[\w+/=\s-]+$/.test(text) && Buffer.from(text, 'base64').includes('-----BEGIN '))
+    return 'holds PEM that is encoded in Base64 once more; decode it (base64 -d)'
   return others.find(([pattern]) => pattern.test(text))?.[1] ?? 'holds no PEM block (-----BEGIN ...-----)'
 }

@@ -3,7 +3,7 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyOb
 import { SignJWT } from 'jose'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
 import { assertionHeader } from '../wire.ts'
-import { pemBlocks, whatElse, type PemBlock } from './pem.ts'
+import { readPem, whatElse, type PemBlock } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
 export interface SigningKey {
@@ -23,7 +23,10 @@ export type PrivateKeySetting = (
       /** Source of the text: the environment variable's name, or the configuration file's path. */
       origin: string
     }
-) & { passphrase?: { value: string; origin: string } | undefined }
+) & {
+  /** @throws ConfigurationError when its file cannot be read any more */
+  passphrase?: { read: () => string; origin: string } | undefined
+}
 
 /** @see docs/platform-api.md "Limits" */
 const specifiedBits = 4096
@@ -60,19 +63,31 @@ function refusePassphrase(setting: PrivateKeySetting, message: string): Configur
 
 /** The one private key among the blocks. @throws ConfigurationError */
 function choose(content: Buffer, place: Place): PemBlock {
-  const blocks = pemBlocks(content.toString('utf8'))
-  const whole = blocks.filter((block) => block !== undefined)
-  const [key, second] = whole.filter((block) => privateLabels.has(block.label))
+  const { blocks, damage } = readPem(content.toString('utf8'))
+  const [key, second] = blocks.filter(({ label }) => privateLabels.has(label))
   if (second !== undefined) throw refuse(place, 'holds two private keys; leave the one that is to be used')
   if (key !== undefined) return key
-  if (whole.length < blocks.length) throw refuse(place, 'holds a PEM block that is damaged: not all of it is Base64')
-  const other = whole[0]?.label
+  if (damage !== undefined) throw refuse(place, damage)
+  const other = blocks[0]?.label
   if (other === undefined) throw refuse(place, `${whatElse(content)}; a private key in PEM is needed`)
   throw refuse(place, `holds ${otherLabels[other] ?? `"${other}"; ${giveTheKey}`}`)
 }
 
+/** The label that a key should stand under, when it stands under another one. */
+function rightLabel({ label, pem }: PemBlock): string | undefined {
+  return [...privateLabels].find((other) => {
+    try {
+      return createPrivateKey(pem.replaceAll(` ${label}-`, ` ${other}-`)).type === 'private'
+    } catch (error) {
+      // It asks for a passphrase.
+      return /PASSPHRASE|CANCELLED/.test((error as NodeJS.ErrnoException).code ?? '')
+    }
+  })
+}
+
 function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
-  const passphrase = setting.passphrase?.value ?? ''
+  // Read with the key: a new key may have a new one.
+  const passphrase = block.encrypted ? (setting.passphrase?.read() ?? '') : ''
   if (block.encrypted && passphrase === '') {
     throw refusePassphrase(setting, `the private key (${placeOf(setting).origin}) is encrypted; give its passphrase`)
   }
@@ -80,7 +95,14 @@ function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
     return createPrivateKey(block.encrypted ? { key: block.pem, passphrase } : block.pem)
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? ''
-    if (!block.encrypted) throw refuse(placeOf(setting), 'holds a private key that is damaged; copy the file again')
+    if (!block.encrypted) {
+      const right = rightLabel(block)
+      const what =
+        right === undefined
+          ? 'a private key that is damaged; copy the file again'
+          : `a key that begins as "${block.label}" and is a "${right}": write that into its BEGIN and END lines`
+      throw refuse(placeOf(setting), `holds ${what}`)
+    }
     if (code !== 'ERR_OSSL_EVP_UNSUPPORTED') {
       throw refusePassphrase(
         setting,

@@ -40,9 +40,12 @@ function pem(key: KeyObject, type: 'pkcs1' | 'pkcs8' = 'pkcs8', encrypt = false)
   return key.export({ type, format: 'pem', ...(encrypt ? { cipher: 'aes-256-cbc', passphrase } : {}) }).toString()
 }
 
+const bag = 'Bag Attributes\n    localKeyID: 01 02\nKey Attributes: <No Attributes>\n'
+
 function inline(text: string, secret?: string): PrivateKeySetting {
   const origin = 'RECONCILER_AUTH_PRIVATE_KEY'
-  const given = secret === undefined ? undefined : { value: secret, origin: 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE' }
+  const given =
+    secret === undefined ? undefined : { read: () => secret, origin: 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE' }
   return { pem: text, origin, passphrase: given }
 }
 
@@ -66,7 +69,14 @@ describe('a usable key', () => {
     ['with \\n written literally', () => keys.privateKeyPem.replaceAll('\n', '\\n')],
     ['on one line', () => keys.privateKeyPem.trim().replaceAll('\n', ' ')],
     ['indented', () => keys.privateKeyPem.replaceAll(/^/gm, '    ')],
+    ['with \\r\\n, escaped twice', () => keys.privateKeyPem.replaceAll('\n', String.raw`\\r\\n`)],
     ['in quotes, after comments and its certificate', () => `"# made\n${keys.certificatePem}${keys.privateKeyPem}"`],
+    [
+      'behind Bag Attributes, its certificate behind it',
+      () => `${bag}${keys.privateKeyPem}${bag}${keys.certificatePem}`,
+    ],
+    ['before a block that is cut off', () => keys.privateKeyPem + keys.certificatePem.slice(0, 200)],
+    ['in the JSON of a cloud console', () => JSON.stringify({ type: 'account', private_key: keys.privateKeyPem })],
     ['with a passphrase that is not needed', () => keys.privateKeyPem, 'not needed'],
   ])('%s is taken, and shows nothing of itself', (_, text, secret?: string) => {
     const setting = inline(text(), secret)
@@ -127,12 +137,41 @@ describe('what is no usable key is named', () => {
     ['DER', () => small.export({ type: 'pkcs8', format: 'der' }), /binary \(DER or PKCS#12\).*openssl/],
     ['Base64 of the PEM', () => Buffer.from(whole).toString('base64'), /Base64 once more.*base64 -d/],
     ['the Base64 alone', () => whole.replaceAll(/-----.*-----/g, ''), /without its BEGIN and END/],
-    ['JSON', () => JSON.stringify(small.export({ format: 'jwk' })), /JSON/],
+    [
+      'the same in quotes, with a BOM',
+      () => `"${Buffer.from(`\uFEFF${bag}${whole}`).toString('base64')}"`,
+      /Base64 once more/,
+    ],
+    [
+      'a JWK',
+      () => JSON.stringify(small.export({ format: 'jwk' })),
+      /holds a JWK \(JSON\); convert it to PEM; a private key/,
+    ],
+    ['other JSON', '{"key":"x"}', /holds JSON; a private key in PEM is needed$/],
+    ['a path', '"/run/secrets/changeme.pem"\n', /holds a path;.*ends with File/],
+    ['the name of a file', 'changeme.pem', /holds a path/],
     ['UTF-16', () => Buffer.from(`\uFEFF${whole}`, 'utf16le'), /UTF-16/],
     ['UTF-16 of the other end', () => Buffer.from(`\uFEFF${whole}`, 'utf16le').swap16(), /UTF-16/],
     ['any text', 'changeme', /no PEM block/],
     ['text beyond ASCII', 'Schlüssel', /no PEM block/],
     ['a block without its end', () => whole.slice(0, 400), /cut off/],
+    ['a BEGIN line alone', '-----BEGIN PRIVATE KEY-----', /cut off/],
+    ['a certificate, and a key that is cut off', () => keys.certificatePem + whole.slice(0, 400), /cut off/],
+    [
+      'a BEGIN line of another label',
+      () => whole.replace('BEGIN ', 'BEGIN RSA '),
+      /begins as "RSA PRIVATE KEY" and ends as "PRIVATE KEY"/,
+    ],
+    [
+      'PKCS#1 as PKCS#8',
+      () => pem(small, 'pkcs1').replaceAll('RSA ', ''),
+      /begins as "PRIVATE KEY" and is a "RSA PRIVATE KEY"/,
+    ],
+    [
+      'PKCS#8, encrypted, as if it were not',
+      () => pem(small, 'pkcs8', true).replaceAll('ENCRYPTED ', ''),
+      /and is a "ENCRYPTED PRIVATE KEY"/,
+    ],
     ['a block with other characters', () => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
     ['a shortened key', () => whole.replace(/\n.{64}\n/, '\n'), /damaged/],
     ['a key whose modulus has a wrong bit', () => damaged('n'), /damaged/],
@@ -147,6 +186,12 @@ describe('what is no usable key is named', () => {
     expect(problem?.message).toMatch(message)
     expect(problem?.message).not.toMatch(/MII|AAAA|changeme/)
   })
+})
+
+test('the cost of a file of BEGIN lines grows with its length, not with its square', () => {
+  const linesAlone = (bytes: number): string => '-----BEGIN PRIVATE KEY-----\n'.repeat(bytes / 28)
+  for (const text of [linesAlone(10_000_000), '\\'.repeat(10_000_000)])
+    expect(problemOf(() => loadKey(inline(text)))?.message).toMatch(/cut off|no PEM block/)
 })
 
 describe('a file that cannot be read is named', () => {
@@ -220,7 +265,11 @@ describe('the certificate', () => {
   test.each([
     ['nothing', () => '', /is empty; the certificate in PEM is needed/],
     ['the private key', () => keys.privateKeyPem, /holds "PRIVATE KEY"; the certificate/],
-    ['a damaged block', () => keys.certificatePem.replace(/\n.{5}/, '\n*****'), /damaged PEM block/],
+    [
+      'a damaged block',
+      () => keys.certificatePem.replace(/\n.{5}/, '\n*****'),
+      /PEM block that is damaged.*; the certificate/,
+    ],
     ['a shortened certificate', () => keys.certificatePem.replace(/\n.{64}\n/, '\n'), /certificate that is damaged/],
   ])('%s is named', async (_, content, message) => {
     await writeFile(file, content())

@@ -1,8 +1,11 @@
 // A key file that changes while the daemon runs: which content is used, and what is reported of it.
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { keySetting } from '../../../src/cli/service.ts'
+import { loadConfig } from '../../../src/config/load.ts'
 import { loadKey } from '../../../src/platform/auth/private-key.ts'
 import { reloadFile, type CredentialEvent } from '../../../src/platform/auth/reloadable.ts'
 import { testKeys } from '../../support/keys.ts'
@@ -62,4 +65,39 @@ test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
   }
   const last = source.lastReload()
   expect(last && last.problem === undefined).toBe(isOk)
+})
+
+test('a new key with a new passphrase is loaded, whichever of the two files comes first', async () => {
+  const encrypted = (passphrase: string): string => {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    return privateKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase }).toString()
+  }
+  const file = join(folder, 'encrypted.pem')
+  const env: Record<string, string> = { RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: '/run/passphrase' }
+  let passphrase = 'one'
+  const readFile = (): string => `${passphrase}\n`
+  const yaml = `{ platform: { baseUrl: 'https://a.example' }, auth: { issuerUrl: 'https://i.example', clientId: c, privateKeyFile: ${file} } }`
+  const { config, origins } = loadConfig({
+    ...{ file: 'config.yaml', env, hostName: 'h' },
+    readFile: (path) => (path === 'config.yaml' ? yaml : readFile()),
+  })
+  await writeFile(file, encrypted('one'))
+  const source = loadKey(keySetting(config, origins, { env, readFile }))
+  const reload = (): string => {
+    const events: CredentialEvent[] = []
+    reloadFile('auth.privateKeyFile', source, (event) => events.push(event))
+    return events.map(({ type }) => type).join()
+  }
+  await writeFile(file, encrypted('two'))
+  expect(reload()).toBe('credential-reload-failed')
+  passphrase = 'two'
+  expect(reload()).toBe('credential-reloaded')
+  passphrase = 'three'
+  expect(reload()).toBe('')
+  await writeFile(file, encrypted('three'))
+  expect(reload()).toBe('credential-reloaded')
+  passphrase = ''
+  await writeFile(file, encrypted('four'))
+  expect(reload()).toBe('credential-reload-failed')
+  expect(source.lastReload()?.problem).toContain('names a file that is empty')
 })
