@@ -19,11 +19,11 @@ export interface Refused {
   kind: 'rejected' | 'transient'
   reason: Exclude<Reason, 'ok'>
   /** The OAuth error code, scrubbed. */
-  oauthError?: string
+  oauthError?: string | undefined
   /** `error_description`, scrubbed, at most 200 characters. */
-  description?: string
+  description?: string | undefined
   /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
-  transportCode?: string
+  transportCode?: string | undefined
   /** Description of what is wrong with the answer. */
   detail?: string
   retryAfterMs?: number | undefined
@@ -31,14 +31,7 @@ export interface Refused {
 
 export type TokenResult = Granted | Refused
 
-export interface TokenErrorFields {
-  kind: 'rejected' | 'transient'
-  reason: Exclude<Reason, 'ok'>
-  oauthError?: string | undefined
-  /** Scrubbed, at most 200 characters. */
-  description?: string | undefined
-  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
-  transportCode?: string | undefined
+export interface TokenErrorFields extends Omit<Refused, 'detail' | 'retryAfterMs'> {
   /** Epoch ms on the host's clock; until then callers fail at once. */
   retryAt?: number | undefined
   /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
@@ -72,6 +65,7 @@ export class TokenError extends Error {
 
 const keys = { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' }
 const checkPlace = `check ${keys.address}`
+const setClock = "set this host's clock (NTP), or have the identity host's operator set its own"
 
 const adviceByOauthError: Readonly<Record<string, string>> = {
   invalid_scope: 'check auth.scope (empty leaves the scope out) and what the service account may do',
@@ -80,13 +74,30 @@ const adviceByOauthError: Readonly<Record<string, string>> = {
   access_denied: "have the platform's operator give the service account access to the API",
 }
 
+/** What identity hosts write of an assertion that they refuse, Keycloak's words among them; the first that matches counts. */
+const adviceByDescription: readonly (readonly [RegExp, string])[] = [
+  [/too far in the future/i, `lower auth.assertionLifetime; if it is at its default, ${setClock}`],
+  [
+    /^(?!.*certificate).*(token|assertion|jwt).*(not active|expired|in the future|not yet valid|too far in the past)|\b(iat|nbf|exp)\b/i,
+    setClock,
+  ],
+  [/audience|\baud\b/i, `${checkPlace}: the issuer must be written as the identity host itself names it`],
+  [
+    /reuse|replay|already (been )?used|\bjti\b/i,
+    'each assertion is new, so something on the way sends requests twice: check HTTPS_PROXY and any gateway between',
+  ],
+]
+
 /**
  * A refusal in words: the failure, and what to do.
- * @param fingerprint of the public key that the assertion was signed for
+ * @param key the SHA-256 of the public key that the assertion was signed for; `knowsTime`: the identity host's time is known
  */
-export function explainRefusal(refused: Refused, fingerprint: string): { message: string; advice: string } {
-  const { oauthError, description, detail, reason, transportCode } = refused
-  const quotation = description === undefined ? '' : `, "${description}"`
+export function explainRefusal(
+  refused: Refused,
+  { fingerprint, knowsTime }: { fingerprint: string; knowsTime: boolean },
+): { message: string; advice: string } {
+  const { oauthError, description = '', detail, reason, transportCode } = refused
+  const quotation = description === '' ? '' : `, "${description}"`
   if (refused.kind === 'transient') {
     const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
     const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
@@ -94,10 +105,12 @@ export function explainRefusal(refused: Refused, fingerprint: string): { message
     const advice = callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
     return { message: `no access token: ${what}`, advice }
   }
+  const clock = knowsTime ? '' : ", and this host's clock: the identity host's answers have no Date to set it right by"
   const credentials =
     `check auth.clientId, that the certificate registered for it is of this key ` +
-    `(SHA-256 of the public key: ${fingerprint}) and has not expired, and auth.authUrl and auth.realm`
-  const advice = adviceByOauthError[oauthError ?? ''] ?? credentials
+    `(SHA-256 of the public key: ${fingerprint}) and has not expired, and ${keys.address}${clock}`
+  const [, ofDescription] = adviceByDescription.find(([words]) => words.test(description)) ?? []
+  const advice = ofDescription ?? adviceByOauthError[oauthError ?? ''] ?? credentials
   return { message: `the platform rejected the token request: ${oauthError ?? reason}${quotation}`, advice }
 }
 
@@ -138,11 +151,11 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined
 }
 
-/** `expires_in` in ms: a number of seconds, or a string of digits. */
+/** `expires_in` in ms: a number of seconds, or a string of digits. One of 0 or less has the shortest lifetime. */
 function lifetime(expiresIn: unknown): number {
-  const numeric = typeof expiresIn === 'string' && /^\s*\d+(?:\.\d+)?\s*$/.test(expiresIn)
+  const numeric = typeof expiresIn === 'string' && /^\s*-?\d+(?:\.\d+)?\s*$/.test(expiresIn)
   const seconds = numeric ? Number(expiresIn) : expiresIn
-  if (typeof seconds !== 'number' || !(seconds > 0)) return unknownLifetimeMs
+  if (typeof seconds !== 'number') return unknownLifetimeMs
   return Math.min(Math.max(seconds * 1000, minLifetimeMs), maxLifetimeMs)
 }
 

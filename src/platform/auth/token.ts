@@ -202,7 +202,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const retryAt = onHostClock(Math.max(limiter.openAt(), clock.monotonic()))
     if (refused !== undefined) {
       const { answer, fingerprint } = refused
-      const { advice, message } = explainRefusal(answer, fingerprint)
+      const { advice, message } = explainRefusal(answer, { fingerprint, knowsTime: options.serverClock.isKnown() })
       return new TokenError(message, { ...answer, retryAt, advice })
     }
     const message = 'no access token: the API refuses tokens as soon as they are issued'
@@ -249,7 +249,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       return undefined
     }
     rejected = rejectedNow(current)
-    limiter.resetBackoff()
+    // The proven key may have to sign before the budget is there again.
+    limiter.forgive()
     return valid() === undefined ? 'proven-key' : undefined
   }
 

@@ -61,6 +61,8 @@ function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): strin
 const continueAdvice =
   'the server or a gateway before it sends 100 Continue, which was not asked for: have its operator turn that off'
 
+const notHttp = /^HPE_|^HTTPParserError$/
+
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
 const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
@@ -83,6 +85,8 @@ export function callAdvice(
   keys: CallKeys,
 ): string | undefined {
   if (code === unaskedContinueCode) return continueAdvice
+  if (code !== undefined && notHttp.test(code))
+    return `what answers does not speak HTTP/1.1: another service listens there, or one for HTTP/2 alone: check ${keys.address}`
   if (code?.startsWith(proxyCodePrefix) === true) return proxyAdvice(code.slice(proxyCodePrefix.length), reason, keys)
   return adviceByReason[reason]?.(keys, code)
 }

@@ -29,7 +29,7 @@ describe('a token', () => {
     Object.entries({
       ...{ '3600': 3_600_000, '1': 1_000, '0.5': 1_000, '"3600"': 3_600_000, '" 60.5 "': 60_500 },
       ...{ '86400': 86_400_000, '86401': 86_400_000, '1e999': 86_400_000 },
-      ...{ '0': 60_000, '-1': 60_000, '"0x10"': 60_000, '"1e3"': 60_000, null: 60_000, '[3600]': 60_000 },
+      ...{ '0': 1_000, '-1': 1_000, '"-1"': 1_000, '"0x10"': 60_000, '"1e3"': 60_000, null: 60_000, '[3600]': 60_000 },
     }),
   )('that lives expires_in = %s is believed for %s ms', (expiresIn, lifetimeMs) => {
     const text = JSON.stringify(token).replace('3600', expiresIn)
@@ -129,17 +129,29 @@ test.each([
 })
 
 describe('the message and the advice', () => {
-  const inWords = (refused: Refused): string => {
-    const { advice, message } = explainRefusal(refused, 'f00d')
+  const inWords = (refused: Refused, knowsTime = true): string => {
+    const { advice, message } = explainRefusal(refused, { fingerprint: 'f00d', knowsTime })
     return `${message}; ${advice}`
   }
 
-  test.each([
+  const keycloak = (words: string): object => ({
+    error: 'invalid_client',
+    error_description: `Client authentication with signed JWT failed: ${words}`,
+  })
+
+  test.each<[number, unknown, RegExp]>([
     [
       401,
       { error: 'invalid_client', error_description: 'nope' },
-      /rejected .*invalid_client, "nope"; check auth\.clientId.*f00d.*expired/,
+      /rejected .*invalid_client, "nope"; check auth\.clientId.*f00d.*expired, and auth\.authUrl and auth\.realm \(or auth\.issuerUrl\)$/,
     ],
+    ...['Token is not active', 'Token was issued in the future', 'assertion expired', 'JWT not active: exp'].map(
+      (words): [number, object, RegExp] => [401, keycloak(words), /"; set this host's clock/],
+    ),
+    [401, keycloak('Token expiration is too far in the future'), /lower auth\.assertionLifetime/],
+    [400, keycloak('Invalid token audience'), /the issuer must be written as/],
+    [401, keycloak('Token reuse detected'), /sends requests twice/],
+    [401, keycloak('Certificate of the assertion has expired'), /check auth\.clientId/],
     [400, { error: 'invalid_scope' }, /invalid_scope; check auth\.scope/],
     [400, { error: 'unsupported_grant_type' }, /check auth\.authUrl/],
     [403, { error: 'access_denied' }, /operator give the service account access/],
@@ -152,6 +164,12 @@ describe('the message and the advice', () => {
     const answer = read(status, body)
     if (answer.kind === 'granted') throw new Error('granted')
     expect(inWords(answer)).toMatch(message)
+  })
+
+  test('names the clock where the identity host never told the time', () => {
+    const refused = { kind: 'rejected', reason: 'unauthorized', oauthError: 'invalid_client' } as const
+    expect(inWords(refused, false)).toMatch(/check auth\.clientId.*, and this host's clock: .* no Date/)
+    expect(inWords(refused)).not.toContain('clock')
   })
 
   test('of no answer', () => {
