@@ -111,6 +111,10 @@ type Called<T> = Exchange<T> & {
 
 /** Reasons of answers that may mean a void token, though they are no 401: a 403, and a login page or a redirect to one. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
+/** Statuses of something on the way that wants a login of its own. */
+const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
+const isDoubtful = ({ reason, status }: Exchange<unknown>): boolean =>
+  doubtful.has(reason) || doubtfulStatuses.has(status)
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
@@ -214,7 +218,7 @@ function createCall(options: ClientOptions): Call {
 
   /** Doubts a token that has worked, for all its calls; not again before a while. */
   function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
-    if (!doubtful.has(exchange.reason) || worksFor.get(method) !== token) return false
+    if (!isDoubtful(exchange) || worksFor.get(method) !== token) return false
     const now = clock.monotonic()
     if (now >= believedUntil) {
       doubted = token
@@ -249,7 +253,7 @@ function createCall(options: ClientOptions): Call {
       const next = await tokenFor(kind, signal)
       const second = await once(kind, operation, next, signal)
       if (second.reason === 'unauthorized') refused(next)
-      if (isDoubted && !doubtful.has(second.reason)) doubtMs = firstDoubtMs
+      if (isDoubted && !isDoubtful(second)) doubtMs = firstDoubtMs
       return { ...second, isReplayed: true }
     } catch (error) {
       if (!(error instanceof TokenError)) throw error

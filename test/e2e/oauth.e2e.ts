@@ -91,6 +91,7 @@ function tokensOf(server: OauthServer, file: string): World {
     {
       platform: { baseUrl: server.url, requestTimeout: 10_000, timeZone: 'UTC' },
       auth: { issuerUrl: server.issuer, clientId, scope: 'api', assertionLifetime: minute },
+      window: { lookback: minute },
     },
     {
       ...{ clock, transport: http.transport, key: loadKey({ file }) },

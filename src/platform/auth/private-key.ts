@@ -76,6 +76,7 @@ function choose(content: Buffer, place: Place): PemBlock {
 /** The label that a key should stand under, when it stands under another one. */
 function rightLabel({ label, pem }: PemBlock): string | undefined {
   return [...privateLabels].find((other) => {
+    if (other === label) return false
     try {
       return createPrivateKey(pem.replaceAll(` ${label}-`, ` ${other}-`)).type === 'private'
     } catch (error) {

@@ -97,6 +97,12 @@ function errorCode(body: unknown): string | undefined {
   return hasData && code !== invalidStatusCode ? undefined : code
 }
 
+/** Some send it under another status than 401. @see RFC 6750 section 3.1 */
+function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): boolean {
+  const isSaid = /\berror="?invalid_token\b/.test(headers['www-authenticate'] ?? '')
+  return status >= 400 && (isSaid || property(body, 'error') === 'invalid_token')
+}
+
 /**
  * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code
  * of an invalid status counts under any HTTP status: then the platform answered, not a gateway.
@@ -104,7 +110,8 @@ function errorCode(body: unknown): string | undefined {
 export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
   const code = errorCode(body)
-  const reason = code === invalidStatusCode ? 'conflict' : reasonOfStatus(response.status)
+  const ofStatus = saysTokenIsVoid(response, body) ? 'unauthorized' : reasonOfStatus(response.status)
+  const reason = code === invalidStatusCode ? 'conflict' : ofStatus
   if (reason !== 'ok') return { reason, body, code }
   if (code !== undefined) return { reason: 'other', body, code }
   return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }

@@ -143,6 +143,8 @@ const pages = {
   'a 403': { status: 403, body: { code: 'forbidden' } },
   'a redirect': { status: 302, headers: { location: 'https://login.example.test' } },
   'a login page': { status: 200, body: '<html>' },
+  'a 407': { status: 407, body: '<html>' },
+  'a 511': { status: 511, body: '<html>' },
 } as const
 
 describe.each(Object.entries(pages))('%s', (name, page) => {

@@ -66,6 +66,13 @@ describe('status and body', () => {
     },
   )
 
+  test.each([400, 403, 500])('HTTP %i that calls the token invalid is unauthorized', (status) => {
+    expect(read(status, { error: 'invalid_token' }).reason).toBe('unauthorized')
+    const headers = { 'www-authenticate': 'Bearer realm="api", error="invalid_token", error_description="expired"' }
+    expect(classify({ ...response(status, ''), headers }).reason).toBe('unauthorized')
+    expect(read(200, { error: 'invalid_token', data: {} }).reason).toBe('ok')
+  })
+
   test('an error has a code and no data: a code beside data is one only if the specification has it', () => {
     const body = { code: 'success', data: { webhooks: [] } }
     expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined })
