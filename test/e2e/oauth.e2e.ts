@@ -45,7 +45,7 @@ test.each<[string, Partial<OauthServerOptions> & { aheadMs?: number }, number, R
     /\nok +list call[^]*\nwarning +clock skew +identity host (599|600)/,
   ],
   [
-    'a host whose clock is behind, and a server that does not tell the time',
+    'a host whose clock is behind, and a server that sends no Date',
     { aheadMs: -10 * minute, sendsDate: false },
     4,
     /\nFAILED +token [^]*invalid_client[^]*and this host's clock/,

@@ -172,8 +172,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     const { voidToken: how } = habits
     const page = { status: 200, body: '<html><body>Log in</body></html>', views: [], isItsWord: false }
     const headers = how === 302 ? { location: `${issuer}/login` } : {}
-    const body = how === 400 ? '{"error":"invalid_token"}' : ''
-    return { ...(how === 'page' ? page : { status: how, body, views: [], headers }), isVoid: true }
+    return { ...(how === 'page' ? page : { status: how, body: '', views: [], headers }), isVoid: true }
   }
 
   const meters = habits.limits.map((limit) => ({ limit, meter: createLimitMeter(limit) }))

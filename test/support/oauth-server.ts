@@ -37,7 +37,7 @@ export interface OauthServerOptions {
 export const realmPath = '/auth/realms/demo'
 export const clientId = 'svc'
 
-/** Tells the time by the global Date. */
+/** Its time is that of the global Date. */
 export async function startOauthServer(options: OauthServerOptions): Promise<OauthServer> {
   const { default: Provider } = createRequire(import.meta.url)('oidc-provider') as { default: NewProvider }
   const answers: OauthServer['answers'] = []

@@ -9,7 +9,7 @@ export interface PemBlock {
   pem: string
 }
 
-/** What a text holds: its whole blocks in order, and what is wrong with the first block that is not whole. */
+/** Content of a text: its whole blocks in order, and what is wrong with the first block that is not whole. */
 export interface PemContent {
   blocks: PemBlock[]
   /** The end of a sentence that begins with the text's name. */

@@ -74,7 +74,7 @@ const adviceByOauthError: Readonly<Record<string, string>> = {
   access_denied: "have the platform's operator give the service account access to the API",
 }
 
-/** What identity hosts write of an assertion that they refuse, Keycloak's words among them; the first that matches counts. */
+/** Advice by the words that identity hosts write of an assertion that they refuse, Keycloak's words among them; the first that matches counts. */
 const adviceByDescription: readonly (readonly [RegExp, string])[] = [
   [/too far in the future/i, `lower auth.assertionLifetime; if it is at its default, ${setClock}`],
   [

@@ -86,7 +86,7 @@ export function callAdvice(
 ): string | undefined {
   if (code === unaskedContinueCode) return continueAdvice
   if (code !== undefined && notHttp.test(code))
-    return `what answers does not speak HTTP/1.1: another service listens there, or one for HTTP/2 alone: check ${keys.address}`
+    return `the server does not speak HTTP/1.1: another service listens there, or one for HTTP/2 alone: check ${keys.address}`
   if (code?.startsWith(proxyCodePrefix) === true) return proxyAdvice(code.slice(proxyCodePrefix.length), reason, keys)
   return adviceByReason[reason]?.(keys, code)
 }

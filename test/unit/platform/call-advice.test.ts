@@ -17,8 +17,8 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['connection', 'ENOTFOUND', /^DNS does not know its host: check platform\.baseUrl/],
   ['connection', 'EAI_AGAIN', /^DNS does not answer/],
   ['connection', 'ECONNRESET', /^the connection failed: check platform\.baseUrl/],
-  ['connection', 'HPE_INVALID_CONSTANT', /^what answers does not speak HTTP\/1\.1: .*check platform\.baseUrl/],
-  ['connection', 'HTTPParserError', /^what answers does not speak HTTP\/1\.1/],
+  ['connection', 'HPE_INVALID_CONSTANT', /^the server does not speak HTTP\/1\.1: .*check platform\.baseUrl/],
+  ['connection', 'HTTPParserError', /^the server does not speak HTTP\/1\.1/],
   // Of the proxy: its variables, not the address of the call.
   ['connection', 'PROXY_STATUS_407', /^the proxy wants a user and password: put them into the URL of HTTPS_PROXY/],
   ['connection', 'PROXY_STATUS_403', /^the proxy refuses \(403\): .*HTTPS_PROXY.*NO_PROXY/],

@@ -166,7 +166,7 @@ describe('the message and the advice', () => {
     expect(inWords(answer)).toMatch(message)
   })
 
-  test('names the clock where the identity host never told the time', () => {
+  test('names the clock where the identity host sends no Date', () => {
     const refused = { kind: 'rejected', reason: 'unauthorized', oauthError: 'invalid_client' } as const
     expect(inWords(refused, false)).toMatch(/check auth\.clientId.*, and this host's clock: .* no Date/)
     expect(inWords(refused)).not.toContain('clock')
