@@ -19,8 +19,6 @@ export interface AttemptLimiter {
   succeeded(): void
   /** Clears the backoff (after a key change or clock correction); the budget and Retry-After still apply. */
   resetBackoff(): void
-  /** The last failure counts as none: the caller limits tries of its kind. Clears the backoff as well. */
-  forgive(): void
 }
 
 /** Never more than 2 failures in any 30 s, but for those with a Retry-After; full jitter from 1 s, doubling to 5 min. */
@@ -36,11 +34,6 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
     failures = [...failures, clock.monotonic()].slice(-maxFailures)
   }
 
-  function resetBackoff(): void {
-    failedInARow = 0
-    backoffUntil = -Infinity
-  }
-
   return {
     openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
     allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
@@ -53,13 +46,13 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
     },
     spend,
     succeeded() {
-      resetBackoff()
+      failedInARow = 0
+      backoffUntil = -Infinity
       pausedUntil = -Infinity
     },
-    resetBackoff,
-    forgive() {
-      failures = failures.slice(0, -1)
-      resetBackoff()
+    resetBackoff() {
+      failedInARow = 0
+      backoffUntil = -Infinity
     },
   }
 }

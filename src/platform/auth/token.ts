@@ -249,8 +249,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       return undefined
     }
     rejected = rejectedNow(current)
-    // The proven key may have to sign before the budget is there again.
-    limiter.forgive()
+    limiter.resetBackoff()
     return valid() === undefined ? 'proven-key' : undefined
   }
 

@@ -241,12 +241,6 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
     `start; get -> token-1; key beef; wait 9s; replies refusal; void token-1; wait 1h; sent -> at most 25; stop`,
   ],
   [
-    'two new keys in a row take nothing from the budget of the former one',
-    {},
-    `replies newKeyRefused:expires=20; start; get -> token-1; key beef; wait 10s; key cafe; wait 25s; get -> token-5
-     said -> rejected new key 2; stop`,
-  ],
-  [
     'one that is put back is used at once',
     {},
     `replies newKeyRefused; start; get -> token-1; key beef; wait 10s; sent -> 2; key f00d; wait 70s; sent -> 2
