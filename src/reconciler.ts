@@ -300,6 +300,7 @@ export function createReconciler(
       awaiting: outcomes.pending().size,
       onlyCounted: sweeper.onlyCounted(),
       beyondWindow: sweeper.beyondWindow(),
+      aheadOfClock: sweeper.aheadOfClock(),
       stuckProcessing: sweeper.stuckProcessing(),
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),

@@ -76,6 +76,11 @@ export const metricDefinitions = {
     help: 'Further failed records in the window that the backlog has no room for, as of the last full sweep.',
     read: ({ onlyCounted }) => onlyCounted,
   },
+  failed_webhooks_ahead: {
+    type: 'gauge',
+    help: "Failed records of events that lie ahead of the platform's clock, as the last full sweep saw them. They are retried when their time has come.",
+    read: ({ aheadOfClock }) => aheadOfClock,
+  },
   failed_webhooks_beyond_window: {
     type: 'gauge',
     help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',

@@ -34,6 +34,7 @@ export interface ReconcilerState {
   /** As the last full sweep saw them. */
   stuckProcessing: number
   beyondWindow: number
+  aheadOfClock: number
   /** Listed rows that could not be read, as sweeps or checks saw them last. */
   unreadable: UnreadableSum | undefined
   /** Parts of the window that the platform does not list, and for how long. */

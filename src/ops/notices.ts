@@ -3,8 +3,9 @@ import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
-import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
+import type { GateStatus, Level, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   clockTime,
   count,
@@ -12,7 +13,6 @@ import {
   fromNow,
   rateText,
   reasonText,
-  response,
   sentence,
   span,
   subscriptionName,
@@ -20,89 +20,8 @@ import {
   waitText,
 } from './words.ts'
 
-/** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
-interface NoticeReason extends Omit<Notice, 'runbook'> {
-  runbook?: string | null
-  deliveries?: number
-  detail?: string
-  isAside?: true
-}
-
 /** A clock that is so far off is a notice. */
 const maxSkewSeconds = 60
-
-/** What a receiver does: `answers HTTP 401`. */
-const answers = (code: number | null): string => (code === null ? 'does not answer' : `answers ${response(code)}`)
-
-/** Whose retries are paused, and by which answer. */
-function failingText(
-  failing: readonly CircuitStatus[],
-  { causes, circuits, subscriptions: names }: StatusFacts,
-): string {
-  const [first] = failing
-  if (first === undefined) return ''
-  const total = circuits.notClosed - (circuits.list.length - failing.length)
-  if (total === 1)
-    return `Subscription ${subscriptionName(first.subscriptionId, names)} ${answers(first.responseStatusCode)}`
-  const isAll =
-    causes.more.causes === 0 &&
-    causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)
-  const codes = [...new Set(failing.map(({ responseStatusCode }) => response(responseStatusCode)))].join(', ')
-  const subscriptions = counted(total, 'subscription')
-  return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
-}
-
-const credentials = "It rejects the platform's credentials: ask its team what has changed."
-const address = 'It has nothing at the address of the subscription: compare the two.'
-
-/** What an answer says of a receiver that gives it to nearly all. */
-const meaningOf: Readonly<Partial<Record<string, string>>> = {
-  null: 'It cannot be reached, or takes too long.',
-  401: credentials,
-  403: credentials,
-  404: address,
-  410: address,
-}
-
-/** Of the circuits that are not closed, whether a probe may go out now or not. */
-function circuitReason(status: StatusFacts): NoticeReason {
-  const { circuits, now } = status
-  const { advice, level, runbook = null } = describeGate('circuit')
-  const failing = circuits.list.filter(({ isKnownUp }) => !isKnownUp)
-  if (failing.length === 0) {
-    return {
-      level: 'working',
-      text: 'The receiver is recovering: retries speed up as deliveries arrive.',
-      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} go out slowly, after nearly all had failed again.`,
-      advice: 'Nothing to do.',
-    }
-  }
-  const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
-  const failedAgain = sum((circuit) => circuit.failedAgain)
-  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
-  const probe = Math.min(...failing.map(({ pausesForSeconds }) => pausesForSeconds))
-  const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
-  return {
-    level,
-    text: `${failingText(failing, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
-    deliveries: circuits.deliveries,
-    detail: [
-      ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
-      `${count(failedAgain)} of ${counted(
-        sum(({ judged }) => judged),
-        'retry',
-        'retries',
-      )} failed again, since ${clockTime(since, now)} UTC.`,
-      probe > 0
-        ? `A probe goes out in ${waitText(probe * 1000)}.`
-        : failing.some(({ outstanding }) => outstanding > 0)
-          ? 'A probe is under way.'
-          : 'The next record that is due is a probe.',
-    ].join(' '),
-    advice,
-    runbook,
-  }
-}
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
   const leader = leadership?.leader ?? null
@@ -211,7 +130,19 @@ const passingMs = 600_000
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, now, sweeps, unlisted, unreadable } = status
+  const {
+    aheadOfClock,
+    beyondWindow,
+    clock,
+    exhausted,
+    expired,
+    expiring,
+    keyProblem,
+    now,
+    sweeps,
+    unlisted,
+    unreadable,
+  } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
@@ -293,6 +224,14 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       text: excludedText(status),
       advice: `Nothing to do if that is meant. Else correct the key and restart.`,
       isAside: true,
+    },
+    {
+      isSo: aheadOfClock > 0,
+      level: 'waiting',
+      text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events that lie ahead of the platform's clock, and not retried before their time.`,
+      advice: "Compare platform.timeZone, the platform's clock and this host's with the times of these events.",
+      isAside: true,
+      runbook: 'TimeZoneWrong',
     },
     {
       isSo: beyondWindow > 0,

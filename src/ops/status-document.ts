@@ -161,6 +161,7 @@ function deliveriesOf(state: StatusState) {
     expiring: expiringStatus(state),
     stuckProcessing: state.stuckProcessing,
     beyondWindow: state.beyondWindow,
+    aheadOfClock: state.aheadOfClock,
     causes: causesStatus(state),
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },

@@ -79,3 +79,14 @@ test('a row that is larger than any answer may be: its neighbours are recovered,
   expect(outcomes).toEqual({ recovered: 30 })
   expect(daemon.reconciler.state().unreadable).toEqual({ rows: 1, field: 'size' })
 })
+
+test('failed events that lie ahead of the clock are counted apart, and not retried before their time', async () => {
+  await using stage = await startAspect({})
+  const { clock, sandbox } = stage
+  for (const ms of [-3 * 3_600_000, 60_000, 2 * 3_600_000, Date.UTC(9999, 0, 1) - clock.now()])
+    sandbox.addWebhook({ eventInstant: clock.now() + ms })
+  await using daemon = startDaemon(stage, {})
+  const { retries } = await daemon.round()
+  expect(retries).toEqual({ accepted: 1 })
+  expect(daemon.reconciler.state().aheadOfClock).toBe(2)
+})

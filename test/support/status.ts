@@ -67,6 +67,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     unlisted: undefined,
     knowsTime: true,
     beyondWindow: 0,
+    aheadOfClock: 0,
     circuits: [],
     sweeps: [],
     notAccepted: { inARow: 0 },

@@ -1,4 +1,4 @@
-// Counts of a full sweep apart from the window's failed records: those beyond the window, and those stuck in processing. @see docs/architecture.md "Sweep"
+// Counts of a full sweep apart from the window's failed records: those before and ahead of it, and those stuck in processing. @see docs/architecture.md "Sweep"
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
@@ -10,18 +10,34 @@ import { listSlice } from './list-slice.ts'
 /** More stuck records than this are not listed: the count then is this number. */
 const maxStuck = 10_000
 
+/** An event so far ahead of the platform's clock is of the future. */
+const toleratedAheadSeconds = 300
+
+/** Seconds of the platform's wall clock, both included; without a bound to all sides but one. */
+type Outside = { to: number } | { from: number }
+
+/** What lies before the window, and what lies ahead of the platform's clock. */
+export function outsideOf(window: Span, { settle }: WindowPolicy): Record<'before' | 'ahead', Outside> {
+  return {
+    before: { to: window.from - 1 },
+    ahead: { from: window.to + Math.ceil(settle / 1000) + toleratedAheadSeconds },
+  }
+}
+
 /**
- * Failed records before the window, by one list call of size 1. Undefined when the platform gives no total, or when the
+ * Failed records outside of the window, by one list call of size 1. Undefined when the platform gives no total, or when the
  * rows show that it counted others. @throws PlatformFailure, TokenError, or the signal's reason.
  */
-export async function countBeyond(
+export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
-  window: Span,
+  outside: Outside,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const to = window.from - 1
-  const { records, rows, total } = await client.list({ status: 'failed', to, page: 0, size: 1 }, signal)
-  const isMeant = records.every(({ eventLocal, status }) => status === 'failed' && eventLocal < (to + 1) * 1000)
+  const { records, rows, total } = await client.list({ status: 'failed', ...outside, page: 0, size: 1 }, signal)
+  const { from, to } = { from: -Infinity, to: Infinity, ...outside }
+  const isMeant = records.every(
+    ({ eventLocal, status }) => status === 'failed' && from * 1000 <= eventLocal && eventLocal < (to + 1) * 1000,
+  )
   const isBorneOut = total !== undefined && rows <= total && (total === 0 || rows > 0)
   return isMeant && isBorneOut ? total : undefined
 }

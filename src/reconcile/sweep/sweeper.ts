@@ -17,7 +17,7 @@ import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
 import { newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
-import { countBeyond, countStuck } from './other-counts.ts'
+import { countOutside, countStuck, outsideOf } from './other-counts.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from './sweep.ts'
 import type { SweeperEvent, SweepKind, SweepReport, SweepTally } from './sweep-report.ts'
 import { createSweepSchedule } from './sweep-schedule.ts'
@@ -64,6 +64,8 @@ export interface Sweeper {
   onlyCounted(): number
   /** Failed records beyond the window, as the last full sweep saw them. */
   beyondWindow(): number
+  /** Failed records of events that lie ahead of the platform's clock, as the last full sweep saw them. */
+  aheadOfClock(): number
   /** Records that have been processing for too long, as the last full sweep saw them. */
   stuckProcessing(): number
   /** Rows that could not be read, as the last full sweep or a later one saw them. */
@@ -113,6 +115,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let excluded: Excluded = {}
   let onlyCounted = 0
   let beyond = 0
+  let ahead = 0
   let stuck = 0
   let unreadable: UnreadableSum | undefined
 
@@ -220,7 +223,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** Lists the newest hour, then the oldest slices upwards; then counts records beyond the window, and stuck ones. */
+  /** Lists the newest hour, then the oldest slices upwards; then counts records outside of the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
@@ -231,7 +234,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     excluded = current.excluded
     onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size())
     await sweepRecentIfDue(signal)
-    beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
+    const outside = outsideOf(whole, window)
+    beyond = (await besides(countOutside(client, outside.before, signal))) ?? beyond
+    ahead = (await besides(countOutside(client, outside.ahead, signal))) ?? ahead
     const { concurrency, stuckAfterMs } = options
     const monotonic = (): number => clock.monotonic()
     const { triedAt } = backlog
@@ -339,6 +344,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     excluded: () => excluded,
     onlyCounted: () => onlyCounted,
     beyondWindow: () => beyond,
+    aheadOfClock: () => ahead,
     stuckProcessing: () => stuck,
     unreadable: () => unreadable,
     unlisted: () => unlistable.parts(),

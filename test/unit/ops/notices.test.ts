@@ -191,6 +191,11 @@ describe('notices', () => {
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
       /^3 deliveries expire soon/,
     ],
+    [
+      "those of events ahead of the platform's clock",
+      { aheadOfClock: 2 },
+      /^2 failed deliveries are of events that lie ahead/,
+    ],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than window\.lookback/],
     [
       'excluded ones',

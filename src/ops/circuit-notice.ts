@@ -1,0 +1,86 @@
+// The notice about circuits that are not closed: whose receiver fails, with which answer, and when the next probe goes out.
+import { describeGate } from '../reconcile/retry/gates.ts'
+import type { CircuitStatus, Notice, StatusFacts } from './status-document.ts'
+import { clockTime, count, counted, response, subscriptionName, waitText } from './words.ts'
+
+/** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
+export interface NoticeReason extends Omit<Notice, 'runbook'> {
+  runbook?: string | null
+  deliveries?: number
+  detail?: string
+  isAside?: true
+}
+
+/** What a receiver does: `answers HTTP 401`. */
+export const answers = (code: number | null): string =>
+  code === null ? 'does not answer' : `answers ${response(code)}`
+
+/** Whose retries are paused, and by which answer. */
+function failingText(
+  failing: readonly CircuitStatus[],
+  { causes, circuits, subscriptions: names }: StatusFacts,
+): string {
+  const [first] = failing
+  if (first === undefined) return ''
+  const total = circuits.notClosed - (circuits.list.length - failing.length)
+  if (total === 1)
+    return `Subscription ${subscriptionName(first.subscriptionId, names)} ${answers(first.responseStatusCode)}`
+  const isAll =
+    causes.more.causes === 0 &&
+    causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)
+  const codes = [...new Set(failing.map(({ responseStatusCode }) => response(responseStatusCode)))].join(', ')
+  const subscriptions = counted(total, 'subscription')
+  return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
+}
+
+const credentials = "It rejects the platform's credentials: ask its team what has changed."
+const address = 'It has nothing at the address of the subscription: compare the two.'
+
+/** What an answer says of a receiver that gives it to nearly all. */
+const meaningOf: Readonly<Partial<Record<string, string>>> = {
+  null: 'It cannot be reached, or takes too long.',
+  401: credentials,
+  403: credentials,
+  404: address,
+  410: address,
+}
+
+/** Of the circuits that are not closed, whether a probe may go out now or not. */
+export function circuitReason(status: StatusFacts): NoticeReason {
+  const { circuits, now } = status
+  const { advice, level, runbook = null } = describeGate('circuit')
+  const failing = circuits.list.filter(({ isKnownUp }) => !isKnownUp)
+  if (failing.length === 0) {
+    return {
+      level: 'working',
+      text: 'The receiver is recovering: retries speed up as deliveries arrive.',
+      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} go out slowly, after nearly all had failed again.`,
+      advice: 'Nothing to do.',
+    }
+  }
+  const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
+  const failedAgain = sum((circuit) => circuit.failedAgain)
+  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
+  const probe = Math.min(...failing.map(({ pausesForSeconds }) => pausesForSeconds))
+  const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
+  return {
+    level,
+    text: `${failingText(failing, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
+    deliveries: circuits.deliveries,
+    detail: [
+      ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
+      `${count(failedAgain)} of ${counted(
+        sum(({ judged }) => judged),
+        'retry',
+        'retries',
+      )} failed again, since ${clockTime(since, now)} UTC.`,
+      probe > 0
+        ? `A probe goes out in ${waitText(probe * 1000)}.`
+        : failing.some(({ outstanding }) => outstanding > 0)
+          ? 'A probe is under way.'
+          : 'The next record that is due is a probe.',
+    ].join(' '),
+    advice,
+    runbook,
+  }
+}
