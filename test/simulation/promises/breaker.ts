@@ -20,6 +20,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let refused = 0
   let trial: Call | undefined
   let isForbidden = false
+  /** Calls that were sent once more with another token: no trials. */
+  const replays = new WeakSet<Call>()
 
   function forgetRow(): void {
     sentSince = undefined
@@ -37,16 +39,16 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     exercise('three failures are asked about')
   }
 
-  function learnRefusal(call: Call, { kind, status = 0 }: Told): void {
+  function learnRefusal(call: Call, { isVoid, kind, status = 0 }: Told): void {
     if (trial === call) trial = undefined
-    const isTrial = blockedAt !== undefined && call.sentAt > blockedAt
+    const isTrial = blockedAt !== undefined && call.sentAt > blockedAt && !replays.has(call)
     // A gateway's 404 can't be told from that of a record that is gone.
     const isAnswered = (kind === 'told' || status === 404) && status !== 429 && status < 500
-    if (status === 403) {
+    if (status === 403 && isVoid !== true) {
       if (isTrial) refused += 1
       else if (blockedAt === undefined) refused = 0
       blockedAt ??= timeline.now()
-    } else if (status === 401 || (isTrial && isAnswered)) blockedAt = undefined
+    } else if (status === 401 || isVoid === true || (isTrial && isAnswered)) blockedAt = undefined
   }
 
   function checkTrial(call: Call): void {
@@ -65,7 +67,11 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     sent(call) {
       if (isQuestion(call)) forgetRow()
       if (call.operation === 'token') blockedAt = undefined
-      if (call.operation !== 'retry' || knowledge.get(call.id)?.mayReplay === true) return
+      if (call.operation !== 'retry') return
+      if (knowledge.get(call.id)?.mayReplay === true) {
+        replays.add(call)
+        return
+      }
       checkTrial(call)
       if (sentSince === undefined) return
       sentSince += 1

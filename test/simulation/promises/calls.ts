@@ -31,6 +31,10 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { rowBytes, tokenTime, withoutEventId } = habits
   const allowedPerSecond = Math.min(...limits.map((limit) => limitShare * perSecondOf(limit)))
   const perSecond = Math.min(config.platform.maxRequestsPerSecond, allowedPerSecond)
+  /** Pages that are refused, where lists have limits: until a span is short enough, and where the edge of what is listed is. */
+  const { lookback } = config.window
+  const isListLimited = habits.listsFor !== undefined || habits.listsAtOnce !== undefined
+  const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
   /** Rows that surely go into an answer. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
   const first = config.outcome.firstCheck
@@ -59,7 +63,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
 
   function checkSweep({ listed, result, seconds, slices }: SweepReport): void {
     if (result !== 'complete' || scenario.faults.length > 0) return
-    const most = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions
+    const most = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
     exercise('a sweep asks for its pages')
     if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
     const longest = Math.round(longestSweep(slices) / 1000)
