@@ -48,6 +48,7 @@ function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined
     case 'broken-json':
     case 'huge-body':
     case 'wrong-id':
+    case 'compressed':
     case 'no-date':
       return undefined
   }
@@ -72,6 +73,8 @@ export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext
       return { ...answer, body: answer.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
     case 'wrong-id':
       return withBody(answer, (body) => withWrongId(body, context.random))
+    case 'compressed':
+      return { ...answer, headers: { ...answer.headers, 'content-encoding': fault.encoding } }
     case 'no-date':
       return { ...answer, headers: { ...answer.headers, date: '' } }
     case 'latency':

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { count, headers, httpStatus, milliseconds, names, share } from '../fields.ts'
 import type { Sequence } from '../records/hash.ts'
-import type { SandboxRequest } from './http.ts'
+import { encodings, type SandboxRequest } from './http.ts'
 
 /** `Retry-After` in seconds, as an HTTP date, or not at all. */
 const retryAfter = z.union([
@@ -52,6 +52,8 @@ const faultSchema = z.discriminatedUnion('kind', [
   }),
   /** The answer to a retry shows a record with another id. */
   z.strictObject({ kind: z.literal('wrong-id') }),
+  /** The body is compressed, whatever was asked for. */
+  z.strictObject({ kind: z.literal('compressed'), encoding: z.enum(encodings) }),
   /** The answer has no `Date` header. */
   z.strictObject({ kind: z.literal('no-date') }),
 ])

@@ -2,6 +2,7 @@
 // must reach the socket: to reset it, to cut a body or to let it drip.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Clock } from '../../src/runtime/clock.ts'
 
 /** `other` is what the platform does not have. */
@@ -54,6 +55,16 @@ export function textAnswer(status: number, body: string, headers: Record<string,
   return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
 }
 
+/** Of a body; `compress` is one that hardly any client reads. */
+export const encodings = ['gzip', 'deflate', 'br', 'zstd', 'compress'] as const
+const encoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
+  ...{ gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync },
+}
+
+function encoded(body: Buffer, encoding = ''): Buffer {
+  return encoders[encoding]?.(body) ?? body
+}
+
 /** What a body that drips needs. */
 export interface Pace {
   clock: Pick<Clock, 'sleep'>
@@ -73,7 +84,7 @@ export async function send(response: ServerResponse, answer: SandboxAnswer, send
     response.socket?.resetAndDestroy()
     return
   }
-  const body = Buffer.from(answer.body)
+  const body = encoded(Buffer.from(answer.body), answer.headers['content-encoding'])
   response.sendDate = false
   response.writeHead(answer.status, headersOf(answer, body.length, sending.date))
   await sendBody(response, body, wire, sending)

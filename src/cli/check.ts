@@ -14,7 +14,7 @@ import { maxPageSize } from '../platform/wire.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
-import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
+import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import type { Health } from '../reconcile/retry/receiver-health.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
@@ -63,15 +63,15 @@ function configurationFailed({ problems }: ConfigurationError): Finding {
 }
 
 /** Answers that come from something else than the platform. */
-const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'invalid-body', 'redirect'])
+const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepted', 'invalid-body', 'redirect'])
 
 /**
  * Of a call that did not give what was asked.
  * @param call `GET https://api.example.com/v1/webhooks`, without query: an operator needs it, but no log line may hold it
  */
-export function callFailed({ advice, message, reason, rejected }: CallFailure, call: string): Finding {
+export function callFailed({ advice, reason, rejected, ...failure }: CallFailure, call: string): Finding {
   const code = rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
-  return failed(elsewhere.has(reason) ? exitCode.configuration : code, `${message}; ${call}`, advice)
+  return failed(elsewhere.has(reason) ? exitCode.configuration : code, `${problemOf(failure)}; ${call}`, advice)
 }
 
 const dayMs = 86_400_000

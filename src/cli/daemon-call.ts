@@ -6,6 +6,7 @@ import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
+import { userAgentOf } from '../runtime/user-agent.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 
@@ -38,15 +39,20 @@ export type DaemonAnswer = { status: number; body: string } | { problem: string 
 
 /** One exchange on a connection of its own, never by a proxy: the daemon is on this host. Rejects only with the signal's reason. */
 export async function callDaemon(
-  { timeoutMs, url, ...options }: DaemonCall,
-  { clock, signal }: Pick<Io, 'clock' | 'signal'>,
+  { headers, timeoutMs, url, ...options }: DaemonCall,
+  { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
 ): Promise<DaemonAnswer> {
   const late = new AbortController()
   const cancel = clock.timer(timeoutMs, () => {
     late.abort()
   })
   try {
-    const outgoing = request(url, { ...options, agent: false, signal: AbortSignal.any([signal, late.signal]) })
+    const outgoing = request(url, {
+      ...options,
+      headers: { ...headers, 'user-agent': userAgentOf(version) },
+      agent: false,
+      signal: AbortSignal.any([signal, late.signal]),
+    })
     const answered = Promise.withResolvers<IncomingMessage>()
     outgoing.on('response', answered.resolve).on('error', answered.reject).end()
     const response = await answered.promise

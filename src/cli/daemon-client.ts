@@ -32,7 +32,7 @@ export type AskedDaemon = { url: string; problem: string } | DaemonState
 const statusTimeoutMs = 2000
 
 /** The daemon's /status; rejects only with the signal's reason. */
-export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
+export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal' | 'version'>): Promise<AskedDaemon> {
   const answer = await callDaemon({ url: `${url}/status`, timeoutMs: statusTimeoutMs }, io)
   if ('problem' in answer) return { url, ...answer }
   const fields = fieldsOf(answer.body)
@@ -44,7 +44,10 @@ export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal'>):
 }
 
 /** Pauses and circuits live in the daemon's memory: no other process knows them. */
-export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
+export async function askDaemon(
+  server: Config['server'],
+  io: Pick<Io, 'clock' | 'signal' | 'version'>,
+): Promise<AskedDaemon> {
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
   return readStatus(originOf(server), io)
 }

@@ -66,8 +66,11 @@ function openCertificate(
 }
 
 /** The way out: through the proxy that the environment names, if it names one. @throws ConfigurationError */
-export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' | 'env'>): HttpTransport {
-  return createHttpTransport({ clock, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
+export function openTransport(
+  config: Config,
+  { clock, env, version }: Pick<Io, 'clock' | 'env' | 'version'>,
+): HttpTransport {
+  return createHttpTransport({ clock, version, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
 }
 
 /** Levels that a command of which people want an answer, and no log, leaves out. */

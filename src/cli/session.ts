@@ -10,7 +10,7 @@ import type { Emit, TelemetryEvent } from '../observe/events.ts'
 import { auditOnly } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
+import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
@@ -35,12 +35,12 @@ export interface SessionPlan {
 
 /** Says why nothing is known, and returns the exit code. */
 export function unavailable(
-  { advice, message, rejected }: Pick<CallFailure, 'advice' | 'message' | 'rejected'>,
+  { advice, rejected, ...failure }: Pick<CallFailure, 'advice' | 'message' | 'problem' | 'rejected'>,
   target: string,
   io: Pick<Io, 'stderr'>,
 ): ExitCode {
   const width = widthOf(io.stderr)
-  const why = paragraph(`${target}: nothing is known, because the list call failed: ${message}`, width)
+  const why = paragraph(`${target}: nothing is known, because the list call failed: ${problemOf(failure)}`, width)
   const next = 'To check each step on the way: webhook-reconciler check\n'
   io.stderr.write(redact(why + paragraph(advice, width, '-> ') + next))
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable

@@ -173,6 +173,8 @@ export interface LeaseClientOptions {
   /** Deadline of one call: half of it, so that one that hangs leaves the time for another. */
   renewDeadlineMs: number
   clock: Clock
+  /** Of this program. */
+  version: string
 }
 
 interface Connected {
@@ -180,7 +182,8 @@ interface Connected {
   http: HttpTransport
 }
 
-export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }: LeaseClientOptions): LeaseClient {
+export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
+  const { access, clock, leaseName, renewDeadlineMs, version } = options
   const { authorityFile, namespace, origin, tokenFile } = access
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
@@ -213,7 +216,7 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
     const authority = fileText(authorityFile)
     if (connected?.authority === authority) return connected.http
     const before = connected
-    connected = { authority, http: createHttpTransport({ clock, connections: 2, ca: authority }) }
+    connected = { authority, http: createHttpTransport({ clock, version, connections: 2, ca: authority }) }
     await before?.http.close()
     return connected.http
   }
@@ -228,7 +231,6 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
     const headers = {
       authorization: `Bearer ${bearerToken()}`,
       accept: 'application/json',
-      'user-agent': 'webhook-reconciler',
       ...(body !== undefined && { 'content-type': 'application/json' }),
     }
     const text = body === undefined ? {} : { body: JSON.stringify(body) }

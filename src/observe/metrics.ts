@@ -238,7 +238,7 @@ export const metricDefinitions = {
   },
   consecutive_retries_not_accepted: {
     type: 'gauge',
-    help: 'Retries in a row that were answered rejected, platform-error or unreachable; 0 after one that was answered accepted, already-resolved or gone.',
+    help: 'Retries in a row that were answered rejected, intercepted, platform-error or unreachable; 0 after one that was answered accepted, already-resolved or gone.',
     read: ({ notAccepted }) => notAccepted.inARow,
   },
   clock_skew_seconds: {

@@ -1,11 +1,10 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
 import type { TelemetryEvent } from './events.ts'
-import type { Reason } from '../platform/http/http.ts'
-import type { RetryAnswer } from '../platform/operations.ts'
+import { meaningOf, type CallAnswer, type RetryAnswer } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
-export type SweepFailure = Pick<CallFailure, 'advice' | 'code' | 'reason' | 'stage'>
+export type SweepFailure = Omit<CallFailure, 'message' | 'rejected'>
 
 /** A sweep that has ended. */
 export interface SweepEnd {
@@ -27,8 +26,8 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** How many retries in a row the platform did not accept, and the last one's reason. */
-  notAccepted: { inARow: 0 } as { inARow: number; reason?: Reason },
+  /** How many retries in a row the platform did not accept, and the answer to the last one. */
+  notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallAnswer>,
   /** Records that left the window while they were failed. */
   expired: 0,
   /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
@@ -69,21 +68,15 @@ export const maxSweeps = 10
 const slackPeriods = 2
 const maxSlackMs = 300_000
 
-/** Answers that concern the record itself: the platform works. */
-const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
-
-/** Refusals of one retry. Others have a gate that says so: `throttled`, `unauthorized`. */
-const refusals: ReadonlySet<string> = new Set(['rejected', 'platform-error', 'unreachable'])
-
 /** True for events that show the platform at work: a list, an answer about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
-  if (event.type === 'retry') return event.answer.sent && tellingResults.has(event.answer.result)
+  if (event.type === 'retry') return event.answer.sent && meaningOf(event.answer.result).isOfRecord === true
   return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 
-function safePartOf({ advice, code, reason, stage }: CallFailure): SweepFailure {
-  return { advice, code, reason, stage }
+function safePartOf({ message: _, rejected: __, ...safe }: CallFailure): SweepFailure {
+  return safe
 }
 
 export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }: ProgressOptions): Progress {
@@ -110,9 +103,10 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     }
   }
 
-  function observeRetry({ reason, result }: RetryAnswer): void {
-    if (refusals.has(result)) known.notAccepted = { inARow: known.notAccepted.inARow + 1, reason }
-    else if (tellingResults.has(result)) known.notAccepted = { inARow: 0 }
+  function observeRetry({ problem, reason, result, status }: RetryAnswer): void {
+    const { isOfRecord, isRefusal } = meaningOf(result)
+    if (isRefusal) known.notAccepted = { inARow: known.notAccepted.inARow + 1, problem, reason, status }
+    else if (isOfRecord) known.notAccepted = { inARow: 0 }
   }
 
   return {

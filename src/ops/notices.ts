@@ -7,12 +7,12 @@ import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { GateStatus, Level, StatusFacts, StatusSummary } from './status-document.ts'
 import {
+  answerText,
   clockTime,
   count,
   counted,
   fromNow,
   rateText,
-  reasonText,
   sentence,
   span,
   subscriptionName,
@@ -31,6 +31,8 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
   return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice, runbook }
 }
 
+const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const
+
 /** The part of a gate's sentences that only this moment knows. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
   const { now, rate, receiver } = status
@@ -38,10 +40,8 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
   return [
     ...(gate === 'throttled' ? [`It lasts another ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
-    ...(call === null
-      ? []
-      : [`The last ${call.operation === 'list' ? 'list call' : 'retry'}: ${reasonText(call.reason)}.`]),
-    ...(call?.operation === 'retry' && gate === 'unauthorized' && !isLastSweepFailed(status) ? ['Listing works.'] : []),
+    ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${answerText(call)}.`]),
+    ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
     ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
   ].join(' ')
@@ -147,7 +147,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
   const problem = sweeps[0]?.problem
-  const { inARow, reason } = status.notAccepted ?? { inARow: 0 }
+  const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
@@ -191,7 +191,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: inARow >= minNotAccepted && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
-      text: `None of the last ${count(inARow)} retries was accepted${reason === undefined ? '' : ` (${reasonText(reason)})`}.`,
+      text: `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${answerText(last)}` : ''}.`,
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },

@@ -58,7 +58,7 @@ export async function notifyChanges(options: NotifyOptions, signal: AbortSignal)
       const { status: code } = await transport({
         method: 'POST',
         url,
-        headers: { 'content-type': 'application/json', 'user-agent': 'webhook-reconciler' },
+        headers: { 'content-type': 'application/json' },
         body: JSON.stringify(bodyOf(document, pageUrl)),
         timeoutMs,
         maxBytes,

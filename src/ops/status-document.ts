@@ -173,7 +173,7 @@ function deliveriesOf(state: StatusState) {
 /** The retries, and what blocks them. */
 function retriesOf(state: StatusState) {
   const { circuits, gates, leadership, notAccepted, now, receiver } = state
-  const { inARow, reason } = notAccepted
+  const { reason } = notAccepted
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     awaiting: state.awaiting,
@@ -193,7 +193,7 @@ function retriesOf(state: StatusState) {
       maxCallsPerSecond: state.rateMaximum,
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
-    notAccepted: reason === undefined ? null : { inARow, reason },
+    notAccepted: reason === undefined ? null : { ...notAccepted, reason },
   }
 }
 

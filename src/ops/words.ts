@@ -1,6 +1,7 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
 import type { SweepFailure } from '../observe/progress.ts'
 import type { Reason } from '../platform/http/http.ts'
+import type { CallAnswer } from '../platform/operations.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
 
@@ -88,20 +89,24 @@ export function response(code: number | null): string {
   return code === null ? 'no response' : `HTTP ${code}`
 }
 
-/** What a failed call got: `HTTP 403`. */
-export function reasonText(reason: Reason): string {
-  return reasonWords[reason] ?? reason
+/** What a failed call got: `HTTP 403 (svc.forbidden: no permission)`, `HTTP 405 from something in front of the platform`. */
+export function answerText({ problem, reason, status }: CallAnswer): string {
+  const word = reasonWords[reason] ?? reason
+  const text = status === undefined ? word : `HTTP ${status}${byStatus.has(reason) ? '' : `, ${word}`}`
+  if (problem !== undefined) return `${text} (${problem})`
+  if (reason === 'forbidden' && status !== undefined) return `${text} without an error body of the platform`
+  return reason === 'intercepted' ? `${text} from something in front of the platform` : text
 }
 
-/** Why a sweep failed: `the platform cannot be listed: HTTP 5xx`. */
-export function failureText({ code, reason, stage }: SweepFailure): string {
+/** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
+export function failureText({ code, stage, ...answer }: SweepFailure): string {
   const what = stage === 'token' ? 'there is no access token' : 'the platform cannot be listed'
-  return `${what}: ${reasonText(reason)}${code === undefined ? '' : ` (${code})`}`
+  return `${what}: ${answerText(answer)}${code === undefined ? '' : ` (${code})`}`
 }
 
 /** `events of 4 d, from 2026-11-18T10:00:00 to 2026-11-22T10:00:00 on the platform's clock, cannot be listed: HTTP 400` */
-export function unlistedText({ from, reason, seconds, to }: UnlistedSum): string {
-  return `events of ${span(seconds * secondMs)}, from ${from} to ${to} on the platform's clock, cannot be listed: ${reasonText(reason)}`
+export function unlistedText({ from, seconds, status, to, ...answer }: UnlistedSum): string {
+  return `events of ${span(seconds * secondMs)}, from ${from} to ${to} on the platform's clock, cannot be listed: ${answerText({ ...answer, status: status ?? undefined })}`
 }
 
 const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
@@ -115,7 +120,15 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
   timeout: 'no answer in time',
   connection: 'no connection',
   tls: 'TLS error',
+  intercepted: 'an answer',
+  'invalid-body': 'an unusable body',
 }
+
+/** Reasons of which the status says all. */
+const byStatus: ReadonlySet<Reason> = new Set<Reason>([
+  ...(['bad-request', 'unauthorized', 'forbidden', 'not-found', 'conflict', 'throttled'] as const),
+  ...(['server-error', 'redirect', 'intercepted', 'timeout', 'other'] as const),
+])
 
 const shownDigits = 8
 

@@ -15,7 +15,7 @@ import {
 } from './operations.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
-import { classify, PlatformFailure, retryAfterMs } from './http/response.ts'
+import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { AccessToken } from './auth/token.ts'
 import { TokenError } from './auth/token-answer.ts'
@@ -109,12 +109,14 @@ type Called<T> = Exchange<T> & {
   tokenError?: TokenError
 }
 
-/** Reasons of answers that may mean a void token, though they are no 401: a 403, and a login page or a redirect to one. */
+/** Reasons of answers that may mean a void token, though they are no 401: a 403, and a redirect to a login page. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
 /** Statuses of something on the way that wants a login of its own. */
 const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
-const isDoubtful = ({ reason, status }: Exchange<unknown>): boolean =>
-  doubtful.has(reason) || doubtfulStatuses.has(status)
+/** The login page itself. */
+const isPage = ({ reason, status = 0 }: Exchange<unknown>): boolean => reason === 'intercepted' && status < 300
+const isDoubtful = (exchange: Exchange<unknown>): boolean =>
+  doubtful.has(exchange.reason) || doubtfulStatuses.has(exchange.status) || isPage(exchange)
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
@@ -160,7 +162,7 @@ function createCall(options: ClientOptions): Call {
 
   /** Reads an answer; rate limiter and server clock learn from it. */
   function read<T>(operation: Operation<T>, response: HttpResponse, sentAt: number): Exchange<T> {
-    const answer = classify(response)
+    const answer = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
     // A platform that still writes an error body under 503 is not overloaded.
@@ -245,7 +247,7 @@ function createCall(options: ClientOptions): Call {
     if (isRefused) refused(token)
     const isDoubted = !isRefused && doubts(token, operation, first)
     // The platform may have accepted a PATCH that was answered with a page.
-    const isOver = !mayReplay || (first.reason === 'invalid-body' && operation.method === 'PATCH')
+    const isOver = !mayReplay || ((first.reason === 'invalid-body' || isPage(first)) && operation.method === 'PATCH')
     if (isDoubted && (await renewed(token, signal)) === undefined) return first
     if (isOver || !(isRefused || isDoubted)) return first
     await rate.acquire(kind, signal)
@@ -297,11 +299,11 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       if (called.reason === 'ok') {
         return { page: called.content, bytes: called.bytes, seconds: (clock.monotonic() - sentAt) / 1000 }
       }
-      const { isThrottled, reason, status, tokenError, transportCode } = called
+      const { isThrottled, problem, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
       if (isThrottled === true && rate.pausedForMs() < maxPauseMs) continue
-      failure = new PlatformFailure(reason, status, 'list', transportCode)
+      failure = new PlatformFailure(reason, status, 'list', { problem, transportCode })
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
       tries += 1

@@ -89,26 +89,52 @@ export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZ
   return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone, query) }
 }
 
-/** The platform's answers to one PATCH (docs/glossary.md). */
-export const retryResults = [
-  'accepted',
-  'already-resolved',
-  'gone',
-  'rejected',
-  'throttled',
-  'unauthorized',
-  'platform-error',
-  'unreachable',
-] as const
+interface ResultMeaning {
+  /** The platform answered about the record: a try, which counts towards `retry.maxAttempts`, and a sign that the platform works. */
+  isOfRecord?: true
+  /** May concern any record: three in a row are asked about (platform breaker). */
+  isFailure?: true
+  /** Counts as not accepted. The others have a gate that says so, or are no refusal. */
+  isRefusal?: true
+  /** The sum of a command's report that it counts in; none for a retry whose outcome is awaited. */
+  countsAs?: 'refused' | 'resolved'
+}
 
-export type RetryResult = (typeof retryResults)[number]
+/** Meaning of each answer to one PATCH (docs/glossary.md). `intercepted`: something in front of the platform answered in its place. */
+const retryTable = {
+  accepted: { isOfRecord: true },
+  'already-resolved': { isOfRecord: true, countsAs: 'resolved' },
+  gone: { isOfRecord: true, countsAs: 'refused' },
+  rejected: { isOfRecord: true, isRefusal: true, countsAs: 'refused' },
+  throttled: { countsAs: 'refused' },
+  unauthorized: { countsAs: 'refused' },
+  intercepted: { isFailure: true, isRefusal: true, countsAs: 'refused' },
+  'platform-error': { isFailure: true, isRefusal: true, countsAs: 'refused' },
+  unreachable: { isFailure: true, isRefusal: true, countsAs: 'refused' },
+} as const satisfies Record<string, ResultMeaning>
+
+export type RetryResult = keyof typeof retryTable
+
+export const retryResults = Object.keys(retryTable) as RetryResult[]
+
+export function meaningOf(result: RetryResult): ResultMeaning {
+  return retryTable[result]
+}
 
 /** The status that the platform found instead of `failed`. */
 export type FoundStatus = 'processing' | 'successful' | 'other'
 
-export interface RetryAnswer {
-  result: RetryResult
+/** Answer to a call that is not the one wanted. */
+export interface CallAnswer {
   reason: Reason
+  /** HTTP status; undefined when no answer came. */
+  status?: number | undefined
+  /** Code and message of the platform's error body. */
+  problem?: string | undefined
+}
+
+export interface RetryAnswer extends CallAnswer {
+  result: RetryResult
   /** False when no PATCH was sent, because no token was available. Then it is no attempt. */
   sent: boolean
   /** With `already-resolved`: the status that the platform found. */
@@ -131,9 +157,10 @@ const resultOfReason = {
   timeout: 'unreachable',
   connection: 'unreachable',
   tls: 'unreachable',
-  redirect: 'platform-error',
+  redirect: 'intercepted',
   'too-large': 'platform-error',
   'invalid-body': 'platform-error',
+  intercepted: 'intercepted',
   other: 'rejected',
 } as const satisfies Record<Reason, RetryResult>
 
@@ -178,28 +205,33 @@ function foundStatus(body: unknown): FoundStatus {
 }
 
 /**
- * True when the platform may have accepted the retry all the same: no whole answer came, or one that a gateway wrote. An
- * error body with a `code` is the platform's own.
+ * True when the platform may have accepted the retry all the same: no whole answer came, or a gateway wrote it after it had
+ * passed the call on. An error body with a `code` is the platform's own.
  */
 function isAnswerLost(exchange: Exchange<unknown>): boolean {
-  const { status } = exchange
+  const { reason, status } = exchange
+  if (reason === 'intercepted') return false
   if (status === undefined) return exchange.requestNotSent !== true
   if (exchange.code !== undefined) return false
   return status >= 500 || (status >= 200 && status < 300)
 }
 
+function resultOf({ isThrottled, reason, status = 0 }: Exchange<unknown>): RetryResult {
+  if (isThrottled === true) return 'throttled'
+  if (reason === 'other' && status >= 500) return 'platform-error'
+  // HTTP 408: whoever waited for the rest of the request has not passed it on.
+  return reason === 'timeout' && status !== 0 ? 'intercepted' : resultOfReason[reason]
+}
+
 /** The platform's answer to a PATCH that was sent. */
 export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryAnswer {
-  const { reason, status } = exchange
-  if (exchange.code === invalidStatusCode)
-    return { result: 'already-resolved', reason, sent: true, found: foundStatus(exchange.body) }
+  const { problem, reason, status } = exchange
   if (reason === 'ok') {
     const record = exchange.content
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
   }
-  const isClientError = status !== undefined && status < 500
-  const usual = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
-  const result = exchange.isThrottled === true ? 'throttled' : usual
-  const lost = isAnswerLost(exchange) && { lost: true as const }
-  return { result, reason, sent: true, ...lost }
+  const answer = { reason, sent: true, status, problem }
+  if (exchange.code === invalidStatusCode)
+    return { ...answer, result: 'already-resolved', found: foundStatus(exchange.body) }
+  return { ...answer, result: resultOf(exchange), ...(isAnswerLost(exchange) && { lost: true }) }
 }

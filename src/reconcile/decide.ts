@@ -2,7 +2,7 @@
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
-import type { Gate } from './retry/gates.ts'
+import { isBreakers, type Gate } from './retry/gates.ts'
 
 export const decisions = ['due', 'backing-off', 'exhausted', 'excluded', 'blocked', 'awaiting'] as const
 export type Decision = (typeof decisions)[number]
@@ -24,9 +24,9 @@ export interface Known {
   /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
   attempts: number
   lastAt: number
-  /** PATCHes of this daemon that the platform answered about the record itself, or whose answer was lost. */
+  /** PATCHes of this daemon that the platform answered about the record itself, or may have taken. */
   tries: number
-  /** PATCHes since then that were refused for any record (401, 403, 5xx) or never sent. They lengthen the backoff, and never park. */
+  /** PATCHes since then that say nothing of the record (401, 403, 5xx, a gateway's answers), or never arrived. They lengthen the backoff, and never park. */
   refusals: number
   /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number
@@ -159,7 +159,7 @@ export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situat
   if (at > leavesAt) return noRetry
   if (at === due) return { by: 'time', at }
   // A ping goes out then, and may fail.
-  if (gate === 'platform' || gate === 'unauthorized') return { by: 'gate', at }
+  if (gate !== undefined && isBreakers(gate)) return { by: 'gate', at }
   return { by: pausesForMs > 0 ? 'probe' : 'time', at }
 }
 

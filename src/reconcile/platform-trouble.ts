@@ -1,5 +1,5 @@
 // Separates failures of the platform and its token endpoint from bugs of this program, and describes them.
-import type { Reason } from '../platform/http/http.ts'
+import type { CallAnswer } from '../platform/operations.ts'
 import { PlatformFailure } from '../platform/http/response.ts'
 import { TokenError } from '../platform/auth/token-answer.ts'
 
@@ -8,8 +8,7 @@ export function isPlatformTrouble(error: unknown): error is PlatformFailure | To
 }
 
 /** Why a call of the platform failed. */
-export interface CallFailure {
-  reason: Reason
+export interface CallFailure extends CallAnswer {
   /** `token`: no access token was available. */
   stage: 'token' | 'list'
   rejected: boolean
@@ -20,11 +19,17 @@ export interface CallFailure {
   code?: string | undefined
 }
 
+/** The message with what the platform says of it. */
+export function problemOf({ message, problem }: Pick<CallFailure, 'message' | 'problem'>): string {
+  return problem === undefined ? message : `${message}: ${problem}`
+}
+
 /** Undefined for a bug. */
 export function failureOf(error: unknown): CallFailure | undefined {
   if (!isPlatformTrouble(error)) return undefined
   const { advice, message, reason, transportCode: code } = error
   const common = { reason, message, advice, code }
   if (error instanceof TokenError) return { ...common, stage: 'token', rejected: error.kind === 'rejected' }
-  return { ...common, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden' }
+  const { problem, status } = error
+  return { ...common, problem, status, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden' }
 }

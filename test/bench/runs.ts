@@ -88,7 +88,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     if (measured[until] === records) finished.resolve(undefined)
   }
   const key = loadKey({ file: privateKeyFile })
-  const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const http = createHttpTransport({ clock: systemClock, version: 'bench', connections: connectionsOf(config) })
   const { transport } = http
   const hosts = { clock: systemClock, random: systemRandom, transport, emit }
   const connection = createConnection(config, { ...hosts, key })

@@ -76,7 +76,7 @@ async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
       if (method === 'POST') return undefined
       isDown ||= method === 'PATCH'
       if (isDown && !isMended) return outage
-      return method === 'PATCH' ? { status: 404 } : listed(url)
+      return method === 'PATCH' ? { status: 404, body: { code: 'svc.gone' } } : listed(url)
     },
   })
   await tickFor(scene, ticksPerHour)

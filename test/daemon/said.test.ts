@@ -49,7 +49,21 @@ const incidents: Readonly<Record<string, Incident>> = {
         3,
         'trouble',
         'The platform refuses retries. 600 deliveries are missing.',
-        /^The last retry: HTTP 403\. Listing works\. Since /,
+        /^The last retry: HTTP 403 \(sandbox\.fault: A fault of the sandbox\)\. Listing works\. Since /,
+        /^Unknown: Retries are blocked\.$/,
+      ],
+    ],
+  },
+  'a gateway that answers retries': {
+    begin: (sandbox) => {
+      sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 405, body: 'html' } })
+    },
+    said: [
+      [
+        3,
+        'trouble',
+        'Retries do not reach the platform. 600 deliveries are missing.',
+        /^The last retry: HTTP 405 from something in front of the platform\. Listing works\. Since /,
         /^Unknown: Retries are blocked\.$/,
       ],
     ],
@@ -60,7 +74,7 @@ const incidents: Readonly<Record<string, Incident>> = {
       [
         3,
         'trouble',
-        'The platform cannot be listed: HTTP 5xx. No missing delivery was known at 12:09:30 UTC.',
+        'The platform cannot be listed: HTTP 503 (sandbox.fault: A fault of the sandbox). No missing delivery was known at 12:09:30 UTC.',
         /^No full sweep has succeeded since 12:09:30 UTC, 3 min ago: newer failures are not known\.$/,
         /^Unknown: Sweeps fail\.$/,
       ],

@@ -85,7 +85,7 @@ interface World extends AsyncDisposable {
 function tokensOf(server: OauthServer, file: string): World {
   const clock = createVirtualClock(systemClock.now())
   vi.useFakeTimers({ toFake: ['Date'], now: clock.now() })
-  const http = createHttpTransport({ clock, connections: 2 })
+  const http = createHttpTransport({ clock, version: '1.2.3', connections: 2 })
   let pending = 0
   const { tokens } = createConnection(
     {

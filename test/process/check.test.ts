@@ -61,7 +61,9 @@ describe('what is wrong', () => {
       'a permission that is missing',
       { readings: { faults: [{ operation: 'list', fault: { kind: 'status', status: 403 } }] } },
       4,
-      [/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/],
+      [
+        /\nok +token [^\n]*\nFAILED +list call +list: forbidden \(HTTP 403\): sandbox\.fault: A fault of the sandbox; GET\s+\S+\n +-> have/,
+      ],
     ],
     [
       'a platform that fails from its second list call on: the time zone fails',
@@ -94,7 +96,7 @@ describe('what is wrong', () => {
       'HTML in place of a list',
       { readings: { faults: [{ operation: 'list', fault: htmlPage }] } },
       78,
-      [/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/],
+      [/FAILED +list call +list: intercepted \(HTTP 200\); GET .*\n +-> .*login page\)\s+answers in its place/],
     ],
     [
       'a wrong time zone: events of the future',

@@ -13,6 +13,7 @@ test.each<[Fault, number, RegExp]>([
   [{ kind: 'status', status: 502, body: 'html' }, 502, /<html>/],
   [{ kind: 'status', status: 200, body: { text: 'null' } }, 200, /^null$/],
   [{ kind: 'redirect', location: 'http://127.0.0.1:1/' }, 302, /^$/],
+  [{ kind: 'compressed', encoding: 'br' }, 200, /^\{"workflow"/],
   [{ kind: 'broken-json' }, 200, /^\{"workflow"[^]*[^}]$/],
 ])('%o: a list is answered %d with %s', async (fault, status, body) => {
   await using sandbox = await startPlatform()

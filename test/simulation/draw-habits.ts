@@ -23,6 +23,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     fromInclusive: draw.chance(0.5),
     toInclusive: draw.chance(0.5),
     timePrecision: draw.pick(['ms', 'ms', 'second']),
+    missingHasCode: false,
     conflictStatus: draw.pick([200, 400, 409, 422]),
     tokenLifeSeconds: draw.pick([3600, 3600, 300, 45]),
     tokenTime: [0, 0],

@@ -20,13 +20,14 @@ export const faultKinds = [
   'token-refused',
   'token-throttled',
   'misrouted',
+  'gateway-page',
   'bad-span',
   'health-404',
 ] as const
 
 /**
  * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no answer arrives.
- * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `health-404`: the
+ * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `gateway-page`: a page of HTML with any status; `health-404`: the
  * receiver's health address is not there.
  */
 export type FaultKind = (typeof faultKinds)[number]
@@ -39,6 +40,8 @@ export interface FaultWindow {
   /** Share of the calls that it hits. */
   share: number
   on: 'all' | 'list' | 'retry'
+  /** With `gateway-page`. */
+  status?: number
   /** With `bad-span`: lists of several rows fail whose span holds the event of this moment, ms since the start. */
   eventAt?: number
 }

@@ -79,6 +79,8 @@ const makers = [
   createWholeWatcher,
 ]
 
+/** The longest backoff of a ping, and its answer. */
+const longestTroubleMs = 330_000
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
 const answersForJump = 12
 
@@ -121,11 +123,13 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     platform,
     lagMs: scenario.habits.lagMs,
     probeTimeoutMs: config.circuit.probeTimeout,
+    giveUpAfterMs: config.outcome.giveUpAfter,
     maxRecords: config.backlog.maxRecords,
   })
   const listings = createOpenListings(config.sweep.sliceRecords)
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
+  const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
   let hasTrouble = false
   let isPaused = false
   /** Answers that reported the platform's time since its clock was last set. */
@@ -240,11 +244,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return !scenario.faults.some(({ from, to }) => from <= timeline.now() && to > at)
   }
 
+  /** Trouble lasts no longer than the longest pause after what caused it; records that are not there cause some at any time. */
+  function isTroubled(): boolean {
+    const isOver = isFaultlessSince(timeline.now() - longestTroubleMs) && !hasUncodedRefusals
+    return hasTrouble && !isOver
+  }
+
   const holds: Holds = {
     limitsFreeSince: () => freeSince,
     openGateSince() {
       if (!isSureOfTime()) shut()
-      return hasTrouble || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
+      return isTroubled() || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
     },
     isSureOfTime,
     notClosed: () => notClosed,

@@ -1,5 +1,6 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
+import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import { isSweepPage } from './asked.ts'
 import type { Call, Told } from './network.ts'
 import type { SimulatedPlatform, View } from './platform.ts'
@@ -7,7 +8,7 @@ import type { Timeline } from './timeline.ts'
 
 /** What the daemon remembers of its retries of a record. */
 export interface Tries {
-  /** Retries that the platform took, or may have taken. */
+  /** Retries that the platform took, or may have taken: the largest number. */
   tries: number
   /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
   refusals: number
@@ -57,16 +58,24 @@ export interface Knowledge {
   fact(fact: TelemetryEvent): void
 }
 
+const refusing: ReadonlySet<number | undefined> = new Set([401, 403, 429])
+
+/** True for what something in front of the platform says of a call that it did not pass on: an error without a code, or a page. */
+export function isIntercepted({ code, isPage, status = 0, views }: Told): boolean {
+  if (code !== undefined || refusing.has(status) || views.length > 0) return false
+  return status === 501 || (status >= 300 && status < 500) || (status >= 200 && status < 300 && isPage === true)
+}
+
 /** True for an answer that leaves open whether the retry was taken: none at all, or none of the platform. */
-function isLost({ kind, status = 0 }: Told): boolean {
+function isLost(told: Told): boolean {
+  const { kind, status = 0 } = told
+  if (isIntercepted(told)) return false
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
 }
 
 /** Answers after which a call may be sent once more with another token. */
 const replayable: ReadonlySet<number | undefined> = new Set([302, 401, 403])
 export const isReplayable = ({ status }: Told): boolean => replayable.has(status)
-
-const refusing: ReadonlySet<number | undefined> = new Set([302, 401, 403, 429])
 
 /** The last view may be of a list that lags behind. */
 function lastAndNewest(views: readonly View[]): readonly View[] {
@@ -75,8 +84,10 @@ function lastAndNewest(views: readonly View[]): readonly View[] {
 }
 
 /** True for what is no try: the platform has not even looked at the record. */
-export function isRefusal({ code, kind, status = 0 }: Told): boolean {
-  return kind === 'never-left' || refusing.has(status) || (kind === 'told' && status >= 500 && code !== undefined)
+export function isRefusal(told: Told): boolean {
+  const { code, kind, status = 0 } = told
+  const isOwnError = kind === 'told' && status >= 500 && code !== undefined
+  return kind === 'never-left' || refusing.has(status) || isIntercepted(told) || isOwnError
 }
 
 const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
@@ -87,6 +98,7 @@ export interface KnowledgeOptions {
   /** Lists answer with the records as they were up to so long ago. */
   lagMs: number
   probeTimeoutMs: number
+  giveUpAfterMs: number
   /** Places in the backlog. */
   maxRecords: number
 }
@@ -173,7 +185,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     }
     change(known, (tries) => {
       tries.tries += 1
-      tries.refusals = 0
+      if (!isLost(told)) tries.refusals = 0
     })
     if (told.found === 'successful') known.isDone = true
     const isAccepted = told.kind === 'told' && told.views.length > 0
@@ -183,6 +195,21 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       owed.add(id)
       known.views = lastAndNewest(known.views)
     }
+  }
+
+  /** A retry whose answer was lost, and that checks have not shown, was none: it only lengthens the backoff. */
+  function settled(known: Known, outcome: Outcome): void {
+    const { kind, at } = known.owed ?? { kind: 'accepted', at: 0 }
+    const wasNotTaken = outcome === 'unknown' && kind === 'lost'
+    // That late, it may be of a record that is processing, or not shown.
+    const isSure = wasNotTaken && timeline.now() - at < options.giveUpAfterMs
+    if (outcome !== 'unknown') change(known, (tries) => (tries.refusals = 0))
+    if (!wasNotTaken) return
+    known.sure.tries -= 1
+    known.refusals += 1
+    if (!isSure) return
+    known.tries -= 1
+    known.sure.refusals += 1
   }
 
   function show(call: Call, view: View): void {
@@ -245,6 +272,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
           failures.push({ id: fact.webhookId, until: timeline.now() + options.probeTimeoutMs })
       } else if (fact.type === 'outcome') {
         const known = of(fact.webhookId)
+        settled(known, fact.outcome)
         owed.delete(fact.webhookId)
         known.owed = undefined
         known.views = lastAndNewest(known.views)

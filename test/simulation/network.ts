@@ -50,6 +50,8 @@ export interface Told {
   hasDate: boolean
   /** True for a 503 with Retry-After soon after a good answer: the platform limits the rate. */
   isLimited?: boolean
+  /** A page of HTML. */
+  isPage?: boolean
   /** Of `nothing`: whether the time was up, and not the connection broken. */
   isTimeout?: boolean
 }
@@ -124,11 +126,11 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return operation === 'token' || on === 'all' || on === operation
   }
 
-  function faultOf(call: Call): FaultKind | undefined {
+  function faultOf(call: Call): FaultWindow | undefined {
     const at = timeline.now()
     return scenario.faults.find(
       (window) => window.from <= at && at < window.to && isHit(window, call) && sequence.chance(window.share),
-    )?.kind
+    )
   }
 
   function latency(fault: FaultKind | undefined): number {
@@ -153,10 +155,11 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   const refusal = (status: number, body = ''): Reply => ({ status, body, views: [] })
   const refusedClient = '{"error":"invalid_client"}'
   /** What is said in the platform's place, so that it never hears of the call. */
-  const inItsPlace: Partial<Record<FaultKind, () => Reply>> = {
+  const inItsPlace: Partial<Record<FaultKind, (status: number) => Reply>> = {
     'server-error': () => fromGateway(sequence.pick([500, 502, 504])),
     'no-token': () => fromGateway(sequence.pick([500, 502, 504])),
     misrouted: () => fromGateway(404),
+    'gateway-page': fromGateway,
     'health-404': () => fromGateway(404),
     overloaded: () => ({ ...withRetryAfter(503, platform.now()), isItsWord: false }),
     throttled: () => withRetryAfter(429, platform.now()),
@@ -246,7 +249,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         token: request.headers['authorization'],
         form: operation === 'token' ? (request.body ?? '') : '',
       }
-      const drawn = faultOf(call)
+      const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
       if (fault !== undefined) watch.note(`fault ${fault} for call ${call.number}`)
@@ -310,6 +313,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             hasDate: fault !== 'odd-date',
             isVoid: last.isVoid === true,
             isLimited: last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt < limitedMs,
+            isPage: !broken && last.body.startsWith('<'),
           }
           const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
           if (isWord && isGood) goodAt = timeline.now()
@@ -319,7 +323,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         }
 
         function arrive(): void {
-          const instead = (fault && inItsPlace[fault]?.()) ?? beyondLimit(call)
+          const instead = (fault && inItsPlace[fault]?.(pageStatus)) ?? beyondLimit(call)
           if (instead !== undefined) {
             timeline.after(latency(fault), () => {
               answer(instead)

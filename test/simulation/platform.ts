@@ -274,7 +274,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   function retry(id: string, actor: Actor, done: (answer: Answer) => void): void {
     const record = records.get(id.toLowerCase())
     if (record === undefined || record.plan.kind === 'missing') {
-      done({ status: 404, body: '', views: [] })
+      const error = { body: errorBody('svc.not_found', []), code: 'svc.not_found' }
+      done({ status: 404, body: '', views: [], ...(habits.missingHasCode && error) })
     } else if (record.status !== 'failed') {
       const found = record.status === 'processing' ? 'Processing' : 'Successful'
       const body = errorBody(invalidStatusCode, ['Failed', found])

@@ -1,5 +1,6 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
+import type { FaultWindow } from './fault-kinds.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
@@ -98,6 +99,26 @@ function afterOutage(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its answer. */
+const gatewayStatuses: readonly [number, ...number[]] = [
+  200, 302, 400, 403, 404, 405, 405, 413, 414, 422, 451, 500, 501, 502, 503, 504,
+]
+
+/** Pages of HTML in place of answers for minutes, while a record may have few attempts. */
+function gatewayAnswers(draw: Draw, scenario: Scenario): Scenario {
+  const from = draw.below(Math.max(1, scenario.calmAt - 2 * minuteMs))
+  const window: FaultWindow = {
+    from,
+    to: Math.min(scenario.calmAt, from + draw.within(30 * secondMs, 10 * minuteMs)),
+    kind: 'gateway-page',
+    status: draw.pick(gatewayStatuses),
+    share: draw.pick([1, 1, 1, 0.5]),
+    on: draw.pick(['retry', 'retry', 'retry', 'list', 'all']),
+  }
+  const env = { ...scenario.env, RECONCILER_RETRY_MAX_ATTEMPTS: String(draw.pick([3, 5])) }
+  return { ...scenario, env, faults: [window, ...scenario.faults] }
+}
+
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
@@ -110,6 +131,11 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host suspended': { share: 0.06, change: suspended },
   ...evidenceReadings,
   'schedule with hours': { share: 0.08, change: hourFields },
+  'errors have a body': {
+    share: 0.5,
+    change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, missingHasCode: true } }),
+  },
+  'a gateway answers': { share: 0.08, change: gatewayAnswers },
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */

@@ -4,7 +4,7 @@ import type { FaultWindow } from './fault-kinds.ts'
 
 /**
  * `poison`: the receiver answers 500 for ever; `unwanted`: it answers 422; `barred`: the platform refuses the retry with
- * 422; `missing`: with 404.
+ * 422; `missing`: with 404, and no error body unless the platform's habit is another.
  */
 export type RecordKind = 'plain' | 'poison' | 'unwanted' | 'barred' | 'missing'
 
@@ -38,6 +38,8 @@ export interface Habits {
   fromInclusive: boolean
   toInclusive: boolean
   timePrecision: 'ms' | 'second'
+  /** True when the refusal of a record that is not there has an error body. */
+  missingHasCode: boolean
   /** HTTP status of the refusal of what is not failed. */
   conflictStatus: 200 | 400 | 409 | 422
   tokenLifeSeconds: number

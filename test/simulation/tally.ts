@@ -5,6 +5,7 @@ export const promises = [
   '/metrics and /status are true',
   '/status says what is missing',
   'a clock that is set holds no tick up',
+  'a gateway uses up no attempt',
   'a last chance before the window ends',
   'a low limit is used',
   'a record at the attempt limit is left alone',

@@ -32,8 +32,6 @@ export const planted = {
   'receiver header': 'receiver-header-canary-78',
   'receiver error': 'receiver-error-canary-79',
   'what the receiver answers later': 'receiver-later-canary-80',
-  'message of an error': 'platform-message-canary-81',
-  'code of an error': 'svc.canary.code.82',
   'parameter of an error': 'parameter-canary-83',
   'text of a page': 'html-canary-84',
   'target of a redirect': 'redirect-canary-85',
@@ -80,7 +78,8 @@ export function plantRecords(sandbox: Sandbox, now: number): void {
 
 const errorBody = {
   timestamp: '2026-01-15T12:00:00.123',
-  message: `${planted['message of an error']} ${planted.name} ${iban}`,
+  // Shown without what looks like a secret or an account.
+  message: `Refused: ${strayJwt} of ${iban}`,
   messageParameters: [planted['parameter of an error'], planted['parameter of an error'], planted.name],
 }
 const json = (body: unknown): { text: string } => ({ text: JSON.stringify(body) })
@@ -92,7 +91,7 @@ export const refusedAssertion: Fault = {
   kind: 'refuse-token',
   description: `Assertion ${strayJwt} of account ${otherIban} is refused`,
 }
-const unknownError = json({ ...errorBody, code: planted['code of an error'] })
+const unknownError = json({ ...errorBody, code: 'svc.unheard.of' })
 /** Errors whose message, parameters and headers are planted. */
 export const forbidden: Fault = { kind: 'status', status: 403, body: unknownError, headers }
 export const notFailed: Fault = {

@@ -23,9 +23,11 @@ export interface TransportUnderTest {
   /** A GET with the time and size limits above, unless a test says otherwise. */
   request(url: URL, changes?: Partial<HttpRequest>): Promise<HttpResponse>
   /** Puts another transport in its place, on the same clock. */
-  reopen(options: Omit<HttpTransportOptions, 'clock'>): Promise<void>
+  reopen(options: Omit<HttpTransportOptions, 'clock' | 'version'>): Promise<void>
   close(): Promise<void>
 }
+
+const version = '1.2.3'
 
 /** Opens one before each test of the file, and closes it after it. */
 export function useTransport(): TransportUnderTest {
@@ -34,7 +36,7 @@ export function useTransport(): TransportUnderTest {
 
   beforeEach(() => {
     clock = createVirtualClock()
-    http = createHttpTransport({ clock, connections: 4 })
+    http = createHttpTransport({ clock, version, connections: 4 })
   })
 
   afterEach(async () => {
@@ -49,7 +51,7 @@ export function useTransport(): TransportUnderTest {
       http.transport({ method: 'GET', url, headers: {}, timeoutMs, maxBytes, ...changes }),
     async reopen(options) {
       await http.close()
-      http = createHttpTransport({ clock, ...options })
+      http = createHttpTransport({ clock, version, ...options })
     },
     close: () => http.close(),
   }

@@ -218,7 +218,7 @@ describe('this test can fail', () => {
     const { written, canaries } = await badDay(leaky)
     const leaked = findCanaries(written, canaries)
     expect(leaked).toEqual(
-      expect.arrayContaining(['name', 'receiver body', 'receiver error', 'message of an error', 'text of a page']),
+      expect.arrayContaining(['name', 'receiver body', 'receiver error', 'parameter of an error', 'text of a page']),
     )
     // The last line of defence knows these by their looks.
     expect(leaked).not.toContain('iban')

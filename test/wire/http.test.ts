@@ -1,11 +1,18 @@
 // The real transport against servers on loopback: whole answers, odd ones, too large ones and redirects.
 import { inspect } from 'node:util'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { startRawServer } from '../support/raw-server.ts'
+import { startRawServer, type OnRequest } from '../support/raw-server.ts'
 import { failureOf, json, maxBytes, ok, says, useTransport } from '../support/transport.ts'
 
 const http = useTransport()
+
+const compressed =
+  (encoding: string, body: Buffer): OnRequest =>
+  (socket) => {
+    socket.write(`${json}Content-Encoding: ${encoding}\r\nContent-Length: ${body.length}\r\n\r\n`)
+    socket.write(body)
+  }
 
 describe('a whole answer', () => {
   test('is given as it is: status, first of each header, body', async () => {
@@ -74,6 +81,7 @@ describe('what is sent', () => {
     for (const text of [patch, get]) {
       expect(text).toContain('accept-encoding: identity\r\n')
       expect(text).toContain('authorization: Bearer t\r\n')
+      expect(text).toContain('user-agent: webhook-reconciler/1.2.3\r\n')
     }
   })
 
@@ -116,15 +124,32 @@ describe('the size', () => {
     await server.idle()
   })
 
-  test('counts what comes over the wire: nothing is unpacked', async () => {
-    const packed = gzipSync('x'.repeat(5_000_000))
-    await using server = await startRawServer((socket) => {
-      socket.write(`${json}Content-Encoding: gzip\r\nContent-Length: ${packed.length}\r\n\r\n`)
-      socket.write(packed)
-    })
-    const answer = await http.request(server.url, { maxBytes: packed.length })
-    expect(answer.body.length).toBeLessThanOrEqual(packed.length)
-    expect(answer.body.startsWith('\u001f')).toBe(true)
+  test.each<[string, (body: Buffer) => Buffer]>([
+    ['gzip', gzipSync],
+    [' GZip ', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+  ])('counts after decoding, of a server that compresses unasked (%s)', async (encoding, encode) => {
+    const packed = encode(Buffer.alloc(maxBytes, 'x'))
+    await using server = await startRawServer(compressed(encoding, packed))
+    expect((await http.request(server.url)).body).toBe('x'.repeat(maxBytes))
+    expect(await failureOf(http.request(server.url, { maxBytes: maxBytes - 1 }))).toMatchObject({ reason: 'too-large' })
+  })
+
+  test.each<[string, string, string]>([
+    ['that nobody reads', 'X-Snappy', 'CONTENT_ENCODING_X_SNAPPY'],
+    ['of an object', 'constructor', 'CONTENT_ENCODING_CONSTRUCTOR'],
+    ['that it has not', 'gzip', 'CONTENT_ENCODING_GZIP'],
+    ['of several', 'gzip, br', 'CONTENT_ENCODING_GZIP_BR'],
+  ])('of an encoding %s is not known: its name is', async (_, encoding, code) => {
+    await using server = await startRawServer(compressed(encoding, Buffer.from('CANARY')))
+    expect(await failureOf(http.request(server.url))).toMatchObject({ reason: 'invalid-body', code })
+  })
+
+  test('an answer without a body has no encoding to read', async () => {
+    await using server = await startRawServer(compressed('gzip', Buffer.alloc(0)))
+    expect(await http.request(server.url)).toMatchObject({ status: 200, body: '' })
   })
 })
 

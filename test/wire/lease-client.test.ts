@@ -36,7 +36,7 @@ async function startScene(renewDeadlineMs = 40_000, clock = systemClock): Promis
   const api = await startLeaseApi()
   const settings = { serviceAccountDirectory: api.folder }
   const access = clusterAccess(settings, { env: api.env, readFile: (path) => readFileSync(path, 'utf8') })
-  const client = createLeaseClient({ access, leaseName: 'shared', renewDeadlineMs, clock })
+  const client = createLeaseClient({ access, leaseName: 'shared', renewDeadlineMs, clock, version: '1.2.3' })
   return {
     api,
     client,

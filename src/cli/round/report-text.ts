@@ -2,7 +2,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import { retryExhausted } from '../../ops/notices.ts'
 import { unreadableText } from '../../platform/record.ts'
-import { count, counted, fromNow, response, sentence, span, unlistedText } from '../../ops/words.ts'
+import { answerText, count, counted, fromNow, response, sentence, span, unlistedText } from '../../ops/words.ts'
 import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { type AskedDaemon, inWords, stopsOf } from '../daemon-client.ts'
@@ -12,6 +12,7 @@ import type { Session } from '../session.ts'
 import { resultOf, type RetriedRecord, type RetrySums, type RoundReport, type StoppedBy } from './report.ts'
 
 const maxBad = 20
+const maxRefusals = 5
 
 type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { daemon: AskedDaemon }
 
@@ -80,7 +81,17 @@ function badTable(retried: readonly RetriedRecord[], width: number | undefined):
       of: ({ outcome, responseStatusCode: code = null }) => (outcome === undefined ? '-' : response(code)),
     },
   ]
-  return `\n${table(columns, shown, { width, max: maxBad })}`
+  return `\n${table(columns, shown, { width, max: maxBad })}${refusalText(shown, width)}`
+}
+
+/** The refusals, the most frequent first. */
+function refusalText(retried: readonly RetriedRecord[], width: number | undefined): string {
+  const texts = retried.flatMap(({ answer, outcome }) => (answer && outcome === undefined ? answerText(answer) : []))
+  const lines = [...Map.groupBy(texts, (text) => text)]
+    .toSorted(([, a], [, b]) => b.length - a.length)
+    .slice(0, maxRefusals)
+    .map(([text, { length }]) => `${counted(length, 'retry was', 'retries were')} refused: ${text}.`)
+  return paragraphs(lines, width)
 }
 
 function results(report: RoundReport, width: number | undefined): string {

@@ -1,24 +1,28 @@
 // The report of a round, as `--json` prints it: the tally of its retries, the estimate of their time, and the exit code. Pure functions.
 import type { CauseStatus } from '../../ops/causes.ts'
-import type { FoundStatus, RetryResult } from '../../platform/operations.ts'
+import { meaningOf, type CallAnswer, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
 import type { Counts } from '../../reconcile/decide.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
+import { isBreakers } from '../../reconcile/retry/gates.ts'
+import type { Trouble } from '../../reconcile/retry/platform-breaker.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
 import type { ExplainedRecord } from '../record.ts'
 import type { Gathered } from './gather.ts'
 import type { RecordSelection } from './select.ts'
 
 /** The end of a round before every due record was retried and had an outcome: by a signal, or by the gate that was shut. */
-export type StoppedBy = 'signal' | 'unauthorized' | 'platform' | 'paused' | 'receiver-down' | 'circuit'
+export type StoppedBy = 'signal' | Trouble | 'paused' | 'receiver-down' | 'circuit'
 
 /** One retried record. */
 export interface RetriedRecord extends Pick<RetryEvent, 'webhookId' | 'eventId' | 'subscriptionId' | 'eventType'> {
   /** The platform's answer to the last PATCH. */
   result: RetryResult
+  /** With a refusal: what it was. */
+  answer?: CallAnswer
   /** With `already-resolved`: the status that the platform found. */
   found?: FoundStatus
   /** True when the platform may have taken it, though its answer was lost. */
@@ -40,9 +44,7 @@ export interface RetrySums extends Record<Outcome, number> {
 
 /** What a retry came to; undefined while its outcome is yet to come. */
 export function resultOf({ lost, outcome, result }: RetriedRecord): Exclude<keyof RetrySums, 'retried'> | undefined {
-  if (outcome !== undefined) return outcome
-  if (result === 'already-resolved') return 'resolved'
-  return result === 'accepted' || lost === true ? undefined : 'refused'
+  return outcome ?? (lost === true ? undefined : meaningOf(result).countsAs)
 }
 
 /** Notes what an event says of a retried record, by its webhook id. */
@@ -54,9 +56,10 @@ export function noteRetried(retried: Map<string, RetriedRecord>, event: Telemetr
     const { outcome, responseStatusCode } = event
     retried.set(webhookId, { ...known, outcome, responseStatusCode })
   } else if (event.answer.sent) {
-    const { found, lost, result } = event.answer
+    const { found, lost, problem, reason, result, status } = event.answer
+    const answer = result === 'accepted' ? {} : { answer: { reason, status, problem } }
     // A final answer gives its outcome before the retry event comes.
-    retried.set(webhookId, { ...known, result, ...(found && { found }), ...(lost && { lost }) })
+    retried.set(webhookId, { ...known, result, ...answer, ...(found && { found }), ...(lost && { lost }) })
   }
 }
 
@@ -138,7 +141,8 @@ export function estimateOf(
 export function exitCodeOf(report: RoundReport): ExitCode {
   const { failed, listing, stoppedBy, sums } = report
   if (stoppedBy === 'unauthorized' || listing.failure?.rejected === true) return exitCode.authenticationRejected
-  if (stoppedBy === 'platform' || listing.result === 'failed') return exitCode.platformUnreachable
+  if ((stoppedBy !== null && stoppedBy !== 'signal' && isBreakers(stoppedBy)) || listing.result === 'failed')
+    return exitCode.platformUnreachable
   const isPart = listing.result === 'incomplete' || report.leftOut > 0 || stoppedBy !== null
   const isSelected = report.selection.by !== 'due'
   const nothing = isSelected && listing.found + report.notFailed === 0

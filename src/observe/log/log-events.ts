@@ -31,7 +31,9 @@ export const nothingSince = {
   circuitsClosed: 0,
 }
 type SweepFields = Omit<SweepReport, 'failed' | 'failure'>
-type AnswerFields = { [Name in 'result' | 'reason' | 'found' | 'lost']: FactOf<'retry'>['answer'][Name] }
+type AnswerFields = {
+  [Name in 'result' | 'reason' | 'status' | 'problem' | 'found' | 'lost']: FactOf<'retry'>['answer'][Name]
+}
 type Failure = NonNullable<SweepReport['failure']>
 type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
 type CommandFields = Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>
@@ -185,7 +187,7 @@ export const logEvents = {
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
-    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403. `operation` and `reason`: of the call that failed last.',
+    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403; `intercepted`: something in front of the platform answers retries, but lets lists pass; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem`: of the call that failed last.',
   ],
   platform_available: [['info'], 'retries resumed', 'The platform answers again, or access is restored.'],
   operator_probed: [

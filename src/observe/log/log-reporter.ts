@@ -5,7 +5,7 @@ import { nothingSince } from './log-events.ts'
 import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
 import { createCondition, createLimit } from './repetition.ts'
-import type { CallFailure } from '../../reconcile/platform-trouble.ts'
+import { problemOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { SkippedSlice } from '../../reconcile/sweep/sweep.ts'
@@ -72,11 +72,15 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   let lastOffsetMs = 0
 
   function logRetry({ answer, ...event }: FactOf<'retry'>): void {
-    const { found, lost, reason, result, sent } = answer
+    const { found, lost, problem, reason, result, sent, status } = answer
     if (!sent) return
     since.retries += 1
     if (result === 'accepted') since.accepted += 1
-    log.event('retry_answered', { ...event, explanation: sentenceOf(event.why), result, reason, found, lost })
+    log.event('retry_answered', {
+      ...event,
+      explanation: sentenceOf(event.why),
+      ...{ result, reason, status, problem, found, lost },
+    })
   }
 
   function logOutcome(event: FactOf<'outcome'>): void {
@@ -119,8 +123,12 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   function logSweep({ report }: FactOf<'sweep'>): void {
     const { failed, failure, ...own } = report
     if (failure !== undefined) {
-      const { message: problem, ...why } = failure
-      log.event('sweep_failed', { ...own, ...why, problem }, sweepFailure.begins(causeOf(failure)) ? 'error' : 'debug')
+      const { message, ...why } = failure
+      log.event(
+        'sweep_failed',
+        { ...own, ...why, problem: problemOf({ ...why, message }) },
+        sweepFailure.begins(causeOf(failure)) ? 'error' : 'debug',
+      )
     } else if (own.kind === 'full') logFullSweep({ ...own, ...failed })
   }
 

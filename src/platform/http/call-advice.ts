@@ -1,5 +1,5 @@
 // Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
-import { proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
+import { encodingCodePrefix, proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
 
 /** Configuration keys that a call depends on. */
 export interface CallKeys {
@@ -63,6 +63,9 @@ const continueAdvice =
 
 const notHttp = /^HPE_|^HTTPParserError$/
 
+const encodingAdvice = (code: string): string =>
+  `the answer cannot be read: the server or a gateway before it compresses it (Content-Encoding: ${code.slice(encodingCodePrefix.length).toLowerCase()}), which was not asked for, or does so wrongly: have its operator turn that off`
+
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
 const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
@@ -73,6 +76,8 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
     `no whole answer in time: check ${address} and the network path, or raise ${timeout}`,
   redirect: ({ address }) => `redirects are not followed: check ${address}`,
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
+  intercepted: ({ address }) =>
+    `something in front of the server (a gateway, firewall or login page) answers in its place: check ${address}, then have it let the call through`,
   'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
 }
 
@@ -87,6 +92,7 @@ export function callAdvice(
   if (code === unaskedContinueCode) return continueAdvice
   if (code !== undefined && notHttp.test(code))
     return `the server does not speak HTTP/1.1: another service listens there, or one for HTTP/2 alone: check ${keys.address}`
+  if (code?.startsWith(encodingCodePrefix) === true) return encodingAdvice(code)
   if (code?.startsWith(proxyCodePrefix) === true) return proxyAdvice(code.slice(proxyCodePrefix.length), reason, keys)
   return adviceByReason[reason]?.(keys, code)
 }

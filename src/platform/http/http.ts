@@ -1,7 +1,9 @@
-// HTTP exchanges over undici, bounded in time and size: follow no redirect, decompress nothing, repeat nothing.
+// HTTP exchanges over undici, bounded in time and size: follow no redirect, ask for no compression, repeat nothing.
 import { validateHeaderValue } from 'node:http'
+import { brotliDecompress, unzip, zstdDecompress } from 'node:zlib'
 import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
+import { userAgentOf } from '../../runtime/user-agent.ts'
 import type { ProxySettings } from './proxy.ts'
 
 /** Result of a call. The same words are the values of the metric label `reason`. */
@@ -20,6 +22,7 @@ export const reasons = [
   'redirect',
   'too-large',
   'invalid-body',
+  'intercepted',
   'other',
 ] as const
 
@@ -63,7 +66,7 @@ export type Transport = (request: HttpRequest) => Promise<HttpResponse>
 /** No (whole) answer came. Carries neither URL, headers nor body, so that logging it can't leak them. */
 export class TransportError extends Error {
   readonly code: string
-  readonly reason: Extract<Reason, 'timeout' | 'connection' | 'tls' | 'too-large'>
+  readonly reason: Extract<Reason, 'timeout' | 'connection' | 'tls' | 'too-large' | 'invalid-body'>
   /** True when it is certain that nothing of the request was written to a connection. */
   readonly requestNotSent: boolean
 
@@ -78,6 +81,8 @@ export class TransportError extends Error {
 
 export interface HttpTransportOptions {
   clock: Clock
+  /** Of this program. */
+  version: string
   /** Connections per origin. undici's own default has no limit. */
   connections: number
   /** How long a connection may take to be made, TLS included, in ms. Default 5 s; undici's own is 10 s. */
@@ -151,9 +156,40 @@ function firstValues(headers: Record<string, string | string[] | undefined>): Re
   return first
 }
 
-function textOf(chunks: readonly Buffer[], bytes: number): string {
+function joined(chunks: readonly Buffer[], bytes: number): Buffer {
   const [first] = chunks
-  return (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)).toString('utf8')
+  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)
+}
+
+const tooLarge = (): TransportError => new TransportError('too-large', 'TOO_LARGE')
+
+type Decode = (
+  body: Buffer,
+  bound: { maxOutputLength: number },
+  done: (error: Error | null, whole: Buffer) => void,
+) => void
+
+/** Some servers compress whatever is asked for. */
+const decoders: Readonly<Record<string, Decode>> = {
+  ...{ gzip: unzip, 'x-gzip': unzip, deflate: unzip },
+  ...{ br: brotliDecompress, zstd: zstdDecompress },
+}
+
+/** Begins the codes of a `Content-Encoding` that cannot be read, such as `CONTENT_ENCODING_COMPRESS`. */
+export const encodingCodePrefix = 'CONTENT_ENCODING_'
+
+/** Decodes a body up to `maxBytes`. Rejects with TransportError. */
+function decoded(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+  const name = encoding.toUpperCase().replaceAll(/[^A-Z]+/g, '_')
+  const unreadable = new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
+  const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
+  if (decode === undefined) return Promise.reject(unreadable)
+  return new Promise((resolve, reject) => {
+    decode(body, { maxOutputLength: maxBytes }, (error, whole) => {
+      if (error === null) resolve(whole)
+      else reject('code' in error && error.code === 'ERR_BUFFER_TOO_LARGE' ? tooLarge() : unreadable)
+    })
+  })
 }
 
 /** undici would take the connection of a request that it refuses for busy, for ever. @throws TransportError */
@@ -166,7 +202,11 @@ function checkHeaders(headers: HttpRequest['headers']): void {
 }
 
 /** One exchange, by undici's dispatch interface: its request function adds a stream and signal listeners to each call. */
-function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): Promise<HttpResponse> {
+function exchange(
+  request: HttpRequest,
+  dispatcher: Dispatcher,
+  { clock, version }: Pick<HttpTransportOptions, 'clock' | 'version'>,
+): Promise<HttpResponse> {
   const { body, headers, maxBytes, method, signal, timeoutMs, url } = request
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
@@ -200,7 +240,10 @@ function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): P
     signal?.addEventListener('abort', abort, { once: true })
 
     dispatcher.dispatch(
-      { origin: url.origin, path: url.pathname + url.search, method, headers, body: body ?? null },
+      {
+        ...{ origin: url.origin, path: url.pathname + url.search, method, body: body ?? null },
+        headers: { ...headers, 'user-agent': userAgentOf(version) },
+      },
       {
         /** The request is about to be written. */
         onRequestStart(given) {
@@ -211,18 +254,26 @@ function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): P
           if (isOver || status < 200) return
           const receivedAt = clock.monotonic()
           head = { status, headers: firstValues(received), sentAt, receivedAt }
-          if (Number(head.headers['content-length']) > maxBytes) fail(new TransportError('too-large', 'TOO_LARGE'))
+          if (Number(head.headers['content-length']) > maxBytes) fail(tooLarge())
         },
         onResponseData(_, chunk) {
           if (isOver) return
           bytes += chunk.length
-          if (bytes > maxBytes) fail(new TransportError('too-large', 'TOO_LARGE'))
+          if (bytes > maxBytes) fail(tooLarge())
           else chunks.push(chunk)
         },
         onResponseEnd() {
           if (isOver || head === undefined) return
           end()
-          resolve({ ...head, body: textOf(chunks, bytes) })
+          const answer = head
+          const body = joined(chunks, bytes)
+          const encoding = answer.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
+          if (bytes === 0 || encoding === 'identity') resolve({ ...answer, body: body.toString('utf8') })
+          else
+            decoded(body, encoding, maxBytes).then(
+              (whole) => resolve({ ...answer, body: whole.toString('utf8') }),
+              reject,
+            )
         },
         onResponseError(_, error) {
           fail(toTransportError(error, controller !== undefined))
@@ -264,11 +315,10 @@ function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: D
 }
 
 export function createHttpTransport(options: HttpTransportOptions): HttpTransport {
-  const { clock } = options
   const agents = agentsOf(options)
 
   return {
-    transport: (request) => exchange(request, request.direct === true ? agents.direct : agents.usual, clock),
+    transport: (request) => exchange(request, request.direct === true ? agents.direct : agents.usual, options),
     async close() {
       await Promise.all([...new Set(Object.values(agents))].map((agent) => agent.destroy()))
     },

@@ -1,5 +1,6 @@
 // Classifies an answer once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
 import { callAdvice, generalAdvice } from './call-advice.ts'
+import { foreignText } from './foreign-text.ts'
 import type { HttpResponse, Reason } from './http.ts'
 import { invalidStatusCode } from '../wire.ts'
 
@@ -10,6 +11,8 @@ export interface ClassifiedResponse {
   body: unknown
   /** The error body's `code`, when there is one. */
   code: string | undefined
+  /** Code and message of the error body, made safe to show. */
+  problem?: string
 }
 
 const byStatus: Readonly<Record<number, Reason>> = {
@@ -103,6 +106,23 @@ function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): bool
   return status >= 400 && (isSaid || property(body, 'error') === 'invalid_token')
 }
 
+/** Statuses of servers that have not passed the call on. Under others from 500 on, the platform may have worked on it. */
+const unserved: ReadonlySet<number> = new Set([501, 505, 511])
+
+/** Reasons that the platform itself gives in an error body alone. */
+const ownReasons: ReadonlySet<Reason> = new Set<Reason>(['bad-request', 'not-found', 'conflict'])
+
+/** An answer of something in front of the platform, by its status; the status alone does not show whose a 401, 403, or 429 is. */
+function isOfAnother(status: number, reason: Reason): boolean {
+  return ownReasons.has(reason) || unserved.has(status) || (reason === 'other' && status < 500)
+}
+
+/** `svc.forbidden: The permission is missing`, made safe to show. */
+function problemOf(code: string, body: unknown): string {
+  const message = property(body, 'message')
+  return foreignText(typeof message === 'string' && message !== '' ? `${code}: ${message}` : code).replace(/\.$/, '')
+}
+
 /**
  * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code
  * of an invalid status counts under any HTTP status: then the platform answered, not a gateway.
@@ -112,9 +132,21 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   const code = errorCode(body)
   const ofStatus = saysTokenIsVoid(response, body) ? 'unauthorized' : reasonOfStatus(response.status)
   const reason = code === invalidStatusCode ? 'conflict' : ofStatus
+  if (code !== undefined)
+    return { reason: reason === 'ok' ? 'other' : reason, body, code, problem: problemOf(code, body) }
   if (reason !== 'ok') return { reason, body, code }
-  if (code !== undefined) return { reason: 'other', body, code }
   return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }
+}
+
+/**
+ * The same for a call of the webhook operations, whose errors have a `code`. An error without one, and a page of HTML or
+ * XML, is `intercepted`: something in front of the platform has written it.
+ */
+export function classifyOwn(response: HttpResponse): ClassifiedResponse {
+  const answer = classify(response)
+  const isPage = answer.reason === 'invalid-body' && /^\s*</.test(response.body)
+  const isForeign = isPage || isOfAnother(response.status, answer.reason)
+  return isForeign && answer.code === undefined ? { ...answer, reason: 'intercepted' } : answer
 }
 
 /** The one form of a date in HTTP that a server must send, and the two obsolete ones that a client must read. */
@@ -176,8 +208,9 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }
+const orGateway = '; without an error body, a gateway or firewall in front of the platform may refuse: ask who runs it'
 
-/** A call to the platform failed. Holds no URL, header or body, so that logging it can't leak them. */
+/** A call to the platform failed. Holds no URL, header or body but the scrubbed error, so that logging it can't leak them. */
 export class PlatformFailure extends Error {
   readonly code = 'PLATFORM_FAILURE'
   readonly reason: Exclude<Reason, 'ok'>
@@ -185,16 +218,26 @@ export class PlatformFailure extends Error {
   readonly status: number | undefined
   /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   readonly transportCode: string | undefined
+  /** Code and message of the platform's error body. Not in the message: it may differ each time. */
+  readonly problem: string | undefined
   /** The thing to do about it. */
   readonly advice: string
 
-  constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string, transportCode?: string) {
+  constructor(
+    reason: Exclude<Reason, 'ok'>,
+    status: number | undefined,
+    what: string,
+    { problem, transportCode }: { problem?: string | undefined; transportCode?: string | undefined } = {},
+  ) {
     const detail = status === undefined ? transportCode : `HTTP ${status}`
     super(`${what}: ${reason}${detail === undefined ? '' : ` (${detail})`}`)
     this.name = 'PlatformFailure'
     this.reason = reason
     this.status = status
     this.transportCode = transportCode
-    this.advice = callAdvice({ reason, code: transportCode }, keys) ?? adviceByReason[reason] ?? generalAdvice
+    this.problem = problem
+    const gateway = reason === 'forbidden' && problem === undefined ? orGateway : ''
+    const advice = callAdvice({ reason, code: transportCode }, keys) ?? adviceByReason[reason] ?? generalAdvice
+    this.advice = `${advice}${gateway}`
   }
 }

@@ -1,10 +1,10 @@
 // Retried records without a known outcome, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
 // A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is not sent again while its outcome
 // is open: it counts as a try, and is checked like an accepted one. A check after 2 min that shows the record unchanged makes the
-// outcome `unknown`; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any other (decide.ts),
-// and its circuit counts nothing.
+// outcome `unknown`, and it was no try; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any
+// other (decide.ts), and its circuit counts nothing.
 import type { Clock } from '../../runtime/clock.ts'
-import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
+import { meaningOf, type RetryAnswer } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, type FailedRecord } from '../failed-record.ts'
@@ -21,6 +21,7 @@ import {
   nextCheckAt,
   timeOffsetOf,
   verdictOf,
+  type Evidence,
   type EvidenceRules,
   type Outcome,
 } from './evidence.ts'
@@ -55,6 +56,13 @@ export interface OutcomeCheck {
   monotonic: number
   /** Platform epoch ms, now. */
   seenAt: number
+}
+
+/** Result of a check; undefined parts when it did not show the record. */
+interface Seen {
+  check: OutcomeCheck
+  shown: WebhookRecord | undefined
+  evidence: Evidence | undefined
 }
 
 export interface OutcomesOptions {
@@ -93,17 +101,9 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** Answers about the record itself. The others refuse any call. */
-const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
-  'accepted',
-  'already-resolved',
-  'gone',
-  'rejected',
-])
-
-/** True when the platform answered about the record, or may have accepted the PATCH. A try counts towards `retry.maxAttempts`. */
-function isTry({ lost, result }: RetryAnswer): boolean {
-  return lost === true || triedResults.has(result)
+/** A retry of which the platform says nothing, or that it never had, is no try: it only lengthens the backoff. */
+function refused({ refusals, tries }: FailedRecord): Pick<FailedRecord, 'refusals' | 'tries'> {
+  return { tries: tries - 1, refusals: refusals + 1 }
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
@@ -124,12 +124,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   /** The outcome is known: updates the record first, then the circuit, then emits the event. */
-  function settle(record: FailedRecord, outcome: Outcome, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
+  function settle(record: FailedRecord, outcome: Outcome, { evidence, shown, check }: Seen): void {
     const { awaiting } = record
     if (awaiting === undefined) return
     const { monotonic, seenAt } = check
+    const attempt = nextAttempt({ attempts: awaiting.baseline.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
+    if (outcome !== 'unknown') record.note({ refusals: 0 })
+    else if (awaiting.lostAt !== undefined && evidence === 'unchanged') record.note(refused(record))
     record.note({
       awaiting: undefined,
       changedAt: monotonic,
@@ -150,7 +153,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       eventId: record.eventId,
       subscriptionId: record.subscriptionId,
       eventType: record.eventType,
-      attempt: nextAttempt({ attempts: awaiting.baseline.attempts, tries: record.tries - 1 }),
+      attempt,
       outcome,
       sinceEventMs: seenAt - record.eventAt,
       sinceRetryMs: monotonic - awaiting.sentAt,
@@ -185,7 +188,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return
     const evidence = shown && evidenceOf(awaiting, shown, askedAt, rulesOf(record, check))
     if (evidence === 'recovered' || evidence === 'failed-again') {
-      settle(record, evidence, shown, check)
+      settle(record, evidence, { evidence, shown, check })
       return
     }
     if (evidence !== 'doubtful') awaiting.missedMs = askedAt - awaiting.sentAt
@@ -201,7 +204,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       options.wake.retry()
     }
     // An attempt that came too late for the outcome still counts in the backoff.
-    if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', shown, check)
+    if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', { evidence, shown, check })
     else if (awaiting.checkAt < before) follow(record)
   }
 
@@ -227,12 +230,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as it is known now: the answer may have shown that it was set.
       const triedAt = answeredAt - (monotonic - awaiting.sentAt)
-      if (isTry(answer)) record.note({ triedAt, refusals: 0 })
+      if (answer.lost) record.note({ triedAt })
+      else if (meaningOf(answer.result).isOfRecord) record.note({ triedAt, refusals: 0 })
       // A limit of the rate says nothing of the record: its backoff gets no longer.
-      else {
-        const refusals = record.refusals + (answer.result === 'throttled' ? 0 : 1)
-        record.note({ triedAt, tries: record.tries - 1, refusals })
-      }
+      else if (answer.result === 'throttled') record.note({ triedAt, tries: record.tries - 1 })
+      else record.note({ triedAt, ...refused(record) })
       if (answer.result !== 'accepted' && answer.lost !== true) {
         record.note({ awaiting: undefined, changedAt: monotonic })
         if (answer.found !== 'successful') return

@@ -4,7 +4,7 @@ import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Circuits } from './circuits.ts'
 import type { Pause } from './operator-pause.ts'
-import type { FailedCall, PlatformBreaker } from './platform-breaker.ts'
+import { troubles, type FailedCall, type PlatformBreaker, type Trouble } from './platform-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 
 interface GateDescription {
@@ -23,7 +23,9 @@ interface GateDescription {
 }
 
 const askForPermission =
-  "Ask the platform's operator for the permission to retry webhooks; retries then resume automatically."
+  "Ask the platform's operator for the permission to retry webhooks. Without an error body of the platform, ask who runs the gateway or firewall in front of it to let PATCH through. Retries then resume automatically."
+const letThrough =
+  'Check platform.baseUrl, then have the gateway, proxy or firewall in front of the platform let PATCH through: one retry at a time finds out, and retries then resume automatically.'
 const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
 
 /** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
@@ -62,6 +64,22 @@ export const gateTable = {
     advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials}`,
     adviceFor: { forbidden: askForPermission, unauthorized: checkCredentials },
     runbook: 'ClientAuthenticationRejected',
+  },
+  intercepted: {
+    level: 'trouble',
+    blocks: 'everything',
+    reason: 'Retries do not reach the platform.',
+    advice: letThrough,
+    runbook: 'RetriesNotAccepted',
+  },
+  'no-token': {
+    level: 'trouble',
+    blocks: 'everything',
+    reason: 'There is no access token.',
+    advice:
+      'Retries resume when the identity host issues one. If it lasts, run webhook-reconciler check: it names the failing step, and what to do.',
+    adviceFor: { unauthorized: checkCredentials },
+    runbook: 'TokenRefreshFailing',
   },
   platform: {
     level: 'trouble',
@@ -131,7 +149,7 @@ export interface ShutGate {
   subscriptions: number | undefined
   /** How long until it may open, in ms: to the end of the pause after a 429, or to the next ping; undefined when no clock tells. */
   opensInMs?: number | undefined
-  /** With `unauthorized` and `platform`: the call that failed last. */
+  /** With a gate of the platform breaker: the call that failed last. */
   call?: FailedCall | undefined
 }
 
@@ -168,6 +186,15 @@ export interface Gates {
   shut(): ShutGate[]
 }
 
+function byTrouble<T>(of: (trouble: Trouble) => T): Record<Trouble, () => T> {
+  return Object.fromEntries(troubles.map((trouble) => [trouble, () => of(trouble)])) as Record<Trouble, () => T>
+}
+
+/** True for a gate that the platform breaker shuts until a ping. */
+export function isBreakers(gate: Gate): gate is Trouble {
+  return (troubles as readonly Gate[]).includes(gate)
+}
+
 export function createGates(sources: GateSources): Gates {
   const { breaker, circuits, clock, leadership, pause, rate, receiver, retriesEnabled } = sources
   const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
@@ -175,8 +202,7 @@ export function createGates(sources: GateSources): Gates {
     'not-leader': () => !leadership.isLeading(),
     paused: () => pause.since() !== undefined,
     'receiver-down': () => receiver.isDown(),
-    unauthorized: () => breaker.gate() === 'unauthorized',
-    platform: () => breaker.gate() === 'platform',
+    ...byTrouble((trouble) => breaker.gate() === trouble),
     throttled: () => rate.pausedForMs() > 0,
     outcomes: () => sources.awaited() >= sources.maxAwaited,
   }
@@ -184,20 +210,17 @@ export function createGates(sources: GateSources): Gates {
     'not-leader': () => leadership.since(),
     paused: () => pause.since(),
     'receiver-down': () => receiver.since(),
-    unauthorized: () => breaker.since(),
-    platform: () => breaker.since(),
+    ...byTrouble(() => breaker.since()),
   }
   function untilPing(): number | undefined {
     const ms = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     return ms > 0 ? ms : undefined
   }
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
-    unauthorized: untilPing,
-    platform: untilPing,
+    ...byTrouble(untilPing),
     throttled: () => rate.pausedForMs(),
   }
   const globalGates = Object.keys(isShut) as GlobalGate[]
-  const isBreakers = (gate: GlobalGate): boolean => gate === 'unauthorized' || gate === 'platform'
 
   return {
     of: (subscriptionId) =>

@@ -1,13 +1,17 @@
-// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a ping, one size-1 list call with backoff, shows whether to close it. @see docs/architecture.md "Retry plan"
+// Circuit breaker for the platform: opens on 401/403, for lack of a token, or after three failures in a row. A ping, one size-1 list call with backoff, shows whether to close it; where lists pass and retries do not, one retry does. @see docs/architecture.md "Retry plan"
 import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import type { Reason } from '../../platform/http/http.ts'
-import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
+import { TokenError } from '../../platform/auth/token-answer.ts'
+import { meaningOf, type CallAnswer, type RetryAnswer } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
-/** The reason why nothing is retried. */
-export type Trouble = 'unauthorized' | 'platform'
+/**
+ * Why nothing is retried; each is a gate. `intercepted`: something in front of the platform answers retries, and no lists;
+ * `no-token`: no call was sent.
+ */
+export const troubles = ['unauthorized', 'intercepted', 'no-token', 'platform'] as const
+export type Trouble = (typeof troubles)[number]
 
 export interface TroubleEvent {
   type: 'trouble'
@@ -16,10 +20,9 @@ export interface TroubleEvent {
   call?: FailedCall | undefined
 }
 
-/** A call of the platform that failed. */
-export interface FailedCall {
-  operation: 'retry' | 'list'
-  reason: Reason
+/** A call that failed; `token` is one of the identity host. */
+export interface FailedCall extends CallAnswer {
+  operation: 'retry' | 'list' | 'token'
 }
 
 export interface PlatformBreakerOptions {
@@ -41,7 +44,7 @@ export interface PlatformBreaker {
   since(): number | undefined
   /** The call that showed the trouble last. */
   call(): FailedCall | undefined
-  /** Reports the answer to a PATCH that was sent at `sentAt`, monotonic ms. */
+  /** Reports the answer to a PATCH that was sent, or to be sent, at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
   pingAt(): number | undefined
@@ -56,18 +59,19 @@ export interface PlatformBreaker {
 
 /** After this many failures in a row, a ping shows if the records or the platform are the problem. */
 const suspiciousRow = 3
-/** A misrouted gateway answers 404 to every call, as to a record that is gone. */
-const failures: ReadonlySet<RetryResult> = new Set<RetryResult>(['unreachable', 'platform-error', 'gone'])
 /** A ping that is answered within this time is shown nowhere. */
 const momentMs = 1000
 
 type BreakerState =
   | { name: 'closed' }
   /** Too many failures in a row: one list call shows if the platform answers at all. */
-  | { name: 'checking' }
+  | { name: 'checking'; isIntercepted: boolean }
   | { name: 'open'; trouble: Trouble }
-  /** The list is allowed, but the PATCH was not: one PATCH shows if it is allowed again. */
-  | { name: 'half-open' }
+  /** The list passes, but the PATCH did not: one PATCH shows if it passes again. */
+  | { name: 'half-open'; trouble: Trouble }
+
+/** Troubles that a list call does not end: it may pass where a retry does not. */
+const ofRetries: ReadonlySet<Trouble> = new Set<Trouble>(['unauthorized', 'intercepted'])
 
 export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
   const { clock, random } = options
@@ -86,8 +90,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** Why retries are stopped in this state; while it is `checking`, only presumably. */
   function reason(): Trouble | undefined {
     if (state.name === 'closed') return undefined
-    if (state.name === 'checking') return 'platform'
-    return state.name === 'half-open' ? 'unauthorized' : state.trouble
+    return state.name === 'checking' ? 'platform' : state.trouble
   }
 
   const trouble = (): Trouble | undefined => (state.name === 'checking' ? undefined : reason())
@@ -118,7 +121,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
-      call = { operation: 'list', reason: error.reason }
+      call =
+        error instanceof TokenError
+          ? { operation: 'token', reason: error.reason }
+          : { operation: 'list', problem: error.problem, reason: error.reason, status: error.status }
       return error
     }
   }
@@ -131,12 +137,23 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
     const failure = await ask(signal)
-    const answered = failure === undefined
+    const isDown = failure !== undefined
+    const downBy = failure instanceof TokenError ? 'no-token' : 'platform'
     // A refusal may have come during the ping: it counts, even if the list call was answered.
-    if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })
-    else if (state.name !== 'open' || asked.name === 'checking') return
-    else if (!answered) backOff(failure)
-    else enter(state.trouble === 'platform' ? { name: 'closed' } : { name: 'half-open' })
+    if (state.name === 'checking') {
+      if (isDown) enter({ name: 'open', trouble: downBy })
+      else enter(state.isIntercepted ? { name: 'half-open', trouble: 'intercepted' } : { name: 'closed' })
+    } else if (state.name === 'open' && asked.name !== 'checking') {
+      const { trouble } = state
+      if (!isDown) enter(ofRetries.has(trouble) ? { name: 'half-open', trouble } : { name: 'closed' })
+      else if (!ofRetries.has(trouble) && trouble !== downBy) enter({ name: 'open', trouble: downBy })
+      if (isDown) backOff(failure)
+    }
+  }
+
+  /** Nothing goes out until a ping; a trouble that is known already begins no longer backoff. */
+  function stop(trouble: Trouble): void {
+    if (state.name !== 'open' || state.trouble !== trouble) enter({ name: 'open', trouble })
   }
 
   return {
@@ -146,25 +163,27 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     since: () => since && onWallClock(clock, since),
     call: () => call,
     note(answer, sentAt) {
-      if (answer.result === 'unauthorized' || failures.has(answer.result))
-        call = { operation: 'retry', reason: answer.reason }
-      if (answer.result === 'unauthorized') {
-        if (state.name !== 'open' || state.trouble !== 'unauthorized') enter({ name: 'open', trouble: 'unauthorized' })
+      const { problem, reason, result, sent, status } = answer
+      const isRefused = result === 'unauthorized'
+      const failed = meaningOf(result).isFailure === true
+      if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
+      if (isRefused || !sent) {
+        stop(sent ? 'unauthorized' : 'no-token')
         return
       }
-      const failed = failures.has(answer.result)
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry that was on its way before the refusal is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
-        // Only an answer about the record itself shows that the permission is back.
-        const tellsNothing = failed || answer.result === 'throttled'
-        enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })
+        // Only an answer about the record itself shows that retries pass again.
+        const tellsNothing = failed || result === 'throttled'
+        enter(tellsNothing ? { name: 'open', trouble: state.trouble } : { name: 'closed' })
       }
-      if (state.name === 'closed' && failuresInARow >= suspiciousRow) enter({ name: 'checking' })
+      if (state.name === 'closed' && failuresInARow >= suspiciousRow)
+        enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     pingAt: () => (isPinging ? undefined : pingAt),
     pingNow() {
-      if (state.name !== 'open' || state.trouble !== 'platform') return
+      if (state.name !== 'open' || ofRetries.has(state.trouble)) return
       pingAt = clock.monotonic()
       options.wake()
     },

@@ -60,7 +60,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
         url,
         // A new connection each time: a kept one would always reach the same instance behind a Service, and one that is
         // closed just before it is used again would look like a receiver that is down.
-        headers: { accept: '*/*', 'user-agent': 'webhook-reconciler', connection: 'close' },
+        headers: { accept: '*/*', connection: 'close' },
         timeoutMs,
         maxBytes,
         // The receiver is in the same network, which an outbound proxy does not reach.

@@ -29,18 +29,21 @@ export interface UnlistedSum {
   reason: PlatformFailure['reason']
   /** HTTP status of the answer; null when none came. */
   status: number | null
+  /** Code and message of the platform's error body. */
+  problem?: string
 }
 
 /** Undefined for none. */
 export function sumOfUnlisted(parts: readonly Pick<UnlistedPart, 'failure' | 'span'>[]): UnlistedSum | undefined {
   const [first] = parts
   if (first === undefined) return undefined
-  const { reason, status = null } = first.failure
+  const { problem, reason, status = null } = first.failure
   return {
     from: formatLocalSecond(Math.min(...parts.map(({ span }) => span.from))),
     to: formatLocalSecond(Math.max(...parts.map(({ span }) => span.to))),
     seconds: parts.reduce((sum, { span }) => sum + lengthOf(span), 0),
     ...{ reason, status },
+    ...(problem !== undefined && { problem }),
   }
 }
 

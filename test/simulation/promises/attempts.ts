@@ -1,4 +1,5 @@
 // A retry is reported with the number of its attempt, and a record at the limit has none: PATCHes that were refused, or never left, are not counted. @see docs/architecture.md "Backlog and decisions"
+import { isIntercepted } from '../knowledge.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 export function createAttemptsWatcher({ config, exercise, knowledge, violate }: WatcherOptions): Watcher {
@@ -6,7 +7,15 @@ export function createAttemptsWatcher({ config, exercise, knowledge, violate }: 
   /** Of the retries that wait for their answer: as low and as high as it can be. */
   const numbers = new Map<string, { least: number; most: number }>()
 
+  /** Answers in the platform's place, by record. */
+  const intercepted = new Map<string, number>()
+  const attemptsOf = (shown: readonly number[], tries: number): number => Math.max(tries, Math.min(...shown))
+
   return {
+    told({ id, operation }, told) {
+      const isForeign = told.kind === 'not-its-word' || isIntercepted(told)
+      if (operation === 'retry' && isForeign) intercepted.set(id, (intercepted.get(id) ?? 0) + 1)
+    },
     sent({ id, operation }) {
       if (operation !== 'retry') return
       const { mayReplay, refusals, sure, tries, views } = knowledge.of(id)
@@ -14,7 +23,9 @@ export function createAttemptsWatcher({ config, exercise, knowledge, violate }: 
       const shown = views.map(({ attempts }) => attempts)
       numbers.set(id, { least: 1 + sure.tries, most: 1 + Math.max(...shown, tries) })
       if (refusals > 0) exercise('a refused retry is no attempt')
-      const attempts = Math.max(sure.tries, Math.min(...shown))
+      if (attemptsOf(shown, sure.tries) + (intercepted.get(id) ?? 0) >= maxAttempts)
+        exercise('a gateway uses up no attempt')
+      const attempts = attemptsOf(shown, sure.tries)
       if (attempts === maxAttempts - 1) exercise('a record at the attempt limit is left alone')
       if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is exhausted: ${attempts} attempts`)
     },

@@ -1,5 +1,6 @@
 // Trouble of the platform stops retries: a list says whether it answers, and single trials whether they are allowed. @see docs/architecture.md "Retry plan"
 import { isQuestion } from '../asked.ts'
+import { isIntercepted } from '../knowledge.ts'
 import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -8,10 +9,10 @@ const suspiciousRow = 3
 const shortestPauseMs = 500
 const longestPauseMs = 150_000
 const tolerance = 0.01
+const atOnceMs = 0.001
 
 export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
   let failures = 0
-  let misrouted = 0
   /** Retries that went out since the answer that made the row three. */
   let sentSince: number | undefined
   /** When the first refusal by 403 came, until retries are allowed again. */
@@ -22,29 +23,43 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let isForbidden = false
   /** Calls that were sent once more with another token: no trials. */
   const replays = new WeakSet<Call>()
+  let hasTrouble = false
+  /** Something in front of the platform has answered the last three retries, and the list is asked. */
+  let isSuspicious = false
 
   function forgetRow(): void {
     sentSince = undefined
     failures = 0
-    misrouted = 0
   }
 
-  function learnTrouble({ code, isLimited, kind, status = 0 }: Told): void {
-    misrouted = status === 404 ? misrouted + 1 : 0
+  function learnTrouble(told: Told): void {
+    const { code, isLimited, kind, status = 0 } = told
     const isUnreachable = kind === 'nothing' || kind === 'never-left'
-    const isError = isUnreachable || status >= 500 || (kind === 'not-its-word' && status < 300)
+    const isError = isUnreachable || isIntercepted(told) || status >= 500 || (kind === 'not-its-word' && status < 300)
     failures = isError && isLimited !== true && !(code !== undefined && status < 500) ? failures + 1 : 0
-    if (sentSince !== undefined || (failures < suspiciousRow && misrouted < suspiciousRow)) return
+    if (sentSince !== undefined || failures < suspiciousRow) return
     sentSince = 0
+    isSuspicious = !hasTrouble && isIntercepted(told)
     exercise('three failures are asked about')
   }
 
-  function learnRefusal(call: Call, { isVoid, kind, status = 0 }: Told): void {
+  /** Where lists pass and a gateway answers retries, single ones go out as after a refusal. */
+  function learnQuestion({ kind, status }: Told): void {
+    if (isSuspicious && kind === 'told' && status === 200) {
+      // The first trial follows at once.
+      blockedAt = timeline.now() - atOnceMs
+      refused = -1
+    }
+    isSuspicious = false
+  }
+
+  function learnRefusal(call: Call, told: Told): void {
+    const { isVoid, kind, status = 0 } = told
     if (trial === call) trial = undefined
     const isTrial = blockedAt !== undefined && call.sentAt > blockedAt && !replays.has(call)
-    // A gateway's 404 can't be told from that of a record that is gone.
-    const isAnswered = (kind === 'told' || status === 404) && status !== 429 && status < 500
-    if (status === 403 && isVoid !== true) {
+    const isAnswered = kind === 'told' && !isIntercepted(told) && status !== 429 && status < 500
+    if (isTrial && isIntercepted(told)) refused += 1
+    else if (status === 403 && isVoid !== true) {
       if (isTrial) refused += 1
       else if (blockedAt === undefined) refused = 0
       blockedAt ??= timeline.now()
@@ -79,7 +94,10 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
         violate('limits', 'goes on after three failures in a row without asking')
     },
     told(call, told) {
-      if (isQuestion(call)) forgetRow()
+      if (isQuestion(call)) {
+        forgetRow()
+        learnQuestion(told)
+      }
       if (call.operation !== 'retry' || told.kind === 'given-up') return
       learnTrouble(told)
       learnRefusal(call, told)
@@ -88,7 +106,10 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
       if (fact.type !== 'trouble') return
       // Answers of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
       if (isForbidden && fact.trouble === undefined) forgetRow()
-      isForbidden = fact.trouble === 'unauthorized'
+      // What was on its way when it began tells nothing new.
+      if (fact.trouble === 'platform' || fact.trouble === undefined) isSuspicious = false
+      hasTrouble = fact.trouble !== undefined
+      isForbidden = fact.trouble === 'unauthorized' || fact.trouble === 'intercepted'
     },
   }
 }

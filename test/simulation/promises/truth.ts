@@ -1,6 +1,6 @@
 // What /metrics and /status show is what was seen from outside, at every scrape. @see docs/status.md, docs/metrics.md
 import type { FactOf } from '../../../src/observe/events.ts'
-import { isRefusal } from '../knowledge.ts'
+import { isIntercepted, isRefusal } from '../knowledge.ts'
 import type { Told } from '../network.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
@@ -16,6 +16,7 @@ function resultOf(told: Told): string {
   if (kind === 'nothing' || kind === 'never-left') return 'unreachable'
   if (status === 401 || status === 403) return 'unauthorized'
   if (status === 429 || isLimited === true) return 'throttled'
+  if (isIntercepted(told)) return 'intercepted'
   if (status === 404) return 'gone'
   return status >= 500 || status < 400 ? 'platform-error' : 'rejected'
 }

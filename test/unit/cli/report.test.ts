@@ -183,6 +183,16 @@ describe('the text of a round', () => {
       expect(text).toMatch(line)
   })
 
+  test('refusals are shown with what the platform said', () => {
+    const answer = { reason: 'bad-request', status: 422, problem: 'svc.barred: closed' } as const
+    const refused = { ...unknownId, result: 'rejected', answer } as const
+    const other = { ...unknownId, result: 'intercepted', answer: { reason: 'intercepted', status: 405 } } as const
+    const text = textOf({ retried: [other, refused, refused] }).replaceAll(/\s+/g, ' ')
+    expect(text).toContain(
+      '2 retries were refused: HTTP 422 (svc.barred: closed). 1 retry was refused: HTTP 405 from something in front of the platform.',
+    )
+  })
+
   test.each<StoppedBy>(['signal', 'unauthorized', 'platform', 'paused', 'receiver-down', 'circuit'])(
     '%s says what to do',
     (stoppedBy) => {

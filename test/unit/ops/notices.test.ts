@@ -47,6 +47,8 @@ describe('the headline', () => {
     paused: [shut('paused', incidentNow), 'waiting'],
     'receiver-down': [shut('receiver-down'), 'trouble'],
     unauthorized: [shut('unauthorized'), 'trouble'],
+    intercepted: [shut('intercepted'), 'trouble'],
+    'no-token': [shut('no-token'), 'trouble'],
     platform: [shut('platform'), 'trouble'],
     throttled: [shut('throttled'), 'waiting'],
     outcomes: [shut('outcomes'), 'working'],
@@ -141,7 +143,7 @@ describe('the headline', () => {
     'trouble: The platform cannot be listed: no answer in time. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
     ],
-    'trouble: None of the last 10 retries was accepted (HTTP 5xx). 10 deliveries are missing.': [
+    'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
     'waiting: 1 delivery is exhausted, nothing else is missing.': [
@@ -205,7 +207,7 @@ describe('notices', () => {
     [
       'retries that are not accepted',
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
-      /^None of the last 1,500 retries was accepted \(HTTP 5xx\)\. /,
+      /^None of the last 1,500 retries was accepted: HTTP 5xx\. /,
     ],
     [
       'the last check of the receiver',
@@ -251,6 +253,20 @@ describe('notices', () => {
       'what the platform answers',
       { gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }] },
       / The last list call: HTTP 5xx\. Since 12:00:00 UTC\.$/,
+    ],
+    [
+      'whose answer it was',
+      {
+        gates: [
+          { gate: 'intercepted', since, call: { operation: 'retry', reason: 'intercepted', status: 405 }, ...all },
+        ],
+      },
+      /^Retries do not reach the platform\. .* The last retry: HTTP 405 from something in front of the platform\. .*Since 12:00:00 UTC\.$/,
+    ],
+    [
+      'that no call went out',
+      { gates: [{ gate: 'no-token', since, call: { operation: 'token', reason: 'connection' }, ...all }] },
+      /^There is no access token\. .* The last token request: no connection\. Since 12:00:00 UTC\.$/,
     ],
     [
       'a key file that cannot be used',

@@ -1,6 +1,7 @@
 // Numbers, times and spans as people read them.
 import { expect, test } from 'vitest'
-import { clockTime, count, counted, fromNow, response, span, word } from '../../../src/ops/words.ts'
+import type { CallAnswer } from '../../../src/platform/operations.ts'
+import { answerText, clockTime, count, counted, fromNow, response, span, word } from '../../../src/ops/words.ts'
 
 const now = new Date('2026-01-15T12:00:00.000Z')
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
@@ -9,6 +10,17 @@ test('numbers, and answers of the receiver', () => {
   expect([count(0), count(7000), count(0.26), count(1_234_567)]).toEqual(['0', '7,000', '0.3', '1,234,567'])
   expect([counted(1, 'cause', 'causes'), counted(0, 'cause', 'causes')]).toEqual(['1 cause', '0 causes'])
   expect([response(503), response(null)]).toEqual(['HTTP 503', 'no response'])
+})
+
+test.each<[CallAnswer, string]>([
+  [{ reason: 'server-error' }, 'HTTP 5xx'],
+  [{ reason: 'server-error', status: 503 }, 'HTTP 503'],
+  [{ reason: 'other', status: 423, problem: 'svc.locked' }, 'HTTP 423 (svc.locked)'],
+  [{ reason: 'forbidden', status: 403 }, 'HTTP 403 without an error body of the platform'],
+  [{ reason: 'invalid-body', status: 200 }, 'HTTP 200, an unusable body'],
+  [{ reason: 'too-large' }, 'too-large'],
+])('the answer %j is shown as %s', (answer, text) => {
+  expect(answerText(answer)).toBe(text)
 })
 
 test.each([

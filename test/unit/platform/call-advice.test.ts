@@ -29,11 +29,13 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['timeout', undefined, /platform\.requestTimeout/],
   ['redirect', undefined, /check platform\.baseUrl/],
   ['invalid-body', undefined, /check platform\.baseUrl/],
+  ['intercepted', undefined, /in its place: check platform\.baseUrl, then have it let the call through/],
+  ['invalid-body', 'CONTENT_ENCODING_X_SNAPPY', /\(Content-Encoding: x_snappy\)/],
 ])('%s, %s', (reason, code, advice) => {
   expect(callAdvice({ reason, code }, keys)).toMatch(advice)
 })
 
 test('an answer of the server itself brings no advice of ours', () => {
   const advised = reasons.filter((reason) => callAdvice({ reason }, keys) !== undefined)
-  expect(advised).toEqual(['not-found', 'timeout', 'connection', 'tls', 'redirect', 'invalid-body'])
+  expect(advised).toEqual(['not-found', 'timeout', 'connection', 'tls', 'redirect', 'invalid-body', 'intercepted'])
 })

@@ -32,18 +32,35 @@ const ok = 'ok'
 test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['an error under 200', { body: { code: 'svc.x' } }, 'other 200 1', 'rejected other', ok],
   ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
-  ['a login page', { body: '<html>CANARY' }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
+  ['a login page', { body: '<html>CANARY' }, 'intercepted 200 1', 'intercepted intercepted', ok],
+  ['XML', { body: '\n<?xml ?>' }, 'intercepted 200 1', 'intercepted intercepted', ok],
   ['another shape', { body: { data: { webhooks: {} } } }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
   ['nothing', { status: 204, ...after('60') }, 'invalid-body 204 3', 'platform-error invalid-body lost', ok],
   ['the known error under 200', { body: wireInvalidStatus() }, 'conflict 200 1', resolved, ok],
-  ['a redirect', { status: 307 }, 'redirect 307 1', 'platform-error redirect', ok],
+  ['a redirect', { status: 307 }, 'redirect 307 1', 'intercepted redirect', ok],
   ['400', { status: 400, body: { code: 'svc.x' } }, 'bad-request 400 1', 'rejected bad-request', ok],
-  ['402', { status: 402 }, 'other 402 1', 'rejected other', ok],
+  ...[400, 402, 404, 405, 409, 410, 413, 414, 422, 431, 451, 501].map(
+    (status): [string, Reply, string, string, string] => [
+      `${status} without the code`,
+      { status, body: '<html>' },
+      `intercepted ${status} 1`,
+      'intercepted intercepted',
+      ok,
+    ],
+  ),
+  ['402', { status: 402, body: { code: 'svc.x' } }, 'other 402 1', 'rejected other', ok],
+  [
+    '501 of the platform',
+    { status: 501, body: { code: 'svc.x' } },
+    'server-error 501 3',
+    'platform-error server-error',
+    ok,
+  ],
   ['the known error under 401', { status: 401, body: wireInvalidStatus() }, 'conflict 401 1', resolved, ok],
   ['403', { status: 403 }, 'forbidden 403 1', 'unauthorized forbidden', ok],
-  ['404', { status: 404 }, 'not-found 404 1', 'gone not-found', ok],
-  ['408', { status: 408 }, 'timeout 408 3', 'unreachable timeout', ok],
-  ['409 without the code', { status: 409 }, 'conflict 409 1', 'rejected conflict', ok],
+  ['404', { status: 404, body: { code: 'svc.x' } }, 'not-found 404 1', 'gone not-found', ok],
+  ['408', { status: 408 }, 'timeout 408 3', 'intercepted timeout', ok],
+  ['409 with another code', { status: 409, body: { code: 'svc.x' } }, 'conflict 409 1', 'rejected conflict', ok],
   ['500', { status: 500, body: 'CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
   [
     '502 of the platform',
@@ -173,7 +190,7 @@ test.each([
   ['a list', { data: { webhook: [wireWebhook()] } }],
 ])('but not by %s: what came of it is not known', async (_, body) => {
   const { answer } = await retry({ body })
-  expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true, lost: true })
+  expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', status: 200, sent: true, lost: true })
 })
 
 test.each([

@@ -121,7 +121,12 @@ describe('401 that lasts', () => {
   test('a PATCH is sent twice, never more', async () => {
     const under = createClientUnderTest()
     under.server.replies(refused)
-    expect(await call(under, 'retry')).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: true })
+    expect(await call(under, 'retry')).toEqual({
+      result: 'unauthorized',
+      reason: 'unauthorized',
+      status: 401,
+      sent: true,
+    })
     expect(under.server.sent).toHaveLength(2)
     expect(under.tokens.voided).toEqual(['token-1', 'token-2'])
   })
@@ -193,7 +198,7 @@ describe('without a token', () => {
 
   test.each<[Operation, object]>([
     ['list', noToken],
-    ['retry', { result: 'unauthorized', reason: 'unauthorized', sent: true }],
+    ['retry', { result: 'unauthorized', reason: 'unauthorized', status: 401, sent: true }],
   ])('for the replay, what was said to a %s stands', async (operation, expected) => {
     const under = createClientUnderTest()
     under.server.replies(() => {

@@ -148,6 +148,19 @@ describe('Retry-After', () => {
   })
 })
 
+test.each([
+  [{ code: 'svc.denied' }, 'svc.denied'],
+  [
+    { code: 'svc.denied', message: 'Permission webhook:read is missing.' },
+    'svc.denied: Permission webhook:read is missing',
+  ],
+  [{ code: 'svc.denied', message: 7 }, 'svc.denied'],
+  [{ code: 'svc.denied', message: `no\u001b[2J: Bearer ${'aB3'.repeat(20)}` }, 'svc.denied: no [2J: Bearer [token]'],
+  [{ message: 'no route' }, undefined],
+])('the error %j is shown as %s', (body, problem) => {
+  expect(read(403, body).problem).toBe(problem)
+})
+
 test('a failure says what, why and what to do, and holds nothing else', () => {
   const failure = new PlatformFailure('server-error', 503, 'list')
   expect(failure.message).toBe('list: server-error (HTTP 503)')
@@ -159,7 +172,9 @@ test('a failure says what, why and what to do, and holds nothing else', () => {
     status: 503,
     advice: "if it lasts for 15 min, ask the platform's operator",
   })
-  const { advice } = new PlatformFailure('connection', undefined, 'list', 'ECONNREFUSED')
+  const { advice } = new PlatformFailure('connection', undefined, 'list', { transportCode: 'ECONNREFUSED' })
   expect(advice).toContain('nothing listens there: check platform.baseUrl')
-  expect(new PlatformFailure('forbidden', undefined, 'list').advice).toContain('access to the webhooks')
+  const forbidden = (problem?: string): string => new PlatformFailure('forbidden', 403, 'list', { problem }).advice
+  expect(forbidden('svc.denied')).toMatch(/access to the webhooks$/)
+  expect(forbidden()).toContain('a gateway or firewall in front of the platform may refuse')
 })

@@ -7,7 +7,7 @@ import { play } from '../../support/script.ts'
 const scripts: [string, string][] = [
   [
     'answers about the record are no trouble',
-    'note accepted 99; note resolved 99; note 400 99; breaker -> all, no trouble; lists -> 0',
+    'note accepted 99; note resolved 99; note 400 99; note gone 99; breaker -> all, no trouble; lists -> 0',
   ],
   ['nor is throttling', 'note 429 99; breaker -> all, no trouble; lists -> 0'],
   [
@@ -17,15 +17,34 @@ const scripts: [string, string][] = [
   ['three: one list call, and all goes on where it is answered', 'note 500 3; breaker -> all, no trouble; lists -> 1'],
   [
     'the row begins anew after it',
-    'note 500 3; lists -> 1; note unreachable 2; lists -> 0; note 404; lists -> 1; breaker -> all, no trouble',
+    'note 500 3; lists -> 1; note unreachable 2; lists -> 0; note 500; lists -> 1; breaker -> all, no trouble',
   ],
   ['three of several kinds', 'list 500; note 404; note 500; note unreachable; breaker -> none, platform; lists -> 1'],
-  ['three times 404, as a misrouted gateway answers', 'list 404; note 404 3; breaker -> none, platform; lists -> 1'],
+  [
+    'three answers of a gateway that answers lists as well',
+    'list 404; note 404 3; breaker -> none, platform; lists -> 1',
+  ],
+  [
+    'three answers of a gateway that lets lists pass: one PATCH may try',
+    'note 404 3; breaker -> one, intercepted; lists -> 1; wait 1h; lists -> 0; note 404; breaker -> none, intercepted',
+  ],
+  [
+    'while it answers: one PATCH a pause, and the list is asked before each',
+    `note 404 3; note 404; wait 999ms; breaker -> none, intercepted; wait 1ms; breaker -> one, intercepted; lists -> 2
+     note 404; wait 1999ms; breaker -> none, intercepted; wait 1ms; breaker -> one, intercepted; lists -> 1`,
+  ],
+  [
+    'a record that it answers for alone, among others, is no trouble',
+    'note 404 2; note accepted; note 404 2; breaker -> all, no trouble',
+  ],
   [
     'nothing goes out while the platform is asked',
     'list works 500ms; note 500 3; breaker -> none, no trouble; wait 500ms; breaker -> all, no trouble; lists -> 1',
   ],
-  ['no token is no answer', 'list no-token; note 500 3; breaker -> none, platform'],
+  [
+    'no token is no failure of the platform',
+    'list no-token; note 500 3; breaker -> none, no-token; list 500; wait 10s; breaker -> none, platform',
+  ],
   ['401 of the list is no answer', 'list 401; note 500 3; breaker -> none, platform'],
   [
     'late answers change nothing',
@@ -36,7 +55,10 @@ const scripts: [string, string][] = [
     'list 500; note 500 3; wait 900ms; list works; breaker -> none, platform; wait 100ms; breaker -> all, no trouble',
   ],
   ['a refusal stops all at once', 'note 401; breaker -> none, unauthorized; lists -> 0'],
-  ['so does no token to be had', 'note no-token; breaker -> none, unauthorized; lists -> 0'],
+  [
+    'so does no token to be had, until a list goes out',
+    'list no-token; note no-token; wait 1s; breaker -> none, no-token; list works; wait 10s; breaker -> all, no trouble',
+  ],
   [
     'while the list is refused, no PATCH goes out',
     'list 403; note 401; wait 1h; breaker -> none, unauthorized; lists -> 19',
@@ -62,9 +84,12 @@ const scripts: [string, string][] = [
     'so is one while it is asked whether it is up again, and makes no pause longer',
     'list 500; note 500 3; list works 500ms; wait 1.2s; note 401 2; wait 300ms; breaker -> one, unauthorized; lists -> 2',
   ],
-  ...['accepted', 'resolved', '400'].map((result): [string, string] => [
-    `a trial that gives ${result} shows that we are let in`,
-    `note 401; wait 1s; note ${result}; breaker -> all, no trouble; lists -> 1`,
+  ...['accepted', 'resolved', '400', 'gone'].flatMap((result): [string, string][] => [
+    [
+      `a trial that gives ${result} shows that we are let in`,
+      `note 401; wait 1s; note ${result}; breaker -> all, no trouble; lists -> 1`,
+    ],
+    [`and that retries pass again`, `note 404 3; note ${result}; breaker -> all, no trouble; lists -> 1`],
   ]),
   ...['unreachable', '500', '429', '404'].map((result): [string, string] => [
     `a trial that gives ${result} shows nothing: the next one comes after a longer pause`,

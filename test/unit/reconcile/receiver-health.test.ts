@@ -55,7 +55,7 @@ test('without a health address nothing is polled, nothing is blocked, nothing is
 test('a poll goes to the address as it is, with nothing of ours or of the platform on it', async () => {
   const { clock, requests } = startScene()
   await clock.advance(0)
-  const headers = { accept: '*/*', 'user-agent': 'webhook-reconciler', connection: 'close' }
+  const headers = { accept: '*/*', connection: 'close' }
   const url = new URL(address)
   expect(requests).toEqual([
     { method: 'GET', url, headers, timeoutMs, maxBytes: 65_536, direct: true, signal: expect.anything() as unknown },
