@@ -126,6 +126,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     giveUpAfterMs: config.outcome.giveUpAfter,
     maxRecords: config.backlog.maxRecords,
   })
+  /** Records that it has reported as recovered. */
+  const recovered = new Set<string>()
   const listings = createOpenListings(config.sweep.sliceRecords)
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
@@ -234,6 +236,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const record = platform.records.get(fact.webhookId)
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.webhookId} is recovered, which is ${record?.status ?? 'unknown'}`)
+    }
+    if (fact.outcome === 'recovered') {
+      if (recovered.has(fact.webhookId)) violate('books', `counts the recovery of ${fact.webhookId} twice`)
+      recovered.add(fact.webhookId)
+      exercise('a recovery is counted once')
     }
     if (!knowledge.owed().has(fact.webhookId))
       violate('books', `reports an outcome of ${fact.webhookId} that it does not owe`)

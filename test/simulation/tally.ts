@@ -9,6 +9,7 @@ export const promises = [
   'a last chance before the window ends',
   'a low limit is used',
   'a record at the attempt limit is left alone',
+  'a recovery is counted once',
   'a refused retry is no attempt',
   'a refused token is not used again',
   'a sweep asks for its pages',
