@@ -155,3 +155,21 @@ test('tokens that the API knows only after four seconds are used then, and the f
   // One for each renewal, at 60 to 70 % of its life.
   expect(sandbox.stats.tokens.issued).toBeLessThanOrEqual(Math.ceil(clock.monotonic() / 12_000))
 })
+
+test.each([200, 302, 400, 403, 404, 405, 413, 451, 500, 501, 502, 503])(
+  'a gateway that answers retries with a page (HTTP %i) uses up no attempt, and all is recovered after it',
+  async (status) => {
+    await using day = await beginDay()
+    const { clock, sandbox } = day
+    sandbox.seed({ count: 60, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+    sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status, body: 'html' } })
+    const backoff = { RECONCILER_RETRY_BACKOFF_INITIAL: '1s', RECONCILER_RETRY_BACKOFF_MAX: '1m' }
+    const daemon = await day.start({ ...backoff, RECONCILER_RETRY_MAX_ATTEMPTS: '2' })
+    await daemon.goOn(20, 30_000)
+    expect(daemon.ops().status()).toMatchObject({ missing: 60, failed: { exhausted: 0 } })
+    sandbox.faults.set()
+    await daemon.goOn(20, 30_000)
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 60 })
+    expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(60)
+  },
+)
