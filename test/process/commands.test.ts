@@ -33,7 +33,7 @@ describe('plan', () => {
     expect(out).toMatch(
       /\n1{8} +HTTP 503, .* ago +23 {2}20 due, 3 exhausted {2}now +1\d h( \d+ min)? +account-activated\n/,
     )
-    expect(out).toMatch(/\n1{8} +no response, .* ago +5 {2}backing-off +in .* 1 h( \d+ min)? +account-activated\n/)
+    expect(out).toMatch(/\n1{8} +no response, .* ago +5 {2}backing-off +in \d min +2 h +account-activated\n/)
     expect(out).toMatch(/Would be retried now: 20, in about \d s at 1,000 calls\/s/)
     expect(out).toContain('Later: 5 backing off.')
     expect(out).toContain('3 exhausted (retry.maxAttempts 30)')

@@ -23,7 +23,7 @@ export function seedCauses(sandbox: Sandbox): { due: string[]; exhausted: string
   const common = { eventTypes: ['account-activated'], subscriptions: [missing] }
   const old = { from: now - 20 * hour, to: now - 10 * hour, attempts: 1 }
   const due = sandbox.seed({ ...common, ...old, count: 20, result: { responseStatusCode: 503 } })
-  const soon = { from: now - 2 * hour, to: now - hour, attempts: 20, lastAttemptAfterMs: 3000 }
+  const soon = { from: now - 2 * hour, to: now - 2 * hour, attempts: 20, lastAttemptAfterMs: 2 * hour - 3000 }
   sandbox.seed({ ...common, ...soon, count: 5, result: { responseStatusCode: null } })
   const limit = { ...old, attempts: 30 }
   const exhausted = sandbox.seed({ ...common, ...limit, count: 3, result: { responseStatusCode: 503 } })

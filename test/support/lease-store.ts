@@ -88,6 +88,8 @@ export interface LeaseHost {
   isFrozen(): boolean
   /** It was suspended at least once. */
   hasSlept(): boolean
+  /** It goes on at this moment after it stood still: all timers that are due run, in no order that it could choose. */
+  isWaking(): boolean
   /** Resolves when its code may go on; never after a kill. */
   awake(): Promise<void>
 }
@@ -116,6 +118,7 @@ export function createLeaseHost({
   /** True time for which the machine slept, and since when it sleeps. */
   let sleptMs = 0
   let sleepsSince: number | undefined
+  let wokeAt: number | undefined
   const monotonic = (): number => ((sleepsSince ?? truth.monotonic()) - sleptMs) * rate
 
   /** A timer of a machine that slept is late by that. */
@@ -201,6 +204,7 @@ export function createLeaseHost({
     thaw() {
       if (sleepsSince !== undefined) sleptMs += truth.monotonic() - sleepsSince
       sleepsSince = undefined
+      wokeAt = truth.monotonic()
       wake?.()
       wake = undefined
       awake = Promise.resolve()
@@ -210,6 +214,7 @@ export function createLeaseHost({
     },
     isFrozen: () => wake !== undefined,
     hasSlept: () => sleptMs > 0,
+    isWaking: () => wokeAt === truth.monotonic(),
     awake: () => awake,
   }
   return host

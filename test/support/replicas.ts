@@ -25,6 +25,8 @@ export interface PlatformCall {
   at: number
   /** The lease as the API has it at that moment. */
   holder: string | undefined
+  /** It left as the host went on after it stood still. */
+  isOfWaking: boolean
 }
 
 /** A replica led from then on, by what it said itself; monotonic ms of true time. */
@@ -86,7 +88,10 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
         const { method, url } = request
         const id = url.pathname.split('/').at(-1) ?? ''
         if (url.pathname.includes('/webhooks'))
-          calls.push({ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder })
+          calls.push({
+            ...{ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder },
+            isOfWaking: host.isWaking(),
+          })
         const sentAt = host.clock.monotonic()
         try {
           return { ...(await wire(request)), sentAt, receivedAt: host.clock.monotonic() }
@@ -173,11 +178,13 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
 
 /**
  * Lists and retries of a replica while the API has another holder of the lease, or none. One that slept does not lead when it
- * wakes up, and so retries nothing; the lists that its timers ask for end with its next renewal.
+ * wakes up, and so retries nothing; the lists that its timers ask for end with its next renewal. One that stood still may
+ * list as it goes on, when the timer of a list comes before that of the lease.
  */
 export function strays({ calls }: Replicas): string[] {
   const stray = calls.filter(
-    ({ by, holder, method }) => holder?.startsWith(by.name) !== true && (method === 'PATCH' || !by.hasSlept()),
+    ({ by, holder, isOfWaking, method }) =>
+      holder?.startsWith(by.name) !== true && (method === 'PATCH' || !(by.hasSlept() || isOfWaking)),
   )
   return stray.map(
     ({ at, by, holder, method }) => `${by.name} sends ${method} at ${at} while ${holder} holds the lease`,

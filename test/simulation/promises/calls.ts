@@ -43,7 +43,10 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   let checks = 0
   /** What the retries so far may have cost in checks. */
   let allowed = 0
+  /** Of sweeps, since the last one ended. */
   let pages = 0
+  /** Since the last full sweep ended, as recent sweeps come between its slices: pages, and how many are enough. */
+  let [pagesSinceFull, enoughPages] = [0, 0]
   /** Failed lists since the last sweep ended. */
   let failedLists = 0
 
@@ -61,11 +64,17 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + pages * pageMs + slices * retryMs
   }
 
-  function checkSweep({ listed, result, seconds, slices }: SweepReport): void {
-    if (result !== 'complete' || scenario.faults.length > 0) return
-    const most = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
-    exercise('a sweep asks for its pages')
-    if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
+  function checkSweep({ kind, listed, result, seconds, slices }: SweepReport): void {
+    const isComplete = result === 'complete' && scenario.faults.length === 0
+    const enough = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
+    enoughPages += isComplete ? enough : Infinity
+    if (kind === 'full') {
+      if (enoughPages < Infinity) exercise('a sweep asks for its pages')
+      if (pagesSinceFull > enoughPages)
+        violate('limits', `asked for ${pagesSinceFull} pages up to a full sweep, ${enoughPages} are enough`)
+      ;[pagesSinceFull, enoughPages] = [0, 0]
+    }
+    if (!isComplete) return
     const longest = Math.round(longestSweep(slices) / 1000)
     if (seconds > longest) violate('waits', `needs ${seconds} s for a sweep of ${pages} pages, ${longest} s are enough`)
   }
@@ -75,8 +84,10 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
       if (isSweepPage(call) && (kind !== 'told' || status !== 200)) failedLists += 1
     },
     sent(call) {
-      if (isSweepPage(call)) pages += 1
-      else if (call.operation === 'list' && call.asked?.status === undefined) checks += 1
+      if (isSweepPage(call)) {
+        pages += 1
+        pagesSinceFull += 1
+      } else if (call.operation === 'list' && call.asked?.status === undefined) checks += 1
     },
     fact(fact) {
       if (fact.type === 'outcome') {
