@@ -196,7 +196,7 @@ still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
 at the peak    11111111, HTTP 401: 482
 at the peak    others: 988
-recovered      1,461, and 31 retried by others, the slowest 52 min after its event
+recovered      1,461, the slowest 52 min after its event
 expired        none
 failed again   44
 gave up        3
