@@ -1,5 +1,5 @@
 // The program: passes streams, environment and signals to the command line, and ends with its exit code after all output is written.
-import { closeSync, createReadStream, openSync, statSync, writeSync } from 'node:fs'
+import { closeSync, createReadStream, openSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
 import type { Io, Output } from './cli/io.ts'
@@ -54,12 +54,25 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   }
 }
 
-function openOutput(path: string): Output & { close(): void } {
-  const file = openSync(path, 'w')
+function isSameFile(a: string, b: string): boolean {
+  const [one, two] = [a, b].map((path) => statSync(path, { throwIfNoEntry: false }))
+  return one !== undefined && one.dev === two?.dev && one.ino === two.ino
+}
+
+/** A file is written beside the old one, then renamed: a failure keeps the old one. A pipe or device is written as it is. */
+function openOutput(path: string): Output & { close(isWhole: boolean): void } {
+  const old = statSync(path, { throwIfNoEntry: false })
+  const isFile = old?.isFile() ?? true
+  // A link stays one.
+  const target = isFile && old !== undefined ? realpathSync(path) : path
+  const written = isFile ? `${target}.${process.pid}.tmp` : target
+  const file = openSync(written, 'w', old?.mode)
   return {
     write: (text) => writeSync(file, text),
-    close() {
+    close(isWhole) {
       closeSync(file)
+      if (isFile && isWhole) renameSync(written, target)
+      else if (isFile) rmSync(written)
     },
   }
 }
@@ -148,6 +161,7 @@ async function start(): Promise<void> {
     readFile: readSmallText,
     openInput: (path) => (path === '-' ? process.stdin : createReadStream(path)),
     writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
+    isSameFile,
     openOutput,
     // stderr first: the first look at stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,

@@ -1,7 +1,6 @@
 // Calls to the daemon on its own host, and `healthcheck`, which is one. Docker starts it every 30 s beside the daemon: no
 // undici and no log here, so that it takes little memory.
 import { request, type IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -37,6 +36,21 @@ export interface DaemonCall {
 /** The daemon's answer, or the system's error code. */
 export type DaemonAnswer = { status: number; body: string } | { problem: string }
 
+/** The largest status is far smaller: another program may be on the port, and its answer may never end. */
+const maxBodyLength = 4 * 1024 * 1024
+
+/** The text of an answer; undefined for one that is too long. */
+async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > maxBodyLength) return undefined
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
 /** One exchange on a connection of its own, never by a proxy: the daemon is on this host. Rejects only with the signal's reason. */
 export async function callDaemon(
   { headers, timeoutMs, url, ...options }: DaemonCall,
@@ -56,7 +70,8 @@ export async function callDaemon(
     const answered = Promise.withResolvers<IncomingMessage>()
     outgoing.on('response', answered.resolve).on('error', answered.reject).end()
     const response = await answered.promise
-    return { status: response.statusCode ?? 0, body: await text(response) }
+    const body = await bodyOf(response)
+    return body === undefined ? { problem: 'an answer over 4 MiB' } : { status: response.statusCode ?? 0, body }
   } catch (error) {
     signal.throwIfAborted()
     if (late.signal.aborted) return { problem: 'TIMEOUT' }

@@ -30,8 +30,10 @@ export interface Io {
   openInput: (path: string) => AsyncIterable<Uint8Array>
   /** When a file was last written, epoch ms; undefined for `-`; throws as node:fs does. */
   writtenAt: (path: string) => number | undefined
-  /** A new file, or an old one that is emptied; throws as node:fs does. */
-  openOutput: (path: string) => Output & { close(): void }
+  /** Whether two paths are one file. */
+  isSameFile: (a: string, b: string) => boolean
+  /** A file that takes the place of an old one when it is closed as whole; throws as node:fs does. */
+  openOutput: (path: string) => Output & { close(isWhole: boolean): void }
   /**
    * Asks the person at the terminal: returns the line that was typed, undefined when none came. Absent without a terminal.
    * Rejects with the signal's reason.

@@ -17,6 +17,9 @@ export interface Moments {
   parse(text: string, about: { option: string; now: number; edge: Edge }): number
 }
 
+/** Local times of all zones have a year of four digits between these. */
+const [earliest, latest] = [Date.parse('0001-01-01T00:00Z'), Date.parse('9999-12-31T10:00Z')]
+
 /** A time of day, then `Z` or an offset. */
 const hasOffset = /[Tt ][^[]*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)(?:\[|$)/
 
@@ -49,7 +52,9 @@ export function createMoments(zone: string): Moments {
     },
     parse(text, { option, now, edge }) {
       try {
-        return read(text, now, edge)
+        const at = read(text, now, edge)
+        if (at >= earliest && at <= latest) return at
+        throw new RangeError('out of the years 1 to 9999')
       } catch {
         throw new UsageError(
           `${option}: a moment such as 2026-01-02T03:04:05Z or 2026-01-02T03:04 (in ${name}), or how long ago, such as 6h; ` +

@@ -210,9 +210,15 @@ describe('compare', () => {
 
   test.each<[string, string, string[], string]>([
     ['no key in some lines', `account-activated,${missing}\nx\n\ny,\n`, [], 'line 2: "x"; line 4: "y,"'],
-    ['another file, without line ends, is not read to its end', 'a'.repeat(1_000_000), [], 'line 5'],
-    ['no JSON', '{"type":"a","entityId":"b"}\n{', [], 'line 2: "{"'],
+    [
+      'another file, without line ends, is not read to its end',
+      'a'.repeat(1_000_000),
+      [],
+      'header that is not understood',
+    ],
+    ['no JSON', '{"type":"a-b","entityId":"b"}\n{', [], 'line 2: "{"'],
     ['an id that is none', 'eventId\nabc\n', ['--key', 'eventId'], 'line 2: "abc"'],
+    ['an empty file', '', [], 'it holds no key'],
     [
       'another key',
       '',
@@ -226,6 +232,14 @@ describe('compare', () => {
     expect([code, out]).toEqual([2, ''])
     expect(err).toContain(problem)
     expect(sandbox.stats.requests.list).toEqual({})
+  })
+
+  test('keys of which the platform has none are refused, with one of each side', async () => {
+    await using sandbox = await startPlatform()
+    sandbox.seed({ ...delivered, count: 3, eventTypes: ['account-activated'] })
+    const { code, err, out } = await compare(sandbox, ['account-activated,x'])
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toMatch(/the file has "account-activated,x", the platform "account-activated,[\da-f-]+"/)
   })
 
   test.each([

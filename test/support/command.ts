@@ -67,6 +67,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     readFile: readSmallText,
     openInput: (path) => (path === '-' ? (options.input ?? Readable.from([])) : createReadStream(path)),
     writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
+    isSameFile: (a, b) => a === b,
     openOutput(path) {
       writeFileSync(path, '')
       return { write: (text) => appendFileSync(path, text), close: () => undefined }

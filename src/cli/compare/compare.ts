@@ -1,5 +1,6 @@
 // `webhook-reconciler compare`: what the platform says it delivered against what the receiver has processed. It only reads. @see docs/compare.md
 import { decisionLines } from '../../ops/cause-columns.ts'
+import { shownText } from '../../config/sources.ts'
 import { count, counted, response } from '../../ops/words.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
@@ -17,7 +18,7 @@ import { learnTime, listSpans } from '../round/gather.ts'
 import { createSpanFilter, spanOf, type SpanSelection } from '../round/select.ts'
 import { inSession, type Session } from '../session.ts'
 import { readLedger, type Ledger } from './ledger.ts'
-import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
+import { keyOf, keyPart, readKeys, type KeyKind } from './read-keys.ts'
 
 type CompareFlags = CommandFlags & { key: KeyKind }
 
@@ -45,6 +46,8 @@ interface Comparison {
   kind: KeyKind
   span: SpanSelection
   ledger: Ledger
+  /** A key of the file, to show. */
+  sample: string | undefined
   /** When the file was written, epoch ms: what was delivered later may be missing in it. */
   writtenAt: number
   daemon: AskedDaemon
@@ -64,7 +67,7 @@ function notingEntities(client: PlatformClient, entityIds: Map<string, string>):
   const onRow = (row: unknown): void => {
     const id = typeof row === 'object' && row !== null && 'id' in row ? row.id : undefined
     const entityId = readEntityId(row)
-    if (typeof id === 'string' && entityId !== undefined) entityIds.set(id.toLowerCase(), entityId)
+    if (typeof id === 'string' && entityId !== undefined) entityIds.set(id.toLowerCase(), keyPart(entityId))
   }
   return { list: (query, signal) => client.list({ ...query, onRow }, signal) }
 }
@@ -81,7 +84,7 @@ function keyFor(
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords({ daemon, differ, kind, ledger, session, span, writtenAt }: Comparison) {
+async function compareRecords({ daemon, differ, kind, ledger, sample, session, span, writtenAt }: Comparison) {
   const { clock, connection, policy, progress, reconciler, target } = session
   const { zone } = connection
   const started = clock.monotonic()
@@ -89,6 +92,7 @@ async function compareRecords({ daemon, differ, kind, ledger, session, span, wri
   const entityIds = new Map<string, string>()
   const client = notingEntities(reconciler.client, entityIds)
   let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
+  let [matched, other]: [boolean, string | undefined] = [false, undefined]
   const notProcessed = { total: 0, list: [] as DifferingRecord[] }
   const failed = { total: 0, processed: 0, byDecision: noCounts() }
 
@@ -112,6 +116,8 @@ async function compareRecords({ daemon, differ, kind, ledger, session, span, wri
       return
     }
     const processed = ledger.note(key, record.eventId)
+    matched ||= processed
+    other ??= key
     const { status, subscriptionId } = record
     if (status === 'successful' && processed) {
       delivered += 1
@@ -136,6 +142,11 @@ async function compareRecords({ daemon, differ, kind, ledger, session, span, wri
     listed += slice?.records.length ?? 0
     entityIds.clear()
     progress.show(() => `Listing the records of ${target}: ${listed} so far ...`)
+  }
+  if (complete && !matched && sample !== undefined && other !== undefined) {
+    throw new UsageError(
+      `no key of the file is one of the platform's in this span: the file has "${shownText(sample)}", the platform "${shownText(other)}"`,
+    )
   }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
   const differences = notProcessed.total + failed.total + processing + unknown + severalEvents + withoutKey
@@ -162,7 +173,7 @@ async function compareRecords({ daemon, differ, kind, ledger, session, span, wri
     failed,
     /** Under way on the platform, or delivered after the file was written: compare again later. */
     processing,
-    /** Keys of the file that the platform does not have in this span. */
+    /** Keys of the file that the platform does not have in this span; at most so many when it is not complete. */
     unknown,
     /** Keys that stand for more than one event: compare by eventId or webhookId to separate them. */
     severalEvents,
@@ -204,7 +215,8 @@ function notes(report: CompareReport, { file, moments, width }: CompareShown): s
     notProcessed.total > 0 &&
       'No retry can bring back what was delivered and not processed: the platform shows it as successful. Look for these events in the logs of the receiver, and process them from there or from the API.',
     failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
-    unknown > 0 &&
+    complete &&
+      unknown > 0 &&
       `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${file === '-' ? '' : ' --records lists them.'}`,
     severalEvents > 0 &&
       `${counted(severalEvents, 'key stands', 'keys stand')} for more than one event: compare by --key ${key === 'entity' ? 'eventId' : 'webhookId'} to separate them.`,
@@ -215,7 +227,7 @@ function notes(report: CompareReport, { file, moments, width }: CompareShown): s
 }
 
 function compareText(report: CompareReport, shown: CompareShown): string {
-  const { delivered, equal, failed, notProcessed, processing, seconds, since, unknown, until } = report
+  const { complete, delivered, equal, failed, notProcessed, processing, seconds, since, unknown, until } = report
   const { file, moments, target, width } = shown
   const decided = [
     ...(failed.total > 0 ? [decisionLines(failed.byDecision).join(', ')] : []),
@@ -226,7 +238,7 @@ function compareText(report: CompareReport, shown: CompareShown): string {
     ['delivered, not processed', count(notProcessed.total)],
     ['failed', decided === '' ? '0' : `${count(failed.total)} (${decided})`],
     ['processing', count(processing)],
-    ['processed, unknown to the platform', count(unknown)],
+    ['processed, unknown to the platform', `${complete || unknown === 0 ? '' : 'at most '}${count(unknown)}`],
   ]
   const head = `${target}, events from ${moments.show(since)} to ${moments.show(until)}, compared with ${cell(file)} in ${seconds.toFixed(1)} s: ${equal ? 'EQUAL' : 'NOT EQUAL'}`
   return (
@@ -237,8 +249,10 @@ function compareText(report: CompareReport, shown: CompareShown): string {
 /** A file that can't be used is the operator's to mend. */
 function asUsage(error: unknown, file: string, output: string | undefined): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
-  const path = 'path' in error ? error.path : file
-  return new UsageError(`${String(path)} can't be ${path === output ? 'written' : 'read'}: ${String(error.code)}`)
+  const path = 'path' in error ? String(error.path) : file
+  // The output is written beside its place.
+  const isOutput = output !== undefined && path.startsWith(output)
+  return new UsageError(`${isOutput ? output : path} can't be ${isOutput ? 'written' : 'read'}: ${String(error.code)}`)
 }
 
 /** Runs `compare`. */
@@ -261,7 +275,12 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
     },
   }
   return inSession(io, options, plan, async (session) => {
-    const output: Output & { close?(): void } = options.output === undefined ? io.stdout : io.openOutput(options.output)
+    if (options.output !== undefined && file !== '-' && io.isSameFile(options.output, file)) {
+      throw new UsageError(`--output ${cell(options.output)} is the file with the keys: name another one`)
+    }
+    const output: Output & { close?(isWhole: boolean): void } =
+      options.output === undefined ? io.stdout : io.openOutput(options.output)
+    let isWhole = false
     const differ = async (difference: Difference): Promise<void> => {
       if (options.records !== true) return
       session.progress.clear()
@@ -270,10 +289,11 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
     }
     try {
       const writtenAt = io.writtenAt(file) ?? now
-      const ledger = await readLedger(keysOf(file, kind, span, io))
+      let sample: string | undefined
+      const ledger = await readLedger(keysOf(file, kind, span, io), (key) => (sample ??= key))
       const daemon = await askDaemon(session.config.server, io)
-      const report = await compareRecords({ session, kind, span, ledger, writtenAt, daemon, differ })
-      if (options.records === true && file !== '-' && report.unknown > 0) {
+      const report = await compareRecords({ session, kind, span, ledger, sample, writtenAt, daemon, differ })
+      if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
         for await (const key of keysOf(file, kind, span, io)) {
           if (!ledger.isNoted(key)) await differ({ group: 'unknown', key })
         }
@@ -282,9 +302,10 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else answer(output, options, report, text)
+      isWhole = true
       return report.exitCode
     } finally {
-      output.close?.()
+      output.close?.(isWhole)
     }
   })
 }

@@ -31,10 +31,13 @@ function placeOf(sorted: Float64Array, value: number): number | undefined {
   return sorted[low] === value ? low : undefined
 }
 
-/** Reads all keys that were processed. Rejects as the keys do. */
-export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
+/** Reads all keys that were processed; `onKey` gets each. Rejects as the keys do. */
+export async function readLedger(keys: AsyncIterable<string>, onKey: (key: string) => void): Promise<Ledger> {
   const hashes: number[] = []
-  for await (const key of keys) hashes.push(hashOf(key))
+  for await (const key of keys) {
+    onKey(key)
+    hashes.push(hashOf(key))
+  }
   const processed = Float64Array.from(hashes).sort()
   /** The last event of each, to notice another one; 0 without any. */
   const events = new Float64Array(processed.length)

@@ -1,4 +1,5 @@
 // Reads what the receiver has processed: CSV with or without a header, or NDJSON; one key a line, in any order, repeats allowed.
+import { hash } from 'node:crypto'
 import { shownText } from '../../config/sources.ts'
 import { isUuid } from '../../platform/record.ts'
 import { UsageError } from '../../runtime/errors.ts'
@@ -12,33 +13,76 @@ export const keyColumns = {
 
 export type KeyKind = keyof typeof keyColumns
 
+/** A longer part of a key is cut and hashed: a list of differences must not fill the memory. */
+const maxPartLength = 512
+
+/** A part of a key as it is compared and kept. The same text when it is applied again. */
+export function keyPart(text: string): string {
+  const lower = text.toLowerCase()
+  if (lower.length <= maxPartLength) return lower
+  // A slice would hold on to the whole text.
+  return `${Buffer.from(lower.slice(0, 64)).toString()}...sha256:${hash('sha256', lower, 'hex')}`
+}
+
 /** The key of a record, or of a line: the same text for the same thing. */
 export function keyOf(parts: readonly string[]): string {
-  return parts.join(',').toLowerCase()
+  return parts.map(keyPart).join(',')
 }
 
 /** No key is that long. A file without line ends must not fill the memory that `compare` shares with the daemon. */
 const maxLineLength = 65_536
 /** So many lines that can't be read are named before the command gives up. */
 const maxProblems = 5
+/** A quoted field takes at most so many lines: a quote that is never closed must not take the file. */
+const maxLinesOfRow = 16
 
-/** Lines of a text that comes in pieces. */
+/** Lines of a text that comes in pieces; they end with LF, CRLF or CR. */
 async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const piece of input) {
-    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
+    const text = rest + decoder.decode(piece, { stream: true })
+    // A CR at the end may be the first half of CRLF.
+    const held = text.endsWith('\r') ? '\r' : ''
+    const lines = text.slice(0, text.length - held.length).split(/\r\n|\n|\r/)
+    rest = (lines.pop() ?? '') + held
     yield* lines
     if (rest.length <= maxLineLength) continue
     // The rest counts as another line, and holds no key either.
     yield rest
     rest = ''
   }
-  yield rest + decoder.decode()
+  yield* (rest + decoder.decode()).split('\r')
 }
 
-/** The fields of a CSV line (RFC 4180, without line breaks in a field); undefined when its quotes are wrong. */
+/** The rows of a file: in CSV, a quoted field may have line breaks. Numbers are of the first line of each. */
+async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<{ row: string; number: number }> {
+  let [number, from, count, row, isJson]: [number, number, number, string, boolean | undefined] = [
+    0,
+    1,
+    0,
+    '',
+    undefined,
+  ]
+  for await (const line of lines) {
+    number += 1
+    if (count === 0) from = number
+    row = count === 0 ? line : `${row}\n${line}`
+    count += 1
+    if (row.trim() === '') {
+      count = 0
+      continue
+    }
+    isJson ??= /^\s*[{[]/.test(row)
+    const isOpen = !isJson && row.includes('"') && row.split('"').length % 2 === 0
+    if (isOpen && count < maxLinesOfRow && row.length <= maxLineLength) continue
+    yield { row: row.trim(), number: from }
+    count = 0
+  }
+  if (count > 0) yield { row: row.trim(), number: from }
+}
+
+/** The fields of a CSV line (RFC 4180); undefined when its quotes are wrong. */
 function fieldsOf(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(',').map((field) => field.trim())
   const fields: string[] = []
@@ -64,13 +108,44 @@ function fromJson(columns: readonly string[]): ReadLine {
   }
 }
 
-/** How the lines are read, by the first one; `isHeader`: it holds no key itself. */
+const separators: Readonly<Record<string, string>> = { ';': 'semicolons', '\t': 'tabs', '|': '"|"' }
+
+/** An event type as the platform writes it. */
+const isType = (text: string): boolean => /^[a-z\d]+(?:-[a-z\d]+)+$/i.test(text)
+
+function refuse(found: string, kind: KeyKind): never {
+  const names = keyColumns[kind].join(',')
+  throw new UsageError(
+    `${found}: the file is UTF-8, as CSV with commas and the header ${names}, or without a header ` +
+      `${kind === 'entity' ? 'TYPE,ENTITY_ID' : 'one UUID'} a line, or NDJSON with these fields`,
+  )
+}
+
+/** What the first row shows that a whole file can't be read for. */
+function checkFirst(first: string, kind: KeyKind): void {
+  const text = first.replace(/^\uFFFD+/, '')
+  if (text.includes('\0')) refuse(`it is UTF-16${text.startsWith('\0') ? 'BE' : 'LE'}`, kind)
+  if (first.startsWith('[')) refuse('it is one JSON array (jq -c ".[]" makes lines of it)', kind)
+}
+
+/** How the rows are read, by the first one; `isHeader`: it holds no key itself. */
 function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: boolean } {
+  checkFirst(first, kind)
   const columns: readonly string[] = keyColumns[kind]
   if (first.startsWith('{')) return { read: fromJson(columns), isHeader: false }
   const names = fieldsOf(first)?.map((name) => name.toLowerCase()) ?? []
   const places = columns.map((name) => names.indexOf(name.toLowerCase()))
   const isHeader = places.every((place) => place >= 0)
+  const twice = columns.find((name, index) => isHeader && names.lastIndexOf(name.toLowerCase()) !== places[index])
+  if (twice !== undefined) refuse(`its header has ${twice} twice`, kind)
+  const [key = ''] = names
+  const isKeyRow = kind === 'entity' ? isType(key) && !/^event-?type$/.test(key) && names.length > 1 : isUuid(key)
+  if (!isHeader && !isKeyRow) {
+    const separator = Object.keys(separators).find((one) => first.includes(one))
+    const by = separator === undefined ? '' : `, separated by ${separators[separator] ?? ''}`
+    const shown = fieldsOf(first)?.slice(0, 10).join(', ') ?? first
+    refuse(`its first line is a header that is not understood${by}, with the columns "${shownText(shown)}"`, kind)
+  }
   const read: ReadLine = (line) => {
     const fields = fieldsOf(line)
     return fields && places.map((place, index) => fields[isHeader ? place : index])
@@ -78,31 +153,31 @@ function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: bo
   return { read, isHeader }
 }
 
+/** Other line ends than those that are read, and control characters: two lines would be one key. */
+const lineEnds = /[\u0000-\u001F\u0085\u2028\u2029]/
+
 function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is string[] {
-  if (parts?.every((part) => typeof part === 'string' && part !== '') !== true) return false
-  return kind === 'entity' ? true : isUuid(parts[0])
+  if (parts?.every((part) => typeof part === 'string' && part !== '' && !lineEnds.test(part)) !== true) return false
+  return kind === 'entity' ? isType(String(parts[0])) : isUuid(parts[0])
 }
 
 /**
- * The parts of each line's key. Empty lines are passed over.
- * @throws UsageError with the first lines that hold no key: the books of half a file would be wrong
+ * The parts of each row's key, from a stream of bytes. Empty lines are passed over.
+ * @throws UsageError for input without a key, and with the first rows that hold none: the books of half a file would be wrong
  */
 export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind): AsyncGenerator<string[]> {
-  let [number, read]: [number, ReadLine | undefined] = [0, undefined]
+  let [read, isEmpty]: [ReadLine | undefined, boolean] = [undefined, true]
   const problems: string[] = []
-  for await (const raw of linesOf(input)) {
-    number += 1
-    // An empty line may hold the first half of CRLF.
-    const line = raw.trim()
-    if (line === '') continue
+  for await (const { row, number } of rowsOf(linesOf(input))) {
     if (read === undefined) {
-      const reader = readerFor(line, kind)
+      const reader = readerFor(row, kind)
       read = reader.read
       if (reader.isHeader) continue
     }
-    const parts = read(line)
+    const parts = read(row)
+    isEmpty = false
     if (isKey(parts, kind)) yield parts
-    else problems.push(`line ${number}: "${shownText(line)}"`)
+    else problems.push(`line ${number}: "${shownText(row)}"`)
     if (problems.length >= maxProblems) break
   }
   if (problems.length > 0) {
@@ -110,4 +185,5 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
     const forms = `${key}; as CSV with or without a header, or as fields of JSON`
     throw new UsageError(`these lines hold no key (${forms}): ${problems.join('; ')}`)
   }
+  if (isEmpty) refuse('it holds no key', kind)
 }

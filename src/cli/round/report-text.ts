@@ -104,6 +104,7 @@ function results(report: RoundReport, width: number | undefined): string {
   const some: [number: number, name: string, what?: string][] = [
     [sums.unknown, 'unknown', '(no outcome within outcome.giveUpAfter)'],
     [sums.resolved, 'already delivered', '(not failed any more when retried)'],
+    [sums.underway, 'under way', '(being delivered by another retry: outcome not known)'],
     [notFailed, 'not failed', '(nothing to do)'],
     [failed.exhausted, 'exhausted', `left alone (retry.maxAttempts)${byFlag}`],
     [failed.excluded, 'excluded', 'left alone (select.*, window.notBefore): name these by their webhook ids'],

@@ -38,13 +38,22 @@ export interface RetrySums extends Record<Outcome, number> {
   retried: number
   /** Not failed any more when the PATCH came: another had retried it before. */
   resolved: number
+  /** Being delivered when the PATCH came: by another retry, with an outcome that is not known. */
+  underway: number
   /** The platform refused, or could not be asked. */
   refused: number
 }
 
 /** What a retry came to; undefined while its outcome is yet to come. */
-export function resultOf({ lost, outcome, result }: RetriedRecord): Exclude<keyof RetrySums, 'retried'> | undefined {
-  return outcome ?? (lost === true ? undefined : meaningOf(result).countsAs)
+export function resultOf({
+  found,
+  lost,
+  outcome,
+  result,
+}: RetriedRecord): Exclude<keyof RetrySums, 'retried'> | undefined {
+  if (outcome !== undefined || lost === true) return outcome
+  const { countsAs } = meaningOf(result)
+  return countsAs === 'resolved' && found === 'processing' ? 'underway' : countsAs
 }
 
 /** Notes what an event says of a retried record, by its webhook id. */
@@ -64,7 +73,15 @@ export function noteRetried(retried: Map<string, RetriedRecord>, event: Telemetr
 }
 
 export function sumsOf(retried: readonly RetriedRecord[]): RetrySums {
-  const sums = { retried: retried.length, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
+  const sums = {
+    retried: retried.length,
+    resolved: 0,
+    underway: 0,
+    refused: 0,
+    recovered: 0,
+    'failed-again': 0,
+    unknown: 0,
+  }
   for (const record of retried) {
     const result = resultOf(record)
     if (result !== undefined) sums[result] += 1
@@ -149,7 +166,7 @@ export function exitCodeOf(report: RoundReport): ExitCode {
   // Delivered, under way, or mistyped: it is not known which.
   const isMissing = report.selection.by === 'ids' && report.notFound.length > 0
   const { awaiting, cutOff, blocked } = report
-  const bad = sums.refused + sums['failed-again'] + sums.unknown + blocked + awaiting + cutOff
+  const bad = sums.underway + sums.refused + sums['failed-again'] + sums.unknown + blocked + awaiting + cutOff
   // An operator who selects records wants them all retried; the daemon's own round leaves them to their rules.
   const leftAlone = isSelected && !report.dryRun ? failed.exhausted + failed.excluded + failed['backing-off'] : 0
   return isPart || nothing || isMissing || bad + leftAlone > 0 ? exitCode.incomplete : exitCode.done

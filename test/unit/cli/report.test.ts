@@ -18,7 +18,7 @@ import { noCounts } from '../../../src/reconcile/decide.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { outcomeFact, retryFact } from '../../support/facts.ts'
 
-const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 }
+const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, underway: 0, refused: 0 }
 const refusals = ['gone', 'rejected', 'throttled', 'unauthorized', 'platform-error', 'unreachable'] as const
 
 function retry(changes: Partial<RetryAnswer> = {}): TelemetryEvent {
