@@ -58,7 +58,7 @@ test.concurrent('recovers what is due, and says so in one JSON document, with th
     estimate: { records: 25, seconds: expect.any(Number) as number, callsPerSecond: 1000 },
     dryRun: false,
     retriesEnabled: true,
-    sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 },
+    sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, underway: 0, refused: 0 },
     blocked: 0,
     awaiting: 0,
     cutOff: 0,

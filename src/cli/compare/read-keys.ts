@@ -110,8 +110,10 @@ function fromJson(columns: readonly string[]): ReadLine {
 
 const separators: Readonly<Record<string, string>> = { ';': 'semicolons', '\t': 'tabs', '|': '"|"' }
 
-/** An event type as the platform writes it. */
-const isType = (text: string): boolean => /^[a-z\d]+(?:-[a-z\d]+)+$/i.test(text)
+/** An event type, as it is or in capitals; more than those that are known may exist. In camel case it is a program's own name. */
+const isType = (text: string): boolean => /^(?:[a-z\d][a-z\d_.-]*|[A-Z\d][A-Z\d_.-]*)$/.test(text)
+/** One of several words, as all known ones are: without a header, another word may be the name of a column. */
+const isSurelyType = (text: string): boolean => isType(text) && text.includes('-')
 
 function refuse(found: string, kind: KeyKind): never {
   const names = keyColumns[kind].join(',')
@@ -139,7 +141,7 @@ function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: bo
   const twice = columns.find((name, index) => isHeader && names.lastIndexOf(name.toLowerCase()) !== places[index])
   if (twice !== undefined) refuse(`its header has ${twice} twice`, kind)
   const [key = ''] = names
-  const isKeyRow = kind === 'entity' ? isType(key) && !/^event-?type$/.test(key) && names.length > 1 : isUuid(key)
+  const isKeyRow = kind === 'entity' ? isSurelyType(key) && !/^event-?type$/.test(key) && names.length > 1 : isUuid(key)
   if (!isHeader && !isKeyRow) {
     const separator = Object.keys(separators).find((one) => first.includes(one))
     const by = separator === undefined ? '' : `, separated by ${separators[separator] ?? ''}`

@@ -28,6 +28,7 @@ test.each<[string, string, string[]]>([
   ['pandas to_json lines', '{"type":"a-b","entityId":"1"}\n{"type":"c-d","entityId":"2"}\n', two],
   ['jq -c', '{"entityId":"1","x":"\\"","type":"a-b"}\n{"entityId":"2","x":"\u2028","type":"c-d"}\n', two],
   ['jq -r @csv', '"a-b","1"\n"c-d","2"\n', two],
+  ['a type of one word', 'type,entityId\npayment,1\n', ['payment,1']],
   ['a long id', `a-b,${'x'.repeat(9000)}`, [keyOf(['a-b', 'x'.repeat(9000)])]],
 ])('%s is read right, in pieces of any length', async (_, text, keys) => {
   for (const length of [1, 7, 65_536]) expect(await keysOf(Buffer.from(text), length, 'entity')).toEqual(keys)
