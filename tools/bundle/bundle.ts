@@ -114,7 +114,10 @@ export async function bundle(root: string): Promise<string[]> {
       includeDependenciesRecursively: false,
       groups: [
         { name: 'base', test: /[\\/]src[\\/](?:runtime|config)[\\/]|cli[\\/]daemon-call/ },
-        { name: 'shown', test: /[\\/]src[\\/]ops[\\/](?:cause|incident-text|notices|words)|reconcile[\\/]drain/ },
+        {
+          name: 'shown',
+          test: /[\\/]src[\\/]ops[\\/](?:cause|circuit-notice|figures|incident-text|notices|words)|reconcile[\\/]drain/,
+        },
         { name: 'commands', test: /[\\/]src[\\/]cli[\\/](?!bug|program|run\.|service)/ },
       ],
     },

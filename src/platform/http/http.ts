@@ -1,6 +1,5 @@
 // HTTP exchanges over undici, bounded in time and size: follow no redirect, ask for no compression, repeat nothing.
 import { validateHeaderValue } from 'node:http'
-import { brotliDecompress, unzip, zstdDecompress } from 'node:zlib'
 import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
 import { userAgentOf } from '../../runtime/user-agent.ts'
@@ -169,21 +168,22 @@ type Decode = (
   done: (error: Error | null, whole: Buffer) => void,
 ) => void
 
-/** Some servers compress whatever is asked for. */
-const decoders: Readonly<Record<string, Decode>> = {
-  ...{ gzip: unzip, 'x-gzip': unzip, deflate: unzip },
-  ...{ br: brotliDecompress, zstd: zstdDecompress },
+/** Some servers compress whatever is asked for. The library is loaded for the first one that does: it takes memory. */
+async function decoderOf(encoding: string): Promise<Decode | undefined> {
+  const { brotliDecompress, unzip, zstdDecompress } = await import('node:zlib')
+  const unzipped = { gzip: unzip, 'x-gzip': unzip, deflate: unzip }
+  return new Map(Object.entries({ ...unzipped, br: brotliDecompress, zstd: zstdDecompress })).get(encoding)
 }
 
 /** Begins the codes of a `Content-Encoding` that cannot be read, such as `CONTENT_ENCODING_COMPRESS`. */
 export const encodingCodePrefix = 'CONTENT_ENCODING_'
 
 /** Decodes a body up to `maxBytes`. Rejects with TransportError. */
-function decoded(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
+async function decoded(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
   const name = encoding.toUpperCase().replaceAll(/[^A-Z]+/g, '_')
   const unreadable = new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
-  const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
-  if (decode === undefined) return Promise.reject(unreadable)
+  const decode = await decoderOf(encoding)
+  if (decode === undefined) throw unreadable
   return new Promise((resolve, reject) => {
     decode(body, { maxOutputLength: maxBytes }, (error, whole) => {
       if (error === null) resolve(whole)
