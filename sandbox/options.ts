@@ -20,8 +20,8 @@ const errorStatusesSchema = z.strictObject({
 
 /** One reading of everything that the specification leaves open. All can be changed while the sandbox runs. */
 export const readingsSchema = z.strictObject({
-  /** Order of the list. `shuffled` is pseudo-random but the same for every request. */
-  order: z.enum(['event-asc', 'event-desc', 'id', 'shuffled']).default('event-asc'),
+  /** Order of the list. `shuffled` is pseudo-random but the same for every request; of `unstable` those of one second are in another order each time. */
+  order: z.enum(['event-asc', 'event-desc', 'id', 'shuffled', 'unstable']).default('event-asc'),
   /** `precision`: whether the event time is cut to the second before it is compared. */
   bounds: z
     .strictObject({ from: inclusion, to: inclusion, precision: z.enum(['second', 'fraction']) })

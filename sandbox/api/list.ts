@@ -1,6 +1,7 @@
 // The list operation: reads its parameters under the reading that is played, and finds a page. @see docs/platform-api.md "List webhooks"
 import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../../src/platform/wire.ts'
 import type { Readings } from '../options.ts'
+import { hash } from '../records/hash.ts'
 import type { Store, StoredRecord } from '../records/store.ts'
 import { parseLocalSeconds } from '../records/zone.ts'
 
@@ -107,14 +108,17 @@ function badDateTime(parameter: string): BadParameter {
   return { parameter, problem: 'must be a date-time as YYYY-MM-DDThh:mm:ss' }
 }
 
-/** The page, and how many records match: one pass over all that may match, without a copy of them. */
-export function pageOf(
-  store: Store,
-  query: ListRequest,
-  { order, shown = (record) => record }: Pick<Readings, 'order'> & { shown?: (record: StoredRecord) => StoredRecord },
-): ListedPage {
+interface Listed extends Pick<Readings, 'order'> {
+  /** Of this request, for the order `unstable`. */
+  seed: number
+  shown?: (record: StoredRecord) => StoredRecord
+}
+
+/** The page, and how many records match: one pass over all that may match. */
+export function pageOf(store: Store, query: ListRequest, options: Listed): ListedPage {
+  const { order, shown = (record) => record } = options
   const { number, size, statuses } = query
-  const { all, end, first } = candidates(store, query, order)
+  const { all, end, first } = candidates(store, query, options)
   const isDescending = order === 'event-desc'
   const records: StoredRecord[] = []
   let totalElements = 0
@@ -136,7 +140,13 @@ interface Candidates {
 }
 
 /** The records of any status that match, in the order of the list; of `event-desc` the other way round. */
-function candidates(store: Store, { eventId, range }: ListRequest, order: Readings['order']): Candidates {
+function candidates(store: Store, { eventId, range }: ListRequest, { order, seed }: Listed): Candidates {
+  if (eventId === undefined && order === 'unstable') {
+    const all = store.inOrder('event').slice(...store.positions(range.from, range.to))
+    const second = ({ eventMicros }: StoredRecord): number => Math.floor(eventMicros / 1e6)
+    all.sort((a, b) => second(a) - second(b) || hash(a.random, seed) - hash(b.random, seed))
+    return { all, first: 0, end: all.length }
+  }
   if (eventId === undefined && order.startsWith('event')) {
     const [first, end] = store.positions(range.from, range.to)
     return { all: store.inOrder('event'), first, end }

@@ -121,7 +121,9 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   if ('problem' in query) return invalidParameter(platform, query)
   const beyond = limitOf(platform, query)
   if (beyond !== undefined) return invalidParameter(platform, beyond)
-  const { records, page } = pageOf(platform.store, query, { order: readings.order, shown: platform.past.view() })
+  const { order } = readings
+  const seed = order === 'unstable' ? platform.ids.below(2 ** 32) : 0
+  const { records, page } = pageOf(platform.store, query, { order, seed, shown: platform.past.view() })
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList: that is what the reading is about.
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }

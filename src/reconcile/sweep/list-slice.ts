@@ -126,10 +126,10 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
 
 interface Attempt {
   reading: Reading
-  complete: boolean
-  shrank: boolean
-  missedTotal: number | undefined
-  isCapped: boolean
+  end: End
+  /** Of the first page, and of the last one that had one; undefined where totals don't count. */
+  total: number | undefined
+  lastTotal: number
 }
 
 /** A short page ends the slice. Without a page size in the answer it proves nothing: then only an empty one does. */
@@ -222,11 +222,16 @@ async function listOnce(
   const { concurrency } = options
   const end = isLast(first) ? 'last-page' : await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
   if (end === 'limit' && mayBeCut) return tooMany(undefined)
-  const rows = reading.seen.size + reading.unreadable.length
+  // Records of any status that came meanwhile are among the rows, so they count in the total too.
+  const most = total === undefined || status !== 'any' ? total : Math.max(total, lastTotal)
+  return { reading, end, total: most, lastTotal }
+}
+
+/** What a reading is worth in which so many rows were seen. */
+function judge({ end, lastTotal, total }: Attempt, rows: number) {
   const missed = total !== undefined && rows < total
   const shrank = total !== undefined && lastTotal < total
   return {
-    reading,
     complete: end === 'last-page' && !missed && !shrank,
     shrank: end === 'last-page' && shrank && rows >= lastTotal,
     missedTotal: missed ? total : undefined,
@@ -234,25 +239,40 @@ async function listOnce(
   }
 }
 
+const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
+
 function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
   return 'tooMany' in attempt
 }
 
+/** Readings of a slice of any status: at most so many, and so many in a row that show nothing new. */
+const [maxReadings, maxNothingNew] = [20, 3]
+
 /**
- * Lists the records of a slice, once more when the first reading was not complete and did not end at the limit.
+ * Lists the records of a slice, once more when the first reading was not complete and did not end at the limit. Records of
+ * any status leave no list: they are read on until as many as the total were seen, as ties may have another order each time.
  * @throws FiltersIgnored, and the errors of the list call.
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
   const askedAt = options.monotonic()
-  let attempt = await listOnce(span, { ...options, isLast: isShort }, signal)
-  if (isTooMany(attempt)) return attempt
-  if (!attempt.complete && !attempt.isCapped) {
+  const staysListed = options.status === 'any'
+  const first = await listOnce(span, { ...options, isLast: isShort }, signal)
+  if (isTooMany(first)) return first
+  let { reading } = first
+  let verdict = judge(first, rowsOf(reading))
+  let nothingNew = 0
+  for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
+    if (verdict.complete || verdict.isCapped) break
     const again = await listOnce(span, { ...options, isLast: isEmptyPage }, signal)
     if (isTooMany(again)) return again
-    again.reading.seen = new Map([...attempt.reading.seen, ...again.reading.seen])
-    attempt = again
+    const seen = new Map([...reading.seen, ...again.reading.seen])
+    nothingNew = seen.size === reading.seen.size ? nothingNew + 1 : 0
+    const ownRows = rowsOf(again.reading)
+    reading = { ...again.reading, seen }
+    // A failed record of the first reading may have gone, and one that was not seen taken its place in the total.
+    verdict = judge(again, staysListed ? rowsOf(reading) : ownRows)
   }
-  const { reading, complete, isCapped, missedTotal, shrank } = attempt
+  const { complete, isCapped, missedTotal, shrank } = verdict
   const isReadable = reading.unreadable.length === 0
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   return {
