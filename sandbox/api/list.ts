@@ -108,14 +108,14 @@ function badDateTime(parameter: string): BadParameter {
   return { parameter, problem: 'must be a date-time as YYYY-MM-DDThh:mm:ss' }
 }
 
-interface Listed extends Pick<Readings, 'order'> {
+interface PageOptions extends Pick<Readings, 'order'> {
   /** Of this request, for the order `unstable`. */
   seed: number
   shown?: (record: StoredRecord) => StoredRecord
 }
 
 /** The page, and how many records match: one pass over all that may match. */
-export function pageOf(store: Store, query: ListRequest, options: Listed): ListedPage {
+export function pageOf(store: Store, query: ListRequest, options: PageOptions): ListedPage {
   const { order, shown = (record) => record } = options
   const { number, size, statuses } = query
   const { all, end, first } = candidates(store, query, options)
@@ -140,7 +140,7 @@ interface Candidates {
 }
 
 /** The records of any status that match, in the order of the list; of `event-desc` the other way round. */
-function candidates(store: Store, { eventId, range }: ListRequest, { order, seed }: Listed): Candidates {
+function candidates(store: Store, { eventId, range }: ListRequest, { order, seed }: PageOptions): Candidates {
   if (eventId === undefined && order === 'unstable') {
     const all = store.inOrder('event').slice(...store.positions(range.from, range.to))
     const second = ({ eventMicros }: StoredRecord): number => Math.floor(eventMicros / 1e6)

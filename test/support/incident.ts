@@ -110,6 +110,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
   return aStatusState({
     instance: 'payments-eu',
     failed: { due: 4300, 'backing-off': 876, exhausted: 9, excluded: 40, blocked: 1791, awaiting: 24 },
+    excluded: { 'event-type': 40 },
     oldestOpenAt: incidentNow - 3 * hourMs,
     lastDueAt: incidentNow + 9 * minuteMs,
     startedAt: incidentNow - 76 * hourMs,

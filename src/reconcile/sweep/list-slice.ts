@@ -227,7 +227,7 @@ async function listOnce(
   return { reading, end, total: most, lastTotal }
 }
 
-/** What a reading is worth in which so many rows were seen. */
+/** Judges a reading in which so many rows were seen. */
 function judge({ end, lastTotal, total }: Attempt, rows: number) {
   const missed = total !== undefined && rows < total
   const shrank = total !== undefined && lastTotal < total
