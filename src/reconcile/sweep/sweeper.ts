@@ -289,7 +289,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (open.has(record.subscriptionId)) continue
       if (decide(record, policy, { now }).decision !== 'exhausted') open.add(record.subscriptionId)
     }
-    circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
+    // Of a subscription whose records gave way it is not known here that it still has some.
+    circuits.forgetIdle((subscriptionId) => onlyCounted > 0 || open.has(subscriptionId), clock.monotonic())
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {

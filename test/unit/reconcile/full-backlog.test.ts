@@ -1,8 +1,10 @@
 // More failed records than the backlog holds: nobody starves behind dead receivers, exhausted records, or those that a receiver
 // refuses. At 20 calls a second.
-import { test } from 'vitest'
-import { dayMs, testNow } from '../../support/backlog.ts'
-import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { expect, test } from 'vitest'
+import { dayMs, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { failedRecord, idOf } from '../../support/fake-platform.ts'
+import { reconcile, ticks, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 
 const each = (count: number, step: (index: number) => string): string =>
@@ -50,4 +52,25 @@ test.each<[string, number, string, ReconcileOptions?]>([
   ],
 ])('%s, with room for %i: all arrive', async (_, maxRecords, script, options) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, maxRecords, ...options })
+})
+
+test('no circuit is forgotten as the records of its subscription have no room', async () => {
+  const of = (subscription: number, count: number): WebhookRecord[] =>
+    Array.from({ length: count }, () => {
+      const times = { eventLocal: testNow - 4 * hourMs, lastAttemptLocal: testNow - 3 * hourMs }
+      return failedRecord({ ...times, subscriptionId: idOf(subscription) })
+    })
+  const records = of(1, 9)
+  const [last, ...others] = records
+  const rules = { maxRecords: 10, maxPerSecond: 20, circuit: { enabled: true } }
+  await using world = reconcile({ ...rules, records, deliver: () => ({ afterMs: 300, code: 503 }) })
+  void world.start()
+  await ticks(world, minuteMs, 2 * minuteMs)
+  const changes = (): string[] => world.events.flatMap((event) => (event.type === 'circuit' ? [event.to] : []))
+  expect(changes()).toContain('open')
+  for (const { id } of others) world.platform.set(id, { status: 'successful' })
+  for (let subscription = 2; subscription < 30; subscription += 1) world.platform.add(...of(subscription, 2))
+  await ticks(world, minuteMs, 90 * minuteMs)
+  expect(world.backlog.get(last?.id ?? '')).toBeUndefined()
+  expect(changes()).not.toContain('closed')
 })
