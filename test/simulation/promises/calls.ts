@@ -58,16 +58,17 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   }
 
   /** In ms: each page has its part of the rate, a fifth, and each slice waits for the retries in flight there. */
-  function longestSweep(slices: number): number {
+  function longestSweep(asked: number, slices: number): number {
     const pageMs = latency[1] + 1000 / (leastShare * perSecond)
     const retryMs = latency[1] + (delivery === 'sync' ? Math.max(deliveryTime[1], deliveryTimeout) : 0)
-    return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + pages * pageMs + slices * retryMs
+    return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + asked * pageMs + slices * retryMs
   }
 
   function checkSweep({ kind, listed, result, seconds, slices }: SweepReport): void {
     const isComplete = result === 'complete' && scenario.faults.length === 0
     const enough = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
     enoughPages += isComplete ? enough : Infinity
+    const asked = kind === 'full' ? pagesSinceFull : pages
     if (kind === 'full') {
       if (enoughPages < Infinity) exercise('a sweep asks for its pages')
       if (pagesSinceFull > enoughPages)
@@ -75,8 +76,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
       ;[pagesSinceFull, enoughPages] = [0, 0]
     }
     if (!isComplete) return
-    const longest = Math.round(longestSweep(slices) / 1000)
-    if (seconds > longest) violate('waits', `needs ${seconds} s for a sweep of ${pages} pages, ${longest} s are enough`)
+    const longest = Math.round(longestSweep(asked, slices) / 1000)
+    if (seconds > longest) violate('waits', `needs ${seconds} s for a sweep of ${asked} pages, ${longest} s are enough`)
   }
 
   return {
