@@ -63,7 +63,12 @@ const refusing: ReadonlySet<number | undefined> = new Set([401, 403, 429])
 /** True for what something in front of the platform says of a call that it did not pass on: an error without a code, or a page. */
 export function isIntercepted({ code, isPage, status = 0, views }: Told): boolean {
   if (code !== undefined || refusing.has(status) || views.length > 0) return false
-  return status === 501 || status === 511 || (status >= 300 && status < 500) || (status >= 200 && status < 300 && isPage === true)
+  return (
+    status === 501 ||
+    status === 511 ||
+    (status >= 300 && status < 500) ||
+    (status >= 200 && status < 300 && isPage === true)
+  )
 }
 
 /** True for an answer that leaves open whether the retry was taken: none at all, or none of the platform. */
