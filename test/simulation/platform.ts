@@ -335,7 +335,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {
-    const eventAt = plan.at < 0 ? startAt + plan.at : now()
+    const eventAt = plan.at < 0 ? startAt + plan.at + (plan.aheadMs ?? 0) : now()
     const record: SimulatedRecord = {
       id: sequence.uuid(),
       eventId: sequence.chance(habits.withoutEventId) ? '' : sequence.uuid(),

@@ -32,7 +32,16 @@ function withListLimits(draw: Draw, { habits, ...scenario }: Scenario): Scenario
   return { ...scenario, habits: { ...habits, ...limits } }
 }
 
+/** Some failed events are of a day to come. */
+function withEventsAhead(draw: Draw, scenario: Scenario): Scenario {
+  const ahead = scenario.records
+    .slice(0, draw.within(1, 20))
+    .map((record) => ({ ...record, at: -1, aheadMs: draw.within(2, 30) * dayMs }))
+  return { ...scenario, records: [...scenario.records, ...ahead] }
+}
+
 export const listingReadings = {
+  'events ahead of the clock': { share: 0.05, change: withEventsAhead },
   'limits of lists': { share: 0.06, change: withListLimits },
   'rows of 100 kB and more': { share: 0.06, change: withLargeRows },
   'statuses in another case': { share: 0.05, change: withStatusCase },

@@ -21,6 +21,8 @@ export interface PlannedRecord {
   eventType: string
   /** The field of its row that the daemon can't read. */
   unreadable?: 'id' | 'eventDateTime' | 'status'
+  /** Its event is this much later than `at`, and lies ahead of the platform's clock to the end. */
+  aheadMs?: number
 }
 
 /** What the specification leaves open, and how long things take. Durations in ms. */

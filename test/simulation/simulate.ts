@@ -212,7 +212,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       const { id, plan, status } = record
       const tries = watch?.tries(id) ?? 0
       if (status === 'successful' || plan.kind !== 'plain' || plan.unreadable !== undefined) return false
-      if (expectations.isUnlisted(record, platform.now())) return false
+      if (record.plan.aheadMs !== undefined || expectations.isUnlisted(record, platform.now())) return false
       if (!expectations.isSelected(record) || expectations.isExhausted({ attempts: record.attempts, tries }))
         return false
       return !expectations.isExpired(record, platform.now(), 2 * scenario.periodMs)

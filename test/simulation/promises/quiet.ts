@@ -21,13 +21,14 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   const { expiryWarning } = config.window
   const isOut = (record: SimulatedRecord): boolean => expectations.isExpired(record, platform.now(), 0)
+  const isAhead = ({ plan }: SimulatedRecord): boolean => plan.aheadMs !== undefined
   const isNearEdge = (record: SimulatedRecord): boolean => {
     const { lookback, settle } = config.window
     const age = platform.now() - record.eventAt
     // What has left is forgotten by the next sweep.
     const hasLeft = age > lookback && age - lookback < timeline.now() - (sweptAt ?? 0) + edgeMs
     const isNear = Math.abs(age - lookback) < edgeMs || Math.abs(age - lookback + expiryWarning) < edgeMs
-    return hasLeft || isNear || age < settle + edgeMs
+    return hasLeft || isNear || (!isAhead(record) && age < settle + edgeMs)
   }
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
@@ -55,6 +56,10 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     if (beyond > 0) exercise('what lies beyond the window is counted')
     if (status.beyondWindow !== beyond)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
+    const ahead = failed.filter(isAhead).length
+    if (ahead > 0) exercise('what lies ahead of the clock is counted')
+    if (status.aheadOfClock !== ahead)
+      violate('books', `/status has ${status.aheadOfClock} records ahead of the clock, the platform ${ahead}`)
     const expiring = ours.filter((record) => expectations.isExpired(record, platform.now(), expiryWarning)).length
     if (expiring > 0) exercise('what is about to leave the window is shown')
     if (!isSeen(status.expiring.total, expiring, status.causes.onlyCounted))
@@ -72,7 +77,9 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   const triesOf = ({ id }: SimulatedRecord): number => knowledge.get(id)?.tries ?? 0
 
   function check(sight: Sight): void {
-    const failed = [...platform.records.values()].filter((record) => record.status === 'failed' && !isOut(record))
+    const failed = [...platform.records.values()].filter(
+      (record) => record.status === 'failed' && !isOut(record) && !isAhead(record),
+    )
     const ours = failed.filter((record) => expectations.isSelected(record))
     const shown = sight.status.missing - sight.status.expired
     if (shown !== ours.length)
