@@ -218,6 +218,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   function dateHeaders(operation: Operation, fault: FaultKind | undefined): Record<string, string> {
     const at = operation === 'token' ? identityNow() : platform.now()
     const text = (ms: number): string => new Date(ms).toUTCString()
+    if (habits.withoutDate === true && operation !== 'token') return {}
     if (fault !== 'odd-date') return { date: text(at) }
     const odd = [
       {},

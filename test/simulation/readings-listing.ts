@@ -40,7 +40,15 @@ function withEventsAhead(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, records: [...scenario.records, ...ahead] }
 }
 
+/** The API tells no time, and that of the host is the same. */
+function withoutDate(_: Draw, scenario: Scenario): Scenario | undefined {
+  const { habits, jumps, platformJumps } = scenario
+  if (jumps.length > 0 || platformJumps.length > 0) return undefined
+  return { ...scenario, hostAheadMs: 0, habits: { ...habits, withoutDate: true } }
+}
+
 export const listingReadings = {
+  'no Date': { share: 0.06, change: withoutDate },
   'events ahead of the clock': { share: 0.05, change: withEventsAhead },
   'limits of lists': { share: 0.06, change: withListLimits },
   'rows of 100 kB and more': { share: 0.06, change: withLargeRows },

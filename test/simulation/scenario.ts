@@ -79,6 +79,8 @@ export interface Habits {
   rowBytes: number
   /** How statuses are written. */
   statusCase: 'lower' | 'capital' | 'upper'
+  /** No answer of the API tells its time. */
+  withoutDate?: true
 }
 
 export interface Outage {

@@ -41,6 +41,7 @@ export const promises = [
   'so it is where the backlog is full',
   'what expires is counted',
   'what lies beyond the window is counted',
+  'a time that is not known is said',
   'what lies ahead of the clock is counted',
 ] as const
 

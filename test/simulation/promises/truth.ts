@@ -121,6 +121,11 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     const identityNow = scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
     const skewsMs = { auth: identityNow - hostNow(), api: platform.now() - hostNow() }
     for (const origin of ['auth', 'api'] as const) {
+      if (origin === 'api' && scenario.habits.withoutDate === true) {
+        exercise('a time that is not known is said')
+        if (sight.status.clock.isKnown) violate('books', '/status knows the time of a platform that tells none')
+        continue
+      }
       if (answersOfTime[origin] === 0 || (origin === 'api' && !holds.isSureOfTime())) continue
       exercise('the difference between the clocks is shown')
       const tokenMs = origin === 'auth' ? scenario.habits.tokenTime[1] : 0
