@@ -40,7 +40,7 @@ function withEventsAhead(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, records: [...scenario.records, ...ahead] }
 }
 
-/** The API tells no time, and that of the host is the same. */
+/** The API's answers have no Date, and the host's clock is right. */
 function withoutDate(_: Draw, scenario: Scenario): Scenario | undefined {
   const { habits, jumps, platformJumps } = scenario
   if (jumps.length > 0 || platformJumps.length > 0) return undefined

@@ -79,7 +79,7 @@ export interface Habits {
   rowBytes: number
   /** How statuses are written. */
   statusCase: 'lower' | 'capital' | 'upper'
-  /** No answer of the API tells its time. */
+  /** No answer of the API has a Date. */
   withoutDate?: true
 }
 

@@ -123,7 +123,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     for (const origin of ['auth', 'api'] as const) {
       if (origin === 'api' && scenario.habits.withoutDate === true) {
         exercise('a time that is not known is said')
-        if (sight.status.clock.isKnown) violate('books', '/status knows the time of a platform that tells none')
+        if (sight.status.clock.isKnown) violate('books', '/status knows the time of a platform that sends none')
         continue
       }
       if (answersOfTime[origin] === 0 || (origin === 'api' && !holds.isSureOfTime())) continue
