@@ -180,6 +180,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     note(event) {
       const { sums } = running ?? next
       if (event.type === 'expired') sums.expired += event.records
+      if (event.type === 'returned') sums.expired = Math.max(0, sums.expired - event.records)
       if (event.type === 'sweep') noteSweep(event.report)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
       if (gateEvents.has(event.type)) noteGates()

@@ -120,6 +120,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.answer)
       if (event.type === 'expired') known.expired += event.records
+      if (event.type === 'returned') known.expired -= event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
       if (isProgress(event)) moveOn(now)
     },

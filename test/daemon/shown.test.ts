@@ -2,7 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import type { Line } from '../support/log.ts'
 import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
+import { startPlatform } from '../support/platform.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
+
+const hourMs = 3_600_000
 
 describe('what it shows', () => {
   test('a status with what it has done, and what holds it', async () => {
@@ -83,4 +87,21 @@ describe('what it shows', () => {
     })
     expect((await first({}))?.['receiverHealth']).toBeUndefined()
   })
+})
+
+test('records that expired by a wrong clock of the platform are missing once when it is right again', async () => {
+  const clock = createVirtualClock()
+  await using sandbox = await startPlatform({ inProcess: true, clock })
+  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 30 })
+  await using daemon = startDaemon({ clock, sandbox })
+  await daemon.goOn(2)
+  const missing = (): unknown => daemon.ops().status().missing
+  expect(missing()).toBe(20)
+  sandbox.read({ skewMs: { identity: 0, api: 8 * 24 * hourMs } })
+  await daemon.goOn(5)
+  expect(daemon.facts).toContainEqual({ type: 'expired', records: 20 })
+  sandbox.read({ skewMs: 0 })
+  await daemon.goOn(10)
+  expect(missing()).toBe(20)
+  await daemon.end()
 })

@@ -118,6 +118,7 @@ export const everyFact = {
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', wrongTime: 2, wrongStatus: 3 },
   'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
   expired: { type: 'expired', records: 5 },
+  returned: { type: 'returned', records: 5 },
   outcome: outcomeFact(),
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
   receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },

@@ -91,6 +91,7 @@ export interface LogFields {
   attempt_limit_early: Own<FactOf<'early-at-limit'>>
   platform_time_offset: { offsetSeconds: number }
   records_expired: Own<FactOf<'expired'>>
+  records_returned: Own<FactOf<'returned'>>
   retry_answered: Omit<Own<FactOf<'retry'>>, 'answer'> & AnswerFields & { explanation: string }
   retry_outcome: Own<FactOf<'outcome'>>
   platform_unavailable: { cause: string } & Partial<FailedCall>
@@ -181,6 +182,11 @@ export const logEvents = {
     ['warn', 'debug'],
     'failed records left the window, no longer retried',
     'See `window.lookback`. `webhook-reconciler retry` still reaches them.',
+  ],
+  records_returned: [
+    ['warn'],
+    "records that had left the window are in it again, the platform's clock was put back",
+    'They are retried, and `missing` has them once.',
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's answer to one PATCH, and the rule that let it go out."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],

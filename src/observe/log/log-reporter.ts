@@ -239,6 +239,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'expired':
           since.expired += event.records
           return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')
+        case 'returned':
+          return log.event('records_returned', event)
         case 'notification':
           return log.event(event.result === 'sent' ? 'notification_sent' : 'notification_failed', event)
         case 'leading':

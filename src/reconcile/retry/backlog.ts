@@ -19,6 +19,8 @@ export interface Learned {
   turned: FailedRecord[]
   /** Records of the listing that are excluded, and so not held. */
   excluded: Excluded
+  /** Number of records that had expired, and are of the window again: the platform's clock was put back. */
+  returned: number
   /** Number of records that gave way, as there were more than `maxRecords`. */
   gaveWay: number
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
@@ -74,6 +76,8 @@ const maxTopics = 20_000
 const maxLagMs = 300_000
 /** Dropped records that are remembered: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
+/** Expired records by which it is seen that the platform's clock was put back. */
+const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
@@ -91,6 +95,8 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   const byKey = new Map<string, FailedRecord>()
   /** Tried records that are not held any more, in the order of their drop, until a restart. */
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
+  /** Keys of expired records, until a restart. */
+  const expired = new Set<string>()
   const topicOf = createTopics()
   const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
 
@@ -133,6 +139,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
     byKey.set(key, entry)
     dropped.delete(key)
+    if (expired.delete(key)) learned.returned += 1
   }
 
   /** Updates known records, and adds the new ones. */
@@ -168,7 +175,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { awaiting: [], turned: [], excluded: {}, gaveWay: 0, earlyAtLimit: 0 }
+    const learned: Learned = { awaiting: [], turned: [], excluded: {}, returned: 0, gaveWay: 0, earlyAtLimit: 0 }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield
@@ -186,6 +193,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
       for (const entry of byKey.values()) {
         if (entry.localSecond >= localSecond || entry.awaiting !== undefined) continue
         byKey.delete(entry.key)
+        if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1
       }
       return gone

@@ -52,3 +52,5 @@ export type SweeperEvent =
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }
+  /** Records that had left it, and are of it again, as the platform's clock was put back. */
+  | { type: 'returned'; records: number }

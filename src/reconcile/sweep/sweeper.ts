@@ -162,6 +162,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
+    if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
     if (!listed.complete) tally.incompleteSlices += 1

@@ -94,13 +94,14 @@ test('retries that the platform does not take are counted in a row, with the las
   }
 })
 
-test('records that expired are counted; how far attempts lie off is kept', () => {
+test('records that expired are counted, without those that returned; how far attempts lie off is kept', () => {
   const { progress } = progressOf(minute)
   progress.observe({ type: 'expired', records: 3 }, 1)
   progress.observe({ type: 'expired', records: 5 }, 2)
+  progress.observe({ type: 'returned', records: 2 }, 2)
   progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
-  expect(progress.state()).toMatchObject({ expired: 8, timeOffsetMs: 2000 })
+  expect(progress.state()).toMatchObject({ expired: 6, timeOffsetMs: 2000 })
   progress.begin(2000)
   expect(progress.state()).toMatchObject({ expired: 0 })
 })

@@ -150,6 +150,15 @@ describe('learning from a listing', () => {
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
   })
 
+  test('a record that left the window has returned when a list of the window shows it, once', () => {
+    const backlog = testBacklog()
+    const records = [due(), due()]
+    learn(backlog, listingOf(records), now)
+    expect(backlog.forgetBefore(Infinity)).toBe(2)
+    expect(learn(backlog, listingOf(records, { askedAt: 2000 }), now).returned).toBe(2)
+    expect(learn(backlog, listingOf(records, { askedAt: 3000 }), now).returned).toBe(0)
+  })
+
   test('the last 50,000 dropped records are remembered', () => {
     const backlog = testBacklog({ maxRecords: 100_000 })
     const records = Array.from({ length: 50_001 }, () => due())
