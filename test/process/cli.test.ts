@@ -134,6 +134,31 @@ describe('healthcheck', () => {
     expect(err).toBe(`not alive: http://127.0.0.1:${port}/livez does not answer (ECONNREFUSED)\n`)
   })
 
+  test.concurrent('a program on the port that never ends its answer is cut off at 4 MiB', async ({ expect }) => {
+    let sent = 0
+    const server = createServer((_, response) => {
+      response.writeHead(200)
+      const part = Buffer.alloc(65_536)
+      const goOn = (): void => {
+        do sent += part.length
+        while (response.write(part))
+      }
+      response.on('drain', goOn)
+      goOn()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const port = String((server.address() as AddressInfo).port)
+    try {
+      const { code, err } = await runCommand(['healthcheck', '--port', port])
+      expect([code, err]).toEqual([1, expect.stringContaining('an answer over 4 MiB') as string])
+      // What is in the buffers of both sides comes with it.
+      expect(sent).toBeLessThan(16 * 1024 * 1024)
+    } finally {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+
   test.concurrent('--ready asks whether it is ready, without it whether it is alive', async ({ expect }) => {
     let isReady = false
     const server = createServer(({ url }, response) => {

@@ -1,5 +1,5 @@
 // `compare`: the platform's records of a span against what the receiver has processed.
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,6 +11,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, team } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { startPlatform } from '../support/platform.ts'
+import { makeFolder, runProgram } from '../support/process.ts'
 
 const day = { from: systemClock.now() - 30 * hour, to: systemClock.now() - 6 * hour }
 const delivered = { ...day, failed: 0, subscriptions: [missing] }
@@ -261,4 +262,24 @@ describe('compare', () => {
     const ran = await runCommand(['compare', '--since', '1d', ...args], { env: await envOf(sandbox) })
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(`${path} ${problem}`) as string })
   })
+})
+
+test('an --output is written beside its place, and takes it when it is whole; the file of keys is none', async () => {
+  await using sandbox = await startPlatform()
+  const ids = sandbox.seed({ ...delivered, count: 5 })
+  await using folder = await makeFolder()
+  const keys = await folder.write('keys.csv', ledgerOf(sandbox, ids).join('\n'))
+  const report = await folder.write('report.txt', 'of yesterday')
+  const env = await envOf(sandbox)
+  const run = (output: string, more: Record<string, string> = {}): ReturnType<typeof runProgram> =>
+    runProgram(['compare', '--since', '2d', '--output', output, keys], { env: { ...env, ...more } })
+  const unreachable = { RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9' }
+  expect((await run(report, unreachable)).code).not.toBe(0)
+  expect(readFileSync(report, 'utf8')).toBe('of yesterday')
+  const same = await run(keys)
+  expect([same.code, same.stderr]).toEqual([2, expect.stringContaining('is the file with the keys') as string])
+  expect(readFileSync(keys, 'utf8')).toBe(ledgerOf(sandbox, ids).join('\n'))
+  expect((await run(report)).code).toBe(0)
+  expect(readFileSync(report, 'utf8')).toContain('EQUAL')
+  expect(readdirSync(folder.path).toSorted()).toEqual(['keys.csv', 'report.txt'])
 })

@@ -57,6 +57,24 @@ describe('retry', () => {
     })
   })
 
+  test('beside another retry: what that one delivers is under way, and not called delivered', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 1500 } })
+    seedDue(sandbox, 6)
+    // Both have listed all before the first retry is taken.
+    sandbox.faults.set({ operation: 'retry', fault: { kind: 'latency', ms: 500 } })
+    const env = await envOf(sandbox)
+    const both = [0, 1].map(() => runCommand(['retry', '--since', '7d', '--yes'], { env }))
+    const texts = await Promise.all(both)
+    const sumOf = (pattern: RegExp): number =>
+      texts.reduce((sum, { out }) => sum + Number(pattern.exec(out)?.[1] ?? 0), 0)
+    expect([sumOf(/recovered +(\d+)/), sumOf(/under way +(\d+)/)]).toEqual([6, 6])
+    for (const { code, out } of texts) {
+      expect(code).toBe(out.includes('under way') ? 1 : 0)
+      expect(out).not.toContain('already')
+    }
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 6 })
+  })
+
   test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
     await using sandbox = await startPlatform({ ignores: ['eventId'] })
     const common = { wire: { eventId: missing }, eventInstant: systemClock.now() - 3 * hour, attempts: 25 }
