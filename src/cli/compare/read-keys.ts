@@ -29,8 +29,8 @@ export function keyOf(parts: readonly string[]): string {
   return parts.map(keyPart).join(',')
 }
 
-/** No key is that long. A file without line ends must not fill the memory that `compare` shares with the daemon. */
-const maxLineLength = 65_536
+/** A file without line ends must not fill the memory that `compare` shares with the daemon. */
+const maxLineLength = 1_048_576
 /** So many lines that can't be read are named before the command gives up. */
 const maxProblems = 5
 /** A quoted field takes at most so many lines: a quote that is never closed must not take the file. */
@@ -178,8 +178,9 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
     }
     const parts = read(row)
     isEmpty = false
-    if (isKey(parts, kind)) yield parts
-    else problems.push(`line ${number}: "${shownText(row)}"`)
+    const isCut = row.length > maxLineLength
+    if (!isCut && isKey(parts, kind)) yield parts
+    else problems.push(`line ${number}: ${isCut ? 'longer than 1 MiB, ' : ''}"${shownText(row)}"`)
     if (problems.length >= maxProblems) break
   }
   if (problems.length > 0) {

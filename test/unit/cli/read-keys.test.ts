@@ -35,6 +35,12 @@ test.each<[string, string, string[]]>([
   expect(keys.every((key) => key.length < 200)).toBe(true)
 })
 
+test('a long line is a key up to 1 MiB, as the platform bounds no id', async () => {
+  const ids = ['x', 'y'].map((letter) => letter.repeat(1_000_000))
+  const text = ids.map((id) => `a-b,${id}\n`).join('')
+  expect(await keysOf(Buffer.from(text), 65_536, 'entity')).toEqual(ids.map((id) => keyOf(['a-b', id])))
+})
+
 test.each<[string, string | Uint8Array, string]>([
   ['empty', '', 'it holds no key'],
   ['a blank line', '\n', 'it holds no key'],
@@ -57,6 +63,7 @@ test.each<[string, string | Uint8Array, string]>([
   ['an error', 'ERROR:  relation "processed" does not exist\n', 'header that is not understood'],
   ['a number as id', '{"type":"a-b","entityId":1}\n', 'line 1'],
   ['a quote that stays open', 'a-b,1\n"c-d,2\n', 'line 2'],
+  ['no line ends', `a-b,1\nc-d,${'2'.repeat(1_200_000)}`, 'line 2: longer than 1 MiB, "c-d,2'],
   ...['\u2028', '\u2029', '\u0085', '\v', '\f'].map((end): [string, string, string] => [
     `U+${end.charCodeAt(0).toString(16)} between lines`,
     `a-b,1${end}c-d,2${end}e-f,3`,
