@@ -125,6 +125,8 @@ function refuse(found: string, kind: KeyKind): never {
 
 /** What the first row shows that a whole file can't be read for. */
 function checkFirst(first: string, kind: KeyKind): void {
+  if (first.startsWith('PK\u0003')) refuse('it is a ZIP archive, as .xlsx is (save it as "CSV UTF-8")', kind)
+  if (first.startsWith('\u001F\uFFFD')) refuse('it is compressed (gunzip it first)', kind)
   const text = first.replace(/^\uFFFD+/, '')
   if (text.includes('\0')) refuse(`it is UTF-16${text.startsWith('\0') ? 'BE' : 'LE'}`, kind)
   if (first.startsWith('[')) refuse('it is one JSON array (jq -c ".[]" makes lines of it)', kind)
@@ -155,11 +157,11 @@ function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: bo
   return { read, isHeader }
 }
 
-/** Other line ends than those that are read, and control characters: two lines would be one key. */
-const lineEnds = /[\u0000-\u001F\u0085\u2028\u2029]/
+/** Other line ends than those that are read, and control characters: two lines would be one key. And what is not UTF-8. */
+const notInKeys = /[\u0000-\u001F\u0085\u2028\u2029\uFFFD]/
 
 function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is string[] {
-  if (parts?.every((part) => typeof part === 'string' && part !== '' && !lineEnds.test(part)) !== true) return false
+  if (parts?.every((part) => typeof part === 'string' && part !== '' && !notInKeys.test(part)) !== true) return false
   return kind === 'entity' ? isType(String(parts[0])) : isUuid(parts[0])
 }
 
@@ -179,8 +181,9 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
     const parts = read(row)
     isEmpty = false
     const isCut = row.length > maxLineLength
+    const fault = isCut ? 'longer than 1 MiB, ' : row.includes('\uFFFD') ? 'not UTF-8, ' : ''
     if (!isCut && isKey(parts, kind)) yield parts
-    else problems.push(`line ${number}: ${isCut ? 'longer than 1 MiB, ' : ''}"${shownText(row)}"`)
+    else problems.push(`line ${number}: ${fault}"${shownText(row)}"`)
     if (problems.length >= maxProblems) break
   }
   if (problems.length > 0) {
