@@ -160,8 +160,9 @@ describe('healthcheck', () => {
   })
 
   test.concurrent('--ready asks whether it is ready, without it whether it is alive', async ({ expect }) => {
-    let isReady = false
-    const server = createServer(({ url }, response) => {
+    let [isReady, caller] = [false, '']
+    const server = createServer(({ url, headers }, response) => {
+      caller = headers['user-agent'] ?? ''
       const [status, body] = url === '/livez' || isReady ? [200, 'ok\n'] : [503, 'no access token yet\n']
       response.writeHead(status).end(body)
     })
@@ -170,6 +171,7 @@ describe('healthcheck', () => {
     try {
       const check = (...args: string[]): Promise<Ran> => runCommand(['healthcheck', '--port', port, ...args])
       expect(await check()).toMatchObject({ code: 0, err: '' })
+      expect(caller).toMatch(/^webhook-reconciler\/\d/)
       expect(await check('--ready')).toMatchObject({ code: 1, out: '', err: 'not ready: no access token yet\n' })
       isReady = true
       expect(await check('--ready')).toMatchObject({ code: 0, err: '' })
