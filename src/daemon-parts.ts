@@ -232,6 +232,9 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
   const { connection, history, incidents, policy, reconciler, snapshot } = parts
   return () => {
     const incident = incidents.last()
+    const isOngoing = incident?.endedAt === null
+    // While all is well, the week shows how rare the opposite is.
+    const since = isOngoing ? incident.since.getTime() : reconciler().backlog.size() === 0 ? 0 : undefined
     return toStatus({
       ...snapshot(),
       instance: config.instance.name,
@@ -244,7 +247,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       circuits: reconciler().circuits.views(clock.monotonic()),
       causes: causesOf(reconciler(), policy),
       incident,
-      history: history.steps(incident?.endedAt === null ? incident.since.getTime() : undefined),
+      history: history.steps(since),
       recovered: history.recovered(),
     })
   }

@@ -162,6 +162,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
     statusPage: config.server.statusPage,
+    commandPrefix: config.server.commandPrefix ?? '',
     control: token === undefined ? undefined : { token, allowRemote, pause, probe },
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))

@@ -226,6 +226,10 @@ export const schema = z.strictObject({
     ),
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     statusPage: setting(flag(), true, 'false: no status page at /. Its data stays at /status.'),
+    commandPrefix: optional(
+      text(),
+      'Stands before each command on the page, so that it can be run as printed: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
+    ),
     runbookUrl: optional(
       healthUrl(),
       'Address of your copy of docs/runbook.md: notices of /status and of the page link to their section of it.',

@@ -1,64 +1,100 @@
-// The chart of the status page: missing deliveries since the incident began, or in the last hour, as inline SVG.
+// The chart of the status page: missing and recovered deliveries since the incident began, of the last hour, or of the week, as inline SVG.
 import type { HistoryStep } from '../observe/history.ts'
 import { isWholeKnown } from './figures.ts'
 import { html, section, type Html, type Part } from './html.ts'
 import type { StatusFacts } from './status-document.ts'
-import { count } from './words.ts'
+import { count, span } from './words.ts'
 
-const hourMs = 3_600_000
-const hourMinute = (at: Date): string => at.toISOString().slice(11, 16)
+const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
+/** `20:18`; with its day where the chart is longer than one. */
+function tick(at: Date, [first]: readonly HistoryStep[], now: Date): string {
+  const isLong = now.getTime() - (first?.at.getTime() ?? 0) > dayMs
+  return `${isLong ? `${at.toISOString().slice(5, 10)} ` : ''}${at.toISOString().slice(11, 16)}`
+}
 
 /** In words: now, and at most, as far as these differ. */
-function describe(minutes: readonly HistoryStep[], isWhole: boolean): string {
-  const known = minutes.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
+function describe(steps: readonly HistoryStep[], now: Date, isWhole: boolean): string {
+  const known = steps.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
   const [last] = known.slice(-1)
   if (last === undefined) return 'Not known yet: no full sweep has ended.'
   const highest = known.reduce((most, one) => (one.missing > most.missing ? one : most), last)
-  const most = `, at most ${count(highest.missing)} at ${hourMinute(highest.at)} UTC`
+  const most = `, at most ${count(highest.missing)} at ${tick(highest.at, steps, now)} UTC`
   return `${count(last.missing)} ${isWhole ? '' : 'known '}now${highest === last ? '' : most}.`
 }
 
-/** A bar for each minute that has one, from its top to its bottom. */
+/** A bar for each step that has one, from its top to its bottom. */
 function bars(kind: string, tops: readonly (number | null)[], bottom: number): Html {
   const bar = (top: number | null, x: number): string => (top === null ? '' : `M${x} ${bottom}V${top}h1V${bottom}`)
   return html`<path class="${kind}" d="${tops.map(bar).join('')}" />`
 }
 
-/** Nothing where there is nothing to see, or no course yet. The drawing stretches with the page; text stands beside it. */
+/** A line through the middles of the steps, over the whole height at `max`. */
+function line(kind: string, values: readonly number[], max: number): Html {
+  const points = values.map((value, x) => `${x + 0.5} ${Math.round((1 - value / max) * 1000) / 10}`)
+  return html`<path class="${kind}" d="M${points.join('L')}" />`
+}
+
+/** The time of the chart, in words. */
+function spanOf({ history: [first], incident, now, startedAt }: StatusFacts): string {
+  const length = now.getTime() - (first?.at.getTime() ?? 0)
+  if (incident?.endedAt === null && length > hourMs + minuteMs) return 'since the incident began'
+  const isWholeLife = startedAt.getTime() > (first?.at.getTime() ?? 0) - minuteMs
+  if (isWholeLife) return 'since the start'
+  return length > dayMs ? `in the last ${Math.round(length / dayMs)} days` : 'in the last hour'
+}
+
+/** Times below the chart, where each third begins. */
+function ticks(steps: readonly HistoryStep[], now: Date): Html {
+  const shown = [0, 1 / 3, 2 / 3].flatMap((part) => steps[Math.floor(part * steps.length)] ?? [])
+  const texts = shown.map(({ at }) => tick(at, steps, now))
+  return html`<div class="hours" aria-hidden="true">
+    ${[`${texts[0] ?? ''} UTC`, ...texts.slice(1), 'now'].map((text) => html`<span>${text}</span>`)}
+  </div>`
+}
+
+/** Nothing without a course yet, one sentence where nothing was missing. The drawing stretches with the page; text stands beside it. */
 export function missingChart(status: StatusFacts): Part {
-  const { history: minutes, incident, now, startedAt } = status
-  const first = minutes[0]
-  const max = Math.max(...minutes.map(({ missing }) => missing ?? 0))
-  const marked = minutes.some(({ circuits, paused }) => circuits > 0 || paused)
-  if (first === undefined || minutes.length < 2 || (max === 0 && !marked)) return undefined
-  const tops = minutes.map(({ missing }) =>
+  const { history: steps, now } = status
+  const max = Math.max(...steps.map(({ missing }) => missing ?? 0))
+  const marked = steps.some(({ circuits, paused }) => circuits > 0 || paused)
+  if (steps.length < 2) return undefined
+  const title = `Missing ${spanOf(status)}`
+  if (max === 0 && !marked) {
+    const isKnown = steps.every(({ missing }) => missing !== null)
+    return isKnown && section('chart', title, html`<p class="sub">None.</p>`)
+  }
+  const tops = steps.map(({ missing }) =>
     missing === null ? null : Math.round((1 - missing / Math.max(1, max)) * 1000) / 10,
   )
+  const recovered = steps.map(({ recovered }) => recovered)
+  const most = Math.max(...recovered)
   const strips = [
     {
       kind: 'circuits',
       name: 'a circuit open or half-open',
-      on: minutes.map(({ circuits }) => circuits > 0),
+      on: steps.map(({ circuits }) => circuits > 0),
       top: 105,
     },
-    { kind: 'paused', name: 'paused by an operator', on: minutes.map(({ paused }) => paused), top: 115 },
+    { kind: 'paused', name: 'paused by an operator', on: steps.map(({ paused }) => paused), top: 115 },
   ].filter(({ on }) => on.includes(true))
-  const legends = strips.map(({ kind, name }) => html`<span class="key ${kind}">${name}</span> `)
-  const isLong = incident !== null && incident.endedAt === null && now.getTime() - incident.since.getTime() > hourMs
-  const hourOrStart = now.getTime() - startedAt.getTime() < hourMs ? 'since the start' : 'last hour'
+  const stepText = span((steps[1]?.at.getTime() ?? 0) - (steps[0]?.at.getTime() ?? 0))
+  const legends = [
+    ...(most > 0 ? [{ kind: 'recovered', name: `recovered, at most ${count(most)} in ${stepText}` }] : []),
+    ...strips,
+  ].map(({ kind, name }) => html`<span class="key ${kind}">${name}</span> `)
   return section(
     'chart',
-    `Missing, ${isLong ? 'since the incident began' : hourOrStart}`,
-    html`<p class="sub"><span id="chart-words">${describe(minutes, isWholeKnown(status))}</span> ${legends}</p>
+    title,
+    html`<p class="sub"><span id="chart-words">${describe(steps, now, isWholeKnown(status))}</span> ${legends}</p>
       <div class="plot">
         <div class="scale" aria-hidden="true"><span>${count(max)}</span><span>0</span></div>
         <svg
-          viewBox="0 0 ${minutes.length} 120"
+          viewBox="0 0 ${steps.length} 120"
           preserveAspectRatio="none"
           role="img"
           aria-labelledby="chart chart-words"
         >
-          <path class="axis" d="M0 0H${minutes.length}M0 100H${minutes.length}" />
+          <path class="axis" d="M0 0H${steps.length}M0 100H${steps.length}" />
           ${bars('missing', tops, 100)}
           ${strips.map(({ kind, on, top }) =>
             bars(
@@ -67,8 +103,9 @@ export function missingChart(status: StatusFacts): Part {
               top + 5,
             ),
           )}
+          ${most > 0 && line('recovered', recovered, most)}
         </svg>
-        <div class="hours" aria-hidden="true"><span>${hourMinute(first.at)}</span><span>now</span></div>
+        ${ticks(steps, now)}
       </div>`,
   )
 }

@@ -62,20 +62,29 @@ export interface Column {
   align?: 'right'
 }
 
-/** Roles are given: a table that a small screen shows as a list of blocks stays a table to a screen reader. */
+/**
+ * A row whose first cell is undefined belongs to the one before it, and shares its first cell. Roles are given: a table that a small
+ * screen shows as a list of blocks stays a table to a screen reader.
+ */
 export function table(caption: Part, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html {
   const title = ({ name }: Column): string => name.charAt(0).toUpperCase() + name.slice(1)
   const kind = ({ align }: Column): Part => align === 'right' && constant('class="right"')
   const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${title(column)}</th>`)
-  const cell = (part: Part, index: number): Part => {
+  /** How many rows the first cell of this one stands for. */
+  const height = (row: number): number => {
+    const next = rows.findIndex(([first], index) => index > row && first !== undefined)
+    return (next < 0 ? rows.length : next) - row
+  }
+  const cell = (part: Part, index: number, row: number): Part => {
     const column = columns[index] ?? { name: '' }
-    if (index === 0) return html`<th role="rowheader" scope="row">${part}</th>`
+    if (index === 0)
+      return part !== undefined && html`<th role="rowheader" scope="row" rowspan="${height(row)}">${part}</th>`
     return html`<td role="cell" data-label="${title(column)}" ${kind(column)}><span>${part}</span></td>`
   }
   const body = rows.map(
-    (row) =>
+    (row, number) =>
       html`<tr role="row">
-        ${row.map(cell)}
+        ${row.map((part, index) => cell(part, index, number))}
       </tr>`,
   )
   return html`<table role="table">

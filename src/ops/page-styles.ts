@@ -19,13 +19,13 @@ body {
 header { display: flex; flex-wrap: wrap; gap: 0 1rem; justify-content: space-between; }
 main { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.75rem; margin: 0.75rem 0; }
 h1 { font-size: 1.4rem; line-height: 1.25; margin: 0.25rem 0; text-wrap: balance; }
-h2 { font-size: 1rem; }
+h2 { font-size: 1rem; } h3 { font-size: 0.9375rem; margin-top: 0.5rem; }
 a { color: var(--link); }
 .sub, caption, dt, thead { color: var(--muted); font-size: 0.875rem; font-weight: normal; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.75rem 1rem; }
 .well { --level: var(--well); } .working { --level: var(--working); }
 .waiting { --level: var(--waiting); } .trouble { --level: var(--trouble); }
-.headline { border-left: 0.5rem solid var(--level); }
+.headline { border-left: 0.5rem solid var(--bar, var(--level)); } .headline.trouble { --bar: light-dark(#b3211a, #e5484d); }
 .level { color: var(--level); font-size: 0.75rem; letter-spacing: 0.05em; text-transform: uppercase; }
 .notices { list-style: none; }
 .notices li { border-top: 1px solid var(--line); margin-top: 0.5rem; padding-top: 0.5rem; }
@@ -40,20 +40,20 @@ code { font: 0.8125rem ui-monospace, monospace; user-select: all; }
 .scale, .hours { display: flex; justify-content: space-between; color: var(--muted); font-size: 0.75rem; line-height: 1; }
 .scale { flex-direction: column; padding-bottom: 1.2rem; text-align: right; } .hours { grid-column: 2; }
 .axis { stroke: var(--line); vector-effect: non-scaling-stroke; }
-path { shape-rendering: crispEdges; } .missing { fill: var(--link); opacity: 0.7; } path.circuits { fill: var(--trouble); } path.paused { fill: var(--waiting); }
-.key { display: inline-block; padding-left: 0.4rem; border-left: 0.75rem solid; margin-left: 0.5rem; }
-.key.circuits { border-color: var(--trouble); } .key.paused { border-color: var(--waiting); }
+path { shape-rendering: crispEdges; } .missing { fill: var(--link); opacity: 0.7; } path.recovered { fill: none; stroke: var(--well); stroke-width: 2px; vector-effect: non-scaling-stroke; } path.circuits { fill: var(--trouble); } path.paused { fill: var(--waiting); }
+.key { display: inline-block; padding-left: 0.4rem; border-left: 0.75rem solid; margin-right: 0.5rem; }
+.key.recovered { border-color: var(--well); } .key.circuits { border-color: var(--trouble); } .key.paused { border-color: var(--waiting); }
 table { width: 100%; border-collapse: collapse; }
 caption { text-align: left; }
 th, td { text-align: left; vertical-align: top; padding: 0.4rem 0.75rem 0.4rem 0; border-bottom: 1px solid var(--line); }
 thead th { font-weight: normal; overflow-wrap: normal; }
-tbody th { font: 0.8125rem/1.6 ui-monospace, monospace; user-select: all; min-width: calc(36ch + 0.75rem); }
+tbody th { font: 0.8125rem/1.6 ui-monospace, monospace; user-select: all; }
 tbody tr:last-child > * { border-bottom: 0; }
 .right { text-align: right; }
-summary h2 { display: inline; }
+.folded h2, .folded p { display: inline; margin-right: 0.5rem; }
 .facts { display: grid; grid-template-columns: minmax(8rem, auto) minmax(0, 1fr); gap: 0.25rem 1rem; margin-top: 0.5rem; }
 
-@media (max-width: 60rem) {
+@media (max-width: 40rem) {
   body { padding: 0.5rem; }
   h1 { font-size: 1.15rem; } .big { font-size: 1.1rem; }
   .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); }

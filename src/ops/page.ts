@@ -8,41 +8,55 @@ import { incidentPairs, incidentTitle } from './incident-text.ts'
 import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, rateText, response, span, word } from './words.ts'
+import { clockTime, count, counted, fromNow, rateText, response, span, subscriptionName, word } from './words.ts'
 
 const refreshSeconds = 10
 /** More of them are in /status. */
 const shownCauses = 10
 const shownExhausted = 20
 
-/** A time that machines can read too. */
-function time(at: Date | null, now: Date): Part {
-  return at === null ? 'none' : html`<time datetime="${at.toISOString()}">${clockTime(at, now)}</time>`
+/** A page of a document: there are two. */
+export interface PageView {
+  /**
+   * True: the browser asks again every ten seconds, and what takes room is a line with a link. False: all is there, and nothing that
+   * is read or selected goes away.
+   */
+  refreshes: boolean
+  /** `server.commandPrefix`: stands before each command. */
+  commandPrefix: string
 }
 
+/** A time that machines can read too; whole when it is pointed at. */
+function time(at: Date | null, now: Date): Part {
+  const iso = at?.toISOString()
+  return at === null ? 'none' : html`<time datetime="${iso}" title="${iso}">${clockTime(at, now)}</time>`
+}
+
+/** Where all is shown. */
+const whole = (id: string, text: string): Html => html`<a href="?refresh=off#${id}">${text}</a>`
 const more = (text: Part): Html => html`<p class="sub">${text}</p>`
 const lines = (texts: readonly string[]): Html[] => texts.map((text) => html`<span class="row">${word(text)}</span> `)
 const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>`
 
 /** A sentence in which commands stand out, and are not broken. */
-function advised(text: string): Part {
-  return text
-    .split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: [A-Z]+)?)*)/)
-    .map((part, index) =>
-      index % 2 === 1
-        ? html`<code class="command">${part.split(' ').map((one) => html`<span>${one}</span> `)}</code>`
-        : part,
-    )
+function advised(text: string, commandPrefix: string): Part {
+  return text.split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: [A-Z]+)?)*)/).map((part, index) => {
+    if (index % 2 === 0) return part
+    const words = [...(commandPrefix === '' ? [] : [commandPrefix]), ...part.split(' ')]
+    return html`<code class="command">${words.map((one) => html`<span>${one}</span> `)}</code>`
+  })
 }
 
-function header(status: StatusDocument, refreshes: boolean): Html {
+function header(status: StatusDocument, { refreshes }: PageView): Html {
   const { instance, now } = status
-  const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
+  const link = refreshes
+    ? html`refreshes every ${refreshSeconds} s · <a href="?refresh=off">Stop refreshing</a>`
+    : html`<a href="?refresh=on">Refresh</a>`
   return html`<header>
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
-      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · last full
-      sweep: ${seenText(status)} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
+      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC, as all times
+      · last full sweep: ${seenText(status)} · ${link}
     </p>
   </header>`
 }
@@ -52,18 +66,19 @@ function runbookLink(address: string | null): Part {
   return address?.startsWith('http') === true && html` <a href="${address}">Runbook</a>`
 }
 
-function headline({ summary }: StatusDocument): Html {
+function headline({ summary }: StatusDocument, { commandPrefix }: PageView): Html {
   const { advice, detail, headline: text, level, notices, runbook } = summary
   const items = notices.map(
     (notice) =>
       html`<li>
-        ${chip(notice.level)} <strong>${notice.text}</strong> ${advised(notice.advice)}${runbookLink(notice.runbook)}
+        ${chip(notice.level)}
+        <strong>${notice.text}</strong> ${advised(notice.advice, commandPrefix)}${runbookLink(notice.runbook)}
       </li>`,
   )
   return html`<div class="card headline ${level}">
     ${chip(level)}
     <h1>${text}</h1>
-    ${`${detail}${advice}` !== '' && html`<p>${detail} ${advised(advice)}${runbookLink(runbook)}</p>`}
+    ${`${detail}${advice}` !== '' && html`<p>${detail} ${advised(advice, commandPrefix)}${runbookLink(runbook)}</p>`}
     ${
       items.length > 0 &&
       html`<ul class="notices">
@@ -108,39 +123,54 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
-function causes(status: StatusDocument): Part {
+/** Causes of the same subscription, together; the subscription with the largest cause first. */
+const bySubscription = (list: readonly CauseStatus[]): CauseStatus[] =>
+  [...Map.groupBy(list, ({ subscriptionId }) => subscriptionId).values()].flat()
+
+function causes(status: StatusDocument, options: PageView): Part {
   const { causes: known, now, subscriptions } = status
   const { list, more: rest, onlyCounted, total } = known
   if (total === 0 && onlyCounted === 0) return undefined
-  const shown = list.slice(0, shownCauses)
+  const shown = bySubscription(list.slice(0, shownCauses))
   const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
-  const idOf = (id: string): string => subscriptions[id] ?? id
-  const commands = shown.map((cause) => commandOf(cause, status))
-  const hasCommand = commands.some((command) => command !== undefined)
-  const rows = shown.map((cause, index) => [
-    ...causeColumns.map((column) => lines(column.lines(cause, { now, idOf }))),
-    ...(hasCommand ? [commands[index]] : []),
-  ])
+  const idOf = (id: string): string =>
+    options.refreshes ? subscriptionName(id, subscriptions) : (subscriptions[id] ?? id)
+  const rows = shown.map((cause, index) => {
+    const [subscription, ...cells] = causeColumns.map((column) => lines(column.lines(cause, { now, idOf })))
+    const isOfSame = shown[index - 1]?.subscriptionId === cause.subscriptionId
+    return [isOfSame ? undefined : subscription, ...cells]
+  })
   const left = total - shown.length
   return section('causes', 'Missing by cause', [
-    table(
-      `${counted(total, 'cause', 'causes')}: a subscription, and the receiver’s answer when a delivery last failed. The largest first.`,
-      [...causeColumns, ...(hasCommand ? [{ name: 'by hand' }] : [])],
-      rows,
-    ),
+    table('By subscription, and the receiver’s answer when a delivery last failed.', causeColumns, rows),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
     onlyCounted > 0 &&
       more(
         `And ${counted(onlyCounted, 'delivery', 'deliveries')} of which only the number is known: the backlog is full (backlog.maxRecords).`,
       ),
+    commands(shown, status, options),
   ])
+}
+
+/** The command for the records of each cause that has one. */
+function commands(shown: readonly CauseStatus[], status: StatusDocument, options: PageView): Part {
+  const { commandPrefix, refreshes } = options
+  const pairs = shown.flatMap((cause) => {
+    const command = commandOf(cause, status)
+    const name = `${subscriptionName(cause.subscriptionId, status.subscriptions)}, ${response(cause.responseStatusCode)}`
+    return command === undefined ? [] : [[name, html`<code>${`${commandPrefix} ${command}`.trim()}</code>`] as const]
+  })
+  if (pairs.length === 0) return undefined
+  if (refreshes) return more(whole('commands', 'Commands that retry them by hand'))
+  return html`<h3 id="commands">By hand</h3>
+    ${facts(pairs)}`
 }
 
 /** The command for these records; none while it would fail, or their circuit is not closed: that sends probes. */
 function commandOf(
   { byDecision, circuit, oldestEvent, records, responseStatusCode, subscriptionId }: CauseStatus,
   { gates }: StatusDocument,
-): Part {
+): string | undefined {
   const isExhausted = byDecision.exhausted === records
   const isFutile = gates
     .map(({ gate }) => describeGate(gate))
@@ -148,11 +178,7 @@ function commandOf(
   if (oldestEvent === null || isFutile || (circuit !== 'closed' && !isExhausted)) return undefined
   const since = `${oldestEvent.toISOString().slice(0, 19)}Z`
   const which = `--since ${since} --subscription ${word(subscriptionId)} --response ${responseStatusCode ?? 'none'}`
-  const command = `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
-  return html`<details>
-    <summary>retry</summary>
-    <code>${command}</code>
-  </details>`
+  return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }
 
 const exhaustedColumns = [
@@ -192,11 +218,27 @@ const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =
     )}
   </dl>`
 
-function incident(status: StatusDocument): Part {
+function incident(status: StatusDocument, { refreshes }: PageView): Part {
   const { incident: last } = status
   if (last === null) return undefined
   const pairs = incidentPairs(last, status)
-  return section('incident', incidentTitle(last, status), facts(pairs))
+  const title = incidentTitle(last, status)
+  if (!refreshes) return section('incident', title, facts(pairs))
+  const line = pairs
+    .filter(([name]) => shortNames.has(name))
+    .map(([name, text]) => (name === 'time' ? text : `${name} ${text}`))
+  return folded('incident', title, line.join('; '))
+}
+
+/** Of an incident, in one line. */
+const shortNames: ReadonlySet<string> = new Set(['time', 'peak', 'recovered'])
+
+/** A card of one line, which has more on the page that does not refresh. */
+function folded(id: string, title: string, line: string): Html {
+  return html`<section class="card folded" aria-labelledby="${id}">
+    <h2 id="${id}">${title}</h2>
+    <p class="sub">${line} ${whole(id, 'Details')}</p>
+  </section>`
 }
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
@@ -206,16 +248,12 @@ function ahead(seconds: number): string {
 }
 
 /** The conditions of all work. What is wrong with them is a notice. */
-function surroundings({
-  certificateExpires,
-  clock,
-  now,
-  rate,
-  startedAt,
-  sweeps,
-  timeZone,
-  ...rest
-}: StatusDocument): Html {
+function conditions(
+  { certificateExpires, clock, now, rate, startedAt, sweeps, timeZone, ...rest }: StatusDocument,
+  { refreshes }: PageView,
+): Html {
+  const title = 'Sweeps, token, clocks, limits'
+  if (refreshes) return folded('conditions', title, 'If one is wrong, a notice says so.')
   const expiry = (at: Date | null): Part => (at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`)
   const pairs: readonly (readonly [name: string, value: Part])[] = [
     ...sweeps
@@ -236,14 +274,11 @@ function surroundings({
     ['Calls allowed', rateText(rate)],
     ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
   ]
-  return html`<details class="card">
-    <summary><h2>Sweeps, token, clocks, limits</h2></summary>
-    ${facts(pairs)}
-  </details>`
+  return section('conditions', title, facts(pairs))
 }
 
-/** The page of this document. With `refreshes` the browser asks again every ten seconds. */
-export function renderPage(status: StatusDocument, { refreshes }: { refreshes: boolean }): string {
+/** The page of this document. */
+export function renderPage(status: StatusDocument, options: PageView): string {
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -251,15 +286,15 @@ export function renderPage(status: StatusDocument, { refreshes }: { refreshes: b
         <title>${status.summary.headline} · ${word(status.instance)} · Webhook reconciler</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
-        ${refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`}
+        ${options.refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`}
         <link rel="icon" href="data:," />
         ${styleElement}
       </head>
       <body>
-        ${header(status, refreshes)}
+        ${header(status, options)}
         <main>
-          ${headline(status)} ${figures(status)} ${missingChart(status)} ${incident(status)} ${causes(status)}
-          ${exhausted(status)} ${surroundings(status)}
+          ${headline(status, options)} ${figures(status)} ${causes(status, options)} ${exhausted(status)}
+          ${missingChart(status)} ${incident(status, options)} ${conditions(status, options)}
         </main>
         <footer class="sub">
           Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:

@@ -20,6 +20,8 @@ export interface OpsServerOptions {
   status: () => StatusDocument
   /** True: the status page is at `/`. */
   statusPage: boolean
+  /** `server.commandPrefix`. */
+  commandPrefix: string
   /** Undefined without `control.token`: then there are no commands. */
   control: ControlOptions | undefined
   /** Gets an error that kept an answer from being made, which is a bug. The client gets 500. */
@@ -83,10 +85,18 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
 type Read = (query: string) => Answer | Promise<Answer>
 
 /** The readable resources by path. */
-function readsOf({ live, metrics, ready, status, statusPage }: OpsServerOptions, shared: Shared): Map<string, Read> {
+function readsOf(
+  { commandPrefix, live, metrics, ready, status, statusPage }: OpsServerOptions,
+  shared: Shared,
+): Map<string, Read> {
   const page = (refreshes: boolean): Make => {
     const headers = { ...pageHeaders }
-    return () => ({ status: 200, contentType: pageType, body: renderPage(status(), { refreshes }), headers })
+    return () => ({
+      status: 200,
+      contentType: pageType,
+      body: renderPage(status(), { refreshes, commandPrefix }),
+      headers,
+    })
   }
   // For who reads on: a page that comes anew takes the place where one was from a screen reader.
   const [refreshing, still] = [page(true), page(false)]

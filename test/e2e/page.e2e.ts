@@ -58,7 +58,7 @@ test('asks for nothing but itself, runs no script, and breaks none of its own ru
 test('as a table it stays one on a phone', async () => {
   await using opened = await open('/?refresh=off', { viewport: phone })
   const table = opened.page.getByRole('table').first()
-  expect(await table.getByRole('columnheader').count()).toBe(8)
+  expect(await table.getByRole('columnheader').count()).toBe(7)
   expect(await table.getByRole('row').count()).toBe(5)
   expect(await table.getByRole('rowheader', { name: uuid(2) }).count()).toBe(1)
 })
@@ -100,8 +100,6 @@ test.each([
   const wrong = page.locator('.headline > p, .headline li', { hasNot: page.locator('.level.working') })
   const last = await wrong.last().boundingBox()
   expect((last?.y ?? 0) + (last?.height ?? Infinity)).toBeLessThan(options.viewport.height)
-  expect(await accessibilityProblems(page)).toEqual([])
-  for (const summary of await page.locator('summary').all()) await summary.click()
   expect(await accessibilityProblems(page)).toEqual([])
   // Wherever the layout changes, nothing stands out.
   const widths = [320, 360, 417, 600, 800, 960, 961, 1100, 1280, 1440, 1680, 1920]

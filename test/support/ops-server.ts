@@ -27,6 +27,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     ready: () => [],
     status: () => toStatus(aStatusState()),
     statusPage: true,
+    commandPrefix: '',
     control: undefined,
     onError: (error) => {
       throw error as Error

@@ -1,4 +1,4 @@
-// The chart of the last hour: its words for those who can't see it, what it marks, and what it leaves out.
+// The chart: its words for those who can't see it, what it marks, and what it leaves out.
 import { expect, test } from 'vitest'
 import type { HistoryStep } from '../../../src/observe/history.ts'
 import { missingChart } from '../../../src/ops/chart.ts'
@@ -8,6 +8,7 @@ import type { Html } from '../../../src/ops/html.ts'
 const start = Date.UTC(2026, 0, 15, 11, 1)
 
 function chart(change: (index: number) => Partial<HistoryStep>, length = 60, limitedBy = 'pace'): string {
+  const startedAt = new Date(length < 60 ? start : 0)
   const quiet = { missing: 0, recovered: 0, circuits: 0, paused: false }
   const minutes = Array.from({ length }, (_, index): HistoryStep => ({
     ...quiet,
@@ -23,7 +24,7 @@ function chart(change: (index: number) => Partial<HistoryStep>, length = 60, lim
     unlisted: null,
     drain: { limitedBy },
   }
-  const state = { ...seen, now, startedAt: new Date(start), incident: null, history: minutes }
+  const state = { ...seen, now, startedAt, incident: null, history: minutes }
   return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
 }
 
@@ -38,10 +39,10 @@ test.each<[string, (index: number) => Partial<HistoryStep>, string]>([
 
 test('begins with the process, and draws no number that is not known', () => {
   const markup = chart((index) => ({ missing: [null, null, 0, 7, 14][index] ?? null }), 5)
-  expect(markup).toContain('<h2 id="chart">Missing, since the start</h2>')
+  expect(markup).toContain('<h2 id="chart">Missing since the start</h2>')
   expect(markup).toContain('viewBox="0 0 5 ')
   expect(markup).toContain('class="missing" d="M2 100V100h1V100M3 100V50h1V100M4 100V0h1V100"')
-  expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing, last hour</h2>')
+  expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing in the last hour</h2>')
   expect(chart(() => ({ missing: 7 }), 5, 'zone')).toContain('7 known now.')
 })
 
@@ -53,8 +54,17 @@ test('marks minutes with a circuit that was not closed, and of a pause', () => {
   expect(markup).toContain('paused by an operator<')
 })
 
-test('of nothing there is none', () => {
-  expect(chart(() => ({}))).toBe('')
+test('recovered deliveries are a line with its own height; the times below are of its thirds', () => {
+  const markup = chart((index) => ({ missing: 7, recovered: index === 1 ? 40 : 10 }), 3)
+  expect(markup).toContain('class="recovered" d="M0.5 75L1.5 0L2.5 75"')
+  expect(markup).toContain('recovered, at most 40 in 1 min<')
+  expect(markup).toContain('<span>11:01 UTC</span><span>11:02</span><span>11:03</span><span>now</span>')
+})
+
+test('where nothing was missing there is no drawing; without a course nothing', () => {
+  expect(chart(() => ({}))).toMatch(/Missing in the last hour<[^]*None\./)
+  expect(chart(() => ({}), 7 * 24 * 60)).toContain('Missing in the last 7 days<')
+  expect(chart(() => ({ missing: null }))).toBe('')
   expect(chart(() => ({}), 0)).toBe('')
   expect(chart(() => ({ missing: 7 }), 1)).toBe('')
   expect(chart(() => ({ paused: true }))).not.toBe('')
