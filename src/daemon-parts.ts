@@ -83,11 +83,11 @@ export interface DaemonParts {
 
 /** What the chart of the status page shows, without iterating over records. */
 function chartedOf(
-  { backlog, circuits, pause, sweeper }: Reconciler,
+  { backlog, pause, subscriptions, sweeper }: Reconciler,
   progress: Progress,
   monotonicNow: number,
 ): ChartedState {
-  const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
+  const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
   const { expired, lastFullSweepAt } = progress.state()
   const isListed = lastFullSweepAt !== undefined
   return {
@@ -244,7 +244,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       timeZone: config.platform.timeZone,
       lookbackMs: config.window.lookback,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
-      circuits: reconciler().circuits.views(clock.monotonic()),
+      circuits: reconciler().subscriptions.views(clock.monotonic()),
       causes: causesOf(reconciler(), policy),
       incident,
       history: history.steps(since),

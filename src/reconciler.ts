@@ -14,13 +14,13 @@ import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
-import { createCircuits, type Circuits, type Probes } from './reconcile/retry/circuits.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
 import { createGates, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
+import { createSubscriptions, type Probes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
 import type { Clock, Random } from './runtime/clock.ts'
@@ -66,7 +66,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   retry(signals: RetrySignals, round?: RetryRound): Promise<void>
   client: PlatformClient
   backlog: Backlog
-  circuits: Circuits
+  subscriptions: Subscriptions
   planner: Planner
   outcomes: Outcomes
   pause: Pause
@@ -163,12 +163,12 @@ export function createReconciler(
   const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
-  const circuits = createCircuits(config.circuit, emit)
+  const subscriptions = createSubscriptions(config.circuit, emit)
   const backlog = createBacklog({ policy, zone, maxRecords })
-  const planner = createPlanner({ backlog, policy, now: serverClock.now, clock, wake: wake.retry })
+  const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
     backlog,
-    circuits,
+    subscriptions,
     planner,
     policy: policy.outcome,
     zone,
@@ -204,7 +204,7 @@ export function createReconciler(
     receiver,
     breaker,
     rate,
-    circuits,
+    subscriptions,
     awaited: () => outcomes.pending().size,
     maxAwaited: Math.max(1, Math.floor(maxRecords / 2)),
     clock,
@@ -218,19 +218,18 @@ export function createReconciler(
     policy,
     rate,
     breaker,
-    circuits,
+    subscriptions,
     gates,
     receiver,
     clock,
     concurrency: config.retry.concurrency,
     emit,
-    wake: wake.retry,
   })
   const confirmer = createConfirmer({
     client,
     backlog,
     outcomes,
-    circuits,
+    subscriptions,
     clock,
     random,
     concurrency: config.sweep.concurrency,
@@ -240,8 +239,9 @@ export function createReconciler(
     client,
     backlog,
     outcomes,
+    planner,
     dispatcher,
-    circuits,
+    subscriptions,
     gates,
     rate,
     breaker,
@@ -258,7 +258,7 @@ export function createReconciler(
   })
 
   function probe(): Probes {
-    const probes = circuits.probe(clock.monotonic())
+    const probes = subscriptions.probe(clock.monotonic())
     emit({ type: 'operator', command: 'probe', circuits: probes.circuits })
     wake.retry()
     return probes
@@ -267,7 +267,7 @@ export function createReconciler(
   function situations(): (subscriptionId: string) => Situation {
     const [now, monotonic] = [client.now(), clock.monotonic()]
     const stops = stopsForMs(gates.shut())
-    const views = new Map(circuits.views(monotonic).map((view) => [view.subscriptionId, view]))
+    const views = new Map(subscriptions.views(monotonic).map((view) => [view.subscriptionId, view]))
     return (subscriptionId) => {
       const view = views.get(subscriptionId)
       return {
@@ -276,7 +276,7 @@ export function createReconciler(
         stopsForMs: stops,
         pausesForMs: view?.pausesForMs,
         failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
-        closedAt: now - (monotonic - circuits.closedAt(subscriptionId)),
+        closedAt: now - (monotonic - subscriptions.closedAt(subscriptionId)),
       }
     }
   }
@@ -307,7 +307,7 @@ export function createReconciler(
       knowsTime: client.knowsTime(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       seenUntil: sweeper.seenUntil(),
-      circuitCounts: circuits.counts(clock.monotonic()),
+      circuitCounts: subscriptions.counts(clock.monotonic()),
       gates: gates.shut(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
       inFlight: dispatcher.inFlight(),
@@ -327,7 +327,7 @@ export function createReconciler(
     sweeper,
     client,
     backlog,
-    circuits,
+    subscriptions,
     planner,
     outcomes,
     pause,

@@ -2,7 +2,7 @@
 import type { LeadershipEvent } from '../leader-election/leadership.ts'
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/auth/token.ts'
-import type { CircuitEvent } from '../reconcile/retry/circuits.ts'
+import type { CircuitEvent } from '../reconcile/retry/subscriptions.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import type { TroubleEvent } from '../reconcile/retry/platform-breaker.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'

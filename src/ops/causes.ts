@@ -12,7 +12,7 @@ import {
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
-import type { CircuitState } from '../reconcile/retry/circuits.ts'
+import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'

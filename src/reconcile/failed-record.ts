@@ -4,14 +4,14 @@ import type { WebhookRecord } from '../platform/record.ts'
 import { jitterSeed } from './backoff.ts'
 import type { Known } from './decide.ts'
 import { keyOfPacked, packId, unpackId } from './packed-id.ts'
-import type { Ticket } from './retry/circuits.ts'
 
 /** The attempts of a record as a row shows them. */
 export type Attempts = Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
 
 /** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
 export interface PendingOutcome {
-  ticket: Ticket
+  /** Its number among the retries of its subscription. */
+  sent: number
   /** When the PATCH was sent. */
   sentAt: number
   /** When the wait for an answer of the platform ended without one: it may have accepted the PATCH or not, as late as this. */
@@ -166,9 +166,13 @@ export class FailedRecord implements Known {
     this.#ours = { ...this.#ours, ...changes }
   }
 
-  /** Takes over what the platform shows of it now, unless its list lags behind: fewer attempts, and none later. */
-  show(record: WebhookRecord, when: When): void {
+  /**
+   * Takes over what the platform shows of it now, unless its list lags behind: fewer attempts, and none later. Returns whether
+   * that moved its last attempt, or their number.
+   */
+  show(record: WebhookRecord, when: When): boolean {
     const at = lastAt(record, this.eventAt, when)
+    const { attempts: attemptsBefore, lastAt: lastBefore } = this
     if (record.attempts >= this.attempts || at > this.lastAt) {
       this.attempts = record.attempts
       this.responseStatusCode = record.responseStatusCode
@@ -177,5 +181,6 @@ export class FailedRecord implements Known {
     }
     // A PATCH that lies ahead was sent before the platform's clock was put back.
     if (this.triedAt > when.now + toleratedAheadMs) this.note({ triedAt: 0 })
+    return this.attempts !== attemptsBefore || this.lastAt !== lastBefore
   }
 }

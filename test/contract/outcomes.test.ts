@@ -77,7 +77,7 @@ test.each(deliveries)(
     const nine = { failedAgain: 9, judged: 9 }
     expect(opened).toMatchObject([nine, nine])
     const open = { state: 'open', outstanding: 0 }
-    expect(daemon.reconciler.circuits.views(clock.monotonic())).toMatchObject([open, open])
+    expect(daemon.reconciler.subscriptions.views(clock.monotonic())).toMatchObject([open, open])
     expect(daemon.reconciler.outcomes.pending().size).toBe(0)
     for (let turn = 0; turn < 4; turn += 1) {
       // Longer than the pauses: 30 s, a minute, two, four.

@@ -1,7 +1,6 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
 import type { RetryAnswer } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
 import type { Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
 import type { Backlog, Learned } from '../../src/reconcile/retry/backlog.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
@@ -30,11 +29,6 @@ const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - mi
 /** A backlog with the outcomes of its records. */
 export interface TestBacklog extends Backlog {
   outcomes: Outcomes
-}
-
-/** A place in a circuit that is not counted. */
-function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
-  return { id, subscriptionId, sent: 0 }
 }
 
 /** A complete listing of the whole window, asked for at monotonic 1000. */
@@ -76,7 +70,7 @@ export function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
 /** Begins a PATCH of this record, sent at monotonic 1900. */
 export function begun(backlog: TestBacklog, record: WebhookRecord, monotonic = 1900): FailedRecord {
   const entry = entryOf(backlog, record)
-  backlog.outcomes.begin(entry, ticketOf(record), { sentAt: testNow, monotonic })
+  backlog.outcomes.begin(entry, 0, { sentAt: testNow, monotonic })
   return entry
 }
 

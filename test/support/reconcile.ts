@@ -126,7 +126,7 @@ export function holding(records: WebhookRecord[], options: ReconcileOptions = {}
 export function hold(world: Reconcile, records: WebhookRecord[]): void {
   const span = { from: 0, to: Number.MAX_SAFE_INTEGER }
   learn(world.backlog, listingOf(records, { askedAt: 0, complete: false, span }), world.clock.now())
-  world.planner.changed()
+  world.planner.changed(world.backlog.entries())
 }
 
 /** Ticks now, then every `periodMs`, for `forMs`. */

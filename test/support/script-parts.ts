@@ -4,7 +4,8 @@ import { PlatformFailure } from '../../src/platform/http/response.ts'
 import type { RetryAnswer } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
-import type { ReceiverVerdict, Ticket } from '../../src/reconcile/retry/circuits.ts'
+import { keyOf } from '../../src/reconcile/packed-id.ts'
+import type { ReceiverVerdict } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
 import { failedRecord } from './fake-platform.ts'
 import type { Reconcile } from './reconcile.ts'
@@ -68,14 +69,17 @@ export type Command = (...words: string[]) => unknown
 
 export type Commands = Record<string, Command>
 
+/** A retry's place in its circuit. */
+type Place = Pick<FailedRecord, 'key' | 'subscriptionId'> & { sent: number }
+
 /** The platform breaker and the circuits by themselves: answers and outcomes are reported to them. */
-export function partCommands({ breaker, circuits, clock, events: all }: Reconcile): Commands {
-  const tickets = new Map<string, Ticket[]>()
+export function partCommands({ breaker, clock, events: all, subscriptions }: Reconcile): Commands {
+  const places = new Map<string, Place[]>()
   let seen = 0
 
   /** The oldest places of a subscription, which are taken out of the book unless the script keeps them. */
-  function taken(key: string, count: string, keep?: string): Ticket[] {
-    const all = tickets.get(key) ?? []
+  function taken(key: string, count: string, keep?: string): Place[] {
+    const all = places.get(key) ?? []
     if (all.length < Number(count)) throw new Error(`${key} has only ${all.length} places`)
     return keep === undefined ? all.splice(0, Number(count)) : all.slice(0, Number(count))
   }
@@ -84,8 +88,8 @@ export function partCommands({ breaker, circuits, clock, events: all }: Reconcil
     const { as = subscriptionId } = fields
     for (let index = 0; index < Number(count); index += 1) {
       const { id } = failedRecord({ eventLocal: testNow, ...(fields.id !== undefined && { id: fields.id }) })
-      const ticket = circuits.take({ id, subscriptionId, eventType: 'transfer' }, clock.monotonic())
-      tickets.set(as, [...(tickets.get(as) ?? []), ticket])
+      const sent = subscriptions.send({ subscriptionId, eventType: 'transfer' }, clock.monotonic())
+      places.set(as, [...(places.get(as) ?? []), { key: keyOf(id), subscriptionId, sent }])
     }
   }
 
@@ -107,33 +111,33 @@ export function partCommands({ breaker, circuits, clock, events: all }: Reconcil
       take(subscription, count, fieldsOf(fields))
     },
     settle: (subscription = '', count = '', verdict = '', code?: string) => {
-      const status = code === undefined ? null : Number(code)
-      for (const ticket of taken(subscription, count))
-        circuits.settle(ticket, verdict as ReceiverVerdict, clock.monotonic(), status)
+      const responseStatusCode = code === undefined ? null : Number(code)
+      for (const place of taken(subscription, count))
+        subscriptions.settle({ ...place, responseStatusCode }, verdict as ReceiverVerdict, clock.monotonic())
     },
     free: (subscription = '', count = '', keep?: string) => {
-      for (const ticket of taken(subscription, count, keep)) circuits.free(ticket)
+      for (const { sent } of taken(subscription, count, keep)) subscriptions.free(subscription, sent)
     },
     freeLater: (subscription = '', count = '') => {
-      for (const ticket of taken(subscription, count)) circuits.freeLater(ticket, clock.monotonic())
+      for (const { sent } of taken(subscription, count)) subscriptions.freeLater(subscription, sent, clock.monotonic())
     },
     turn: () => {
-      circuits.turn(clock.monotonic())
+      subscriptions.turn(clock.monotonic())
     },
-    blocks: (subscription = '') => circuits.blocks(subscription, clock.monotonic()) ?? 'nothing',
+    blocks: (subscription = '') => subscriptions.blocks(subscription, clock.monotonic()) ?? 'nothing',
     probe: () => {
-      const { circuits: ended, underWay } = circuits.probe(clock.monotonic())
+      const { circuits: ended, underWay } = subscriptions.probe(clock.monotonic())
       return `${ended} ended, ${underWay} under way`
     },
     closed: (subscription = '') => {
-      const at = circuits.closedAt(subscription)
+      const at = subscriptions.closedAt(subscription)
       return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
     },
     forget: (needed = '') => {
-      circuits.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
-      return Object.values(circuits.counts(clock.monotonic())).reduce((sum, count) => sum + count)
+      subscriptions.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
+      return Object.values(subscriptions.counts(clock.monotonic())).reduce((sum, count) => sum + count)
     },
-    change: () => `${((circuits.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
+    change: () => `${((subscriptions.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
     changes: () => {
       const events = all.slice(seen)
       seen = all.length
@@ -145,7 +149,7 @@ export function partCommands({ breaker, circuits, clock, events: all }: Reconcil
       return lines.join(', ') || 'nothing'
     },
     circuit: (subscription = '') => {
-      const view = circuits.views(clock.monotonic()).find(({ subscriptionId }) => subscriptionId === subscription)
+      const view = subscriptions.views(clock.monotonic()).find(({ subscriptionId }) => subscriptionId === subscription)
       if (view === undefined) return 'closed'
       const { failedAgain, judged, limit, openForMs, outstanding, pausesForMs, responseStatusCode, state } = view
       const places = `${outstanding} of ${limit}`
@@ -155,7 +159,7 @@ export function partCommands({ breaker, circuits, clock, events: all }: Reconcil
 }
 
 /** The outcome of one retry, of the only record: the answer and each check are reported. Times count from its PATCH. */
-export function outcomeCommands({ backlog, circuits, clock, outcomes, platform, events }: Reconcile): Commands {
+export function outcomeCommands({ backlog, clock, outcomes, platform, events, subscriptions }: Reconcile): Commands {
   let entry: FailedRecord | undefined
   let sentAt = NaN
 
@@ -181,7 +185,7 @@ export function outcomeCommands({ backlog, circuits, clock, outcomes, platform, 
       ;[entry] = backlog.entries()
       if (entry === undefined) throw new Error('there is no record')
       sentAt = clock.monotonic()
-      outcomes.begin(entry, circuits.take(entry, sentAt), { sentAt: testNow, monotonic: sentAt })
+      outcomes.begin(entry, subscriptions.send(entry, sentAt), { sentAt: testNow, monotonic: sentAt })
       const record = shown(status, [])
       const answeredAt = testNow + 100 + msOf(moved)
       const at = { answeredAt, monotonic: sentAt + 100 }

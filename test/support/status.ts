@@ -1,6 +1,6 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
 import { leadAlone } from '../../src/leader-election/leadership.ts'
-import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
+import type { CircuitView } from '../../src/reconcile/retry/subscriptions.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Causes } from '../../src/ops/causes.ts'

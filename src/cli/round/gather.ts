@@ -171,8 +171,8 @@ function learn({ backlog, client, planner }: Session['reconciler'], records: Web
   const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
   // Not complete: it says nothing of the records that it does not show.
   const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
-  const { excluded } = finish(backlog.learn(listing, client.now()))
-  planner.changed()
+  const { changed, excluded } = finish(backlog.learn(listing, client.now()))
+  planner.changed(changed)
   return sumOf(excluded)
 }
 

@@ -184,7 +184,7 @@ function stopOf(
   if (trouble !== undefined) return trouble
   if (blocked > 0 && command === 'once' && pausedSince(daemon) !== null) return 'paused'
   if (blocked + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver-down'
-  return blocked > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
+  return blocked > 0 && reconciler.subscriptions.views(clock.monotonic()).some(({ state }) => state === 'open')
     ? 'circuit'
     : null
 }

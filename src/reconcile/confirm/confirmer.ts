@@ -9,7 +9,7 @@ import type { FailedRecord } from '../failed-record.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
-import type { Circuits } from '../retry/circuits.ts'
+import type { Subscriptions } from '../retry/subscriptions.ts'
 import { asked } from '../sweep/list-slice.ts'
 import type { UnreadableEvent } from '../sweep/sweep-report.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -24,7 +24,7 @@ export interface ConfirmOptions {
   /** Calls at the same time. */
   concurrency: number
   /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
-  circuits: Pick<Circuits, 'blocks'>
+  subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
 }
 
@@ -77,7 +77,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
   const isAtLimit = ({ subscriptionId }: FailedRecord): boolean =>
-    options.circuits.blocks(subscriptionId, clock.monotonic()) === 'limit'
+    options.subscriptions.blocks(subscriptionId, clock.monotonic()) === 'limit'
 
   /** Checks of circuits at their limit first, as they block retries; within each group the most overdue first. */
   function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {

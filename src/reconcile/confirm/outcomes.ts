@@ -10,8 +10,8 @@ import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, type FailedRecord } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
-import type { Circuits, Ticket } from '../retry/circuits.ts'
 import type { Planner } from '../retry/planner.ts'
+import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
   doubtMsOf,
   evidenceOf,
@@ -67,8 +67,8 @@ interface Seen {
 
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
-  circuits: Pick<Circuits, 'settle' | 'free'>
-  planner: Pick<Planner, 'released'>
+  planner: Pick<Planner, 'changed'>
+  subscriptions: Pick<Subscriptions, 'settle' | 'free'>
   policy: OutcomePolicy
   zone: TimeZone
   /** False while the platform's clock is not known: then nothing is concluded from its times. */
@@ -80,8 +80,8 @@ export interface OutcomesOptions {
 }
 
 export interface Outcomes {
-  /** A PATCH is sent: its record is awaiting from now on, until the answer is reported. */
-  begin(record: FailedRecord, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
+  /** A PATCH is sent, the subscription's retry of this number: its record is awaiting from now on, until the answer is reported. */
+  begin(record: FailedRecord, sent: number, at: { sentAt: number; monotonic: number }): void
   /**
    * Reports the answer of a PATCH. A retry that was accepted, or whose answer was lost, is pending from now on, unless the
    * answer shows its outcome. `answeredAt` in platform epoch ms.
@@ -107,7 +107,7 @@ function refused({ refusals, tries }: FailedRecord): Pick<FailedRecord, 'refusal
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
-  const { backlog, circuits, clock, planner, policy, zone } = options
+  const { backlog, clock, planner, policy, subscriptions, zone } = options
   const lostAfterMs = lostAfterMsOf(policy)
   let doubtMs = doubtMsOf(policy)
   /** Monotonic ms. */
@@ -146,7 +146,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     const { responseStatusCode } = record
-    circuits.settle(awaiting.ticket, verdictOf(outcome, responseStatusCode), clock.monotonic(), responseStatusCode)
+    const { key, subscriptionId } = record
+    const retry = { key, subscriptionId, sent: awaiting.sent, responseStatusCode }
+    subscriptions.settle(retry, verdictOf(outcome, responseStatusCode), clock.monotonic())
     options.emit({
       type: 'outcome',
       webhookId: record.id,
@@ -160,7 +162,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,
       timeOffsetMs,
     })
-    planner.released(record)
+    planner.changed([record])
   }
 
   /** The platform's clock may have been set since the PATCH: then either reading of its time will do. */
@@ -200,7 +202,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     // A long doubt has checks in between: most of these deliveries arrive.
     awaiting.checkAt = sureAt > askedAt ? Math.min(sureAt, Math.max(next, check.monotonic + doubtMsOf(policy))) : next
     if (askedAt - awaiting.sentAt >= lostAfterMs) {
-      circuits.free(awaiting.ticket)
+      subscriptions.free(record.subscriptionId, awaiting.sent)
       options.wake.retry()
     }
     // An attempt that came too late for the outcome still counts in the backoff.
@@ -209,11 +211,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   return {
-    begin(record, ticket, { sentAt, monotonic }) {
+    begin(record, sent, { sentAt, monotonic }) {
       const { attempts, lastAttemptLocal } = record
       const plannedMs = firstCheck.delayMs()
       const awaiting = {
-        ticket,
+        sent,
         sentAt: monotonic,
         lostAt: undefined,
         baseline: { attempts, lastAttemptLocal },

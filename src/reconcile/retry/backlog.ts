@@ -13,6 +13,8 @@ import { overflowOf } from './overflow.ts'
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
+  /** Records that are new, and those that have another last attempt than before. */
+  changed: FailedRecord[]
   /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
   /** Records that had failed again, and are not failed any more. */
@@ -112,7 +114,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
     if (known.awaiting !== undefined) learned.awaiting.push({ record: known, shown: record })
-    else known.show(record, { zone, now })
+    else if (known.show(record, { zone, now })) learned.changed.push(known)
   }
 
   /** True for a row of a record that is not failed any more. */
@@ -139,6 +141,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
     byKey.set(key, entry)
     dropped.delete(key)
+    learned.changed.push(entry)
     if (expired.delete(key)) learned.returned += 1
   }
 
@@ -175,7 +178,15 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { awaiting: [], turned: [], excluded: {}, returned: 0, gaveWay: 0, earlyAtLimit: 0 }
+    const learned: Learned = {
+      changed: [],
+      awaiting: [],
+      turned: [],
+      excluded: {},
+      returned: 0,
+      gaveWay: 0,
+      earlyAtLimit: 0,
+    }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield

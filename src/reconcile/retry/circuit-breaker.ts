@@ -1,4 +1,4 @@
-// One circuit breaker: limits the retries without a known outcome, by the last outcomes. No clock, no I/O. @see docs/architecture.md "Circuits"
+// One circuit breaker: what the outcomes of a subscription's retries say of its receiver, and so how many may be under way. Pure functions. @see docs/architecture.md "Circuits"
 
 /** The numbers of `circuit.*`; durations in ms. */
 export interface CircuitPolicy {
@@ -35,135 +35,155 @@ export interface Judgement {
   judged: number
 }
 
-export interface OutcomeAt {
-  /** The retry's number. */
+/** Why a circuit is not closed: all outcomes since it opened first, those of its probes included. */
+export interface Opening extends Judgement {
+  /** Monotonic ms. */
+  at: number
+  /** The receiver's answer to the last of them; null: none. */
+  responseStatusCode: number | null
+}
+
+/** The outcome of a retry that was sent after the circuit last opened. */
+export interface RetryOutcome {
+  verdict: ReceiverVerdict
+  /** Of its record. */
+  key: string
+  /** The retry's number, in the order of sending. */
   sent: number
+  /** Monotonic ms. */
   now: number
   /** HTTP status of the receiver's answer; null: none. */
   answer: number | null
 }
 
-/** Times are monotonic ms. A retry is named by its number, in the order of sending. */
-export interface Circuit {
-  /** At least 1. */
-  limit(): number
-  /** Retries that were sent since it last opened, and hold a place of the limit. */
-  outstanding(): number
-  state(now: number): CircuitState
-  /** True once the receiver has taken a delivery, or refused a single record, since the circuit last opened. */
-  isKnownUp(): boolean
-  /** Numbers the next retry, which takes a place. */
-  send(): number
-  /** Frees the place of a retry; does nothing when it has none any more. */
-  free(sent: number): void
-  /** End of its last cooldown. */
-  openUntil(): number
-  /** Ends its cooldown now. The next one is as long as if this one had run out. */
-  endCooldown(now: number): void
-  /** Adds an outcome of a record, and frees its place; returns the counts when it opens the circuit. */
-  learn(id: string, verdict: ReceiverVerdict, at: OutcomeAt): Judgement | undefined
+/**
+ * The last outcome of each record since it last opened, in the order of sending: a failure is known later than a recovery, so
+ * the last to arrive may all be failures. A record that fails repeatedly counts once, so that a few poisoned ones can't
+ * outweigh all recovered ones.
+ */
+interface LastOutcomes {
+  last: readonly { key: string; sent: number; hasFailed: boolean }[]
+  /** Number of them, repeated ones included: a few records that fail repeatedly can open it. */
+  known: number
 }
 
-export function createCircuit(policy: CircuitPolicy): Circuit {
-  const { cooldown, failureRatio, maxLimit, maxCooldown } = policy
-  const initial = Math.min(policy.initialLimit, maxLimit)
-  /** Retries that may go out before the receiver is known to be up. It counts as dead when all of them fail again. */
-  const firstRetries = initial + Math.min(initial - 1, maxFollowing)
-  const probes = Math.min(maxProbes, firstRetries)
-  let limit = initial
-  let isHalfOpen = false
-  let sentSoFar = 0
-  const outstanding = new Set<number>()
-  /** Number of the last retry that was sent before it last opened. */
-  let openedAfter = 0
-  let openUntil = -Infinity
-  let nextPauseMs = cooldown
-  /** Answers of the failures that opened it, since it was closed. */
-  const answers = new Set<number | null>()
-  /** True once the receiver has taken a delivery, or refused a single record, since it last opened. */
-  let isKnownUp = false
-  /**
-   * The last outcome of each record, in the order of sending: a failure is known later than a recovery, so the last outcomes
-   * to arrive may all be failures. A record that fails repeatedly counts once, so that a few poisoned records can't outweigh
-   * all recovered ones.
-   */
-  let outcomes: { id: string; sent: number; hasFailed: boolean }[] = []
-  /** Number of outcomes since it last opened, repeated ones included: a few records that fail repeatedly can open it. */
-  let known = 0
+/** It has opened, and was not closed since. Times in monotonic ms. */
+interface NotClosed {
+  opening: Opening
+  /** The outcomes that opened it last. */
+  judgement: Judgement
+  openUntil: number
+  cooldownMs: number
+  /** Answers of the failures that opened it. */
+  answers: ReadonlySet<number | null>
+}
 
-  function remember(id: string, sent: number, hasFailed: boolean): void {
-    const before = outcomes.findIndex((other) => other.id === id)
-    if (before >= 0) outcomes.splice(before, 1)
-    outcomes.splice(outcomes.findLastIndex((other) => other.sent < sent) + 1, 0, { id, sent, hasFailed })
-    if (outcomes.length > judgedRecords) outcomes.shift()
-    known += 1
+/** Only its receiver's outcomes change it, and the clock, which ends a cooldown. */
+export type Circuit = { outcomes: LastOutcomes } &
+  /** Closed, and no delivery was taken or refused so far. */
+  (
+    | { name: 'new' }
+    /** Closed, and the receiver is up. */
+    | { name: 'up'; limit: number; closedAt: number }
+    /** Open during its cooldown, half-open afterwards: probes find out. */
+    | ({ name: 'down' } & NotClosed)
+    /** Half-open: a probe was taken or refused, and the limit is not back at the initial one. */
+    | ({ name: 'recovering'; limit: number } & NotClosed)
+  )
+
+const none: LastOutcomes = { last: [], known: 0 }
+export const newCircuit: Circuit = { name: 'new', outcomes: none }
+
+const initialLimitOf = ({ initialLimit, maxLimit }: CircuitPolicy): number => Math.min(initialLimit, maxLimit)
+
+/** Retries that may go out before the receiver is known to be up. It counts as dead when all of them fail again. */
+function firstRetriesOf(policy: CircuitPolicy): number {
+  const initial = initialLimitOf(policy)
+  return initial + Math.min(initial - 1, maxFollowing)
+}
+
+const probesOf = (policy: CircuitPolicy): number => Math.min(maxProbes, firstRetriesOf(policy))
+
+/** Retries without a known outcome that it allows, at least 1. */
+export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
+  const { known } = circuit.outcomes
+  switch (circuit.name) {
+    case 'new':
+      return Math.min(initialLimitOf(policy), firstRetriesOf(policy) - known)
+    case 'down':
+      return probesOf(policy) - known
+    case 'up':
+    case 'recovering':
+      return circuit.limit
   }
+}
 
-  function grow(): void {
-    limit = Math.min(maxLimit, limit + 1)
-    if (limit < initial) return
-    isHalfOpen = false
-    nextPauseMs = cooldown
-    answers.clear()
-  }
+/** `now` in monotonic ms. */
+export function stateOf(circuit: Circuit, now: number): CircuitState {
+  if (circuit.name === 'new' || circuit.name === 'up') return 'closed'
+  return circuit.name === 'down' && now < circuit.openUntil ? 'open' : 'half-open'
+}
 
-  function open({ answer, now }: OutcomeAt): void {
-    // Another answer than so far shows that something has changed there.
-    if (isHalfOpen && !answers.has(answer)) nextPauseMs = cooldown
-    answers.add(answer)
-    limit = probes
-    isHalfOpen = true
-    isKnownUp = false
-    openedAfter = sentSoFar
-    // The probe must not wait for retries that were sent before.
-    outstanding.clear()
-    openUntil = now + nextPauseMs
-    nextPauseMs = Math.min(maxCooldown, 2 * nextPauseMs)
-    outcomes = []
-    known = 0
-  }
+/** Ends its cooldown now. The next one is as long as if this one had run out. */
+export function endCooldown(circuit: Circuit, now: number): Circuit {
+  return circuit.name === 'down' ? { ...circuit, openUntil: Math.min(circuit.openUntil, now) } : circuit
+}
 
-  /** Failures that count as a dead receiver while it is not known to be up. */
-  const mayFail = (): number => (isHalfOpen ? probes : firstRetries)
+function remember({ known, last }: LastOutcomes, { key, sent, verdict }: RetryOutcome): LastOutcomes {
+  if (verdict === 'refused') return { known, last }
+  const others = last.filter((other) => other.key !== key)
+  const before = others.findLastIndex((other) => other.sent < sent) + 1
+  const all = others.toSpliced(before, 0, { key, sent, hasFailed: verdict === 'failed-again' })
+  return { known: known + 1, last: all.slice(-judgedRecords) }
+}
 
-  /** The outcomes that count, when they open the circuit. A receiver that fails some deliveries isn't dead. */
-  function judge(): Judgement | undefined {
-    if (known < (isKnownUp ? judgedRecords : mayFail())) return undefined
-    const failedAgain = outcomes.filter(({ hasFailed }) => hasFailed).length
-    return failedAgain >= failureRatio * outcomes.length ? { failedAgain, judged: outcomes.length } : undefined
-  }
+/** The receiver is up. */
+function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
+  const initial = initialLimitOf(policy)
+  const { outcomes } = circuit
+  const before = circuit.name === 'new' ? initial : circuit.name === 'down' ? probesOf(policy) : circuit.limit
+  const limit = Math.min(policy.maxLimit, before + 1)
+  if (circuit.name === 'new') return { name: 'up', outcomes, limit, closedAt: -Infinity }
+  if (circuit.name === 'up') return { ...circuit, limit }
+  return limit < initial ? { ...circuit, name: 'recovering', limit } : { name: 'up', outcomes, limit, closedAt: now }
+}
 
+/** The outcomes that count, when they open it. A receiver that fails some deliveries isn't dead. */
+function judge({ name, outcomes: { known, last } }: Circuit, policy: CircuitPolicy): Judgement | undefined {
+  const enough = name === 'new' ? firstRetriesOf(policy) : name === 'down' ? probesOf(policy) : judgedRecords
+  const failedAgain = last.filter(({ hasFailed }) => hasFailed).length
+  return known >= enough && failedAgain >= policy.failureRatio * last.length
+    ? { failedAgain, judged: last.length }
+    : undefined
+}
+
+function opened(circuit: Circuit, judgement: Judgement, { answer, now }: RetryOutcome, policy: CircuitPolicy): Circuit {
+  const before = 'opening' in circuit ? circuit : undefined
+  // Another answer than so far shows that something has changed there.
+  const isSame = before?.answers.has(answer) === true
+  const cooldownMs = isSame ? Math.min(policy.maxCooldown, 2 * before.cooldownMs) : policy.cooldown
+  const { at = now, failedAgain = 0, judged = 0 } = before?.opening ?? {}
   return {
-    limit: () => (isKnownUp ? limit : Math.min(limit, mayFail() - known)),
-    outstanding: () => outstanding.size,
-    state(now) {
-      if (now < openUntil) return 'open'
-      return isHalfOpen ? 'half-open' : 'closed'
+    name: 'down',
+    outcomes: none,
+    judgement,
+    opening: {
+      at,
+      failedAgain: failedAgain + judgement.failedAgain,
+      judged: judged + judgement.judged,
+      responseStatusCode: answer,
     },
-    isKnownUp: () => isKnownUp,
-    send() {
-      sentSoFar += 1
-      outstanding.add(sentSoFar)
-      return sentSoFar
-    },
-    free: (sent) => void outstanding.delete(sent),
-    openUntil: () => openUntil,
-    endCooldown(now) {
-      openUntil = Math.min(openUntil, now)
-    },
-    learn(id, verdict, at) {
-      const { sent } = at
-      outstanding.delete(sent)
-      if (verdict === 'unknown' || sent <= openedAfter) return undefined
-      if (verdict !== 'refused') remember(id, sent, verdict === 'failed-again')
-      if (verdict !== 'failed-again') {
-        isKnownUp = true
-        grow()
-        return undefined
-      }
-      const judgement = judge()
-      if (judgement !== undefined) open(at)
-      return judgement
-    },
+    openUntil: now + cooldownMs,
+    cooldownMs,
+    answers: new Set([...(before?.answers ?? []), answer]),
   }
+}
+
+/** The circuit after an outcome. */
+export function learn(before: Circuit, outcome: RetryOutcome, policy: CircuitPolicy): Circuit {
+  if (outcome.verdict === 'unknown') return before
+  const circuit = { ...before, outcomes: remember(before.outcomes, outcome) }
+  if (outcome.verdict !== 'failed-again') return grown(circuit, outcome.now, policy)
+  const judgement = judge(circuit, policy)
+  return judgement === undefined ? circuit : opened(circuit, judgement, outcome, policy)
 }

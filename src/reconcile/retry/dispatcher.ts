@@ -5,7 +5,6 @@ import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
-import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
 import type { Planner } from './planner.ts'
 import { decide } from '../decide.ts'
@@ -14,9 +13,11 @@ import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
 import type { Because } from '../reasons.ts'
+import { stateOf } from './circuit-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 import type { Gates } from './gates.ts'
-import { pickNext, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
+import { pickNext, type Pick as Picked, type PickRules } from './retry-plan.ts'
+import type { Subscription, Subscriptions } from './subscriptions.ts'
 import { contains, type Span } from '../window.ts'
 
 export interface RetryEvent {
@@ -40,15 +41,13 @@ export interface DispatchOptions {
   policy: Policy
   rate: RateLimiter
   breaker: PlatformBreaker
-  circuits: Circuits
+  subscriptions: Subscriptions
   gates: Gates
   receiver: Pick<ReceiverHealth, 'up'>
   clock: Clock
   /** Maximum number of retries in flight. */
   concurrency: number
   emit: (event: RetryEvent) => void
-  /** Called when a slot has become free, or a span may be retried again. */
-  wake: () => void
 }
 
 /** A round of a command: retries only the records that are due at this moment (epoch ms of the platform's clock). */
@@ -84,19 +83,13 @@ export interface Dispatcher {
   silentForMs(): number
 }
 
-interface Flight {
-  entry: FailedRecord
-  done: Promise<void>
-}
-
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { backlog, breaker, circuits, client, clock, gates, outcomes, planner, policy, rate, receiver, wake } = options
-  const flights = new Map<string, Flight>()
-  const bySubscription = new Map<string, number>()
+  const { backlog, breaker, client, clock, gates, outcomes, planner, policy, rate, receiver, subscriptions } = options
   const limit = pLimit(options.concurrency)
+  const inFlight = (): number => limit.activeCount
+  const flights = new Map<FailedRecord, Promise<void>>()
   /** Slices that are being listed: their records wait. */
   const listed = new Set<Span>()
-  let plan: RetryPlan | undefined
   /** The ping of the platform under way. */
   let pinging: Promise<void> = Promise.resolve()
   /** Monotonic ms without the time of a Retry-After: that wait does not count as silence. */
@@ -108,57 +101,36 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const now = (): number => roundAt ?? client.now()
 
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
-  const idleOnly = (): boolean => flights.size === options.concurrency - 1
-  const mayRetry = (): boolean => flights.size < options.concurrency && gates.admits(flights.size)
+  const idleOnly = (): boolean => inFlight() === options.concurrency - 1
+  const mayRetry = (): boolean => inFlight() < options.concurrency && gates.admits(inFlight())
 
-  function count(subscriptionId: string, by: number): void {
-    const now = (bySubscription.get(subscriptionId) ?? 0) + by
-    if (now > 0) bySubscription.set(subscriptionId, now)
-    else bySubscription.delete(subscriptionId)
+  /** What keeps a record itself from going out now. The plan may be older than its present state. */
+  function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
+    const isDue = backlog.holds(record) && !flights.has(record) && decide(record, policy, { now }).decision === 'due'
+    if (!isDue) return 'gone'
+    return listed.values().some((span) => contains(span, record.localSecond)) ? 'listed' : 'ready'
   }
 
-  /** True when the record itself may be retried now. The plan may be older than its present state. */
-  function isReady(record: FailedRecord, now: number): boolean {
-    return (
-      backlog.holds(record) &&
-      !flights.has(record.key) &&
-      decide(record, policy, { now }).decision === 'due' &&
-      !listed.values().some((span) => contains(span, record.localSecond))
-    )
-  }
+  const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
 
-  /** The rules at one moment, of both clocks. */
-  function rulesAt(now: number, monotonic: number, admits: PickRules['admits']): PickRules {
-    return {
-      admits,
-      isReady: (record) => isReady(record, now),
-      isHalfOpen: (subscriptionId) => !circuits.isClosed(subscriptionId, monotonic),
-      lastProbeType: (subscriptionId) => circuits.lastEventType(subscriptionId),
-      isTrial: breaker.trouble() !== undefined,
-    }
+  function next(admits: PickRules['admits']): Picked | undefined {
+    const at = now()
+    const isTrial = breaker.trouble() !== undefined
+    return pickNext(planner.plan(at), { admits, standingOf: (record) => standingOf(record, at), isHalfOpen, isTrial })
   }
 
   function pick(): Picked | undefined {
     if (!mayRetry()) return undefined
-    const [at, monotonic] = [now(), clock.monotonic()]
-    const isTaken = (subscriptionId: string): boolean => idleOnly() && (bySubscription.get(subscriptionId) ?? 0) > 0
-    const admits = (subscriptionId: string): boolean =>
-      !isTaken(subscriptionId) && circuits.blocks(subscriptionId, monotonic) === undefined
-    plan = planner.plan(at)
-    return pickNext(plan, rulesAt(at, monotonic, admits))
+    const monotonic = clock.monotonic()
+    return next(
+      ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && subscriptions.blocks(id, monotonic) === undefined,
+    )
   }
 
   /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
-  function leaves(answer: RetryAnswer, ticket: Ticket): void {
-    if (answer.result === 'platform-error') circuits.freeLater(ticket, clock.monotonic())
-    else circuits.free(ticket)
-  }
-
-  /** Read before sending changes the record. */
-  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'why'> {
-    const isProbe = !circuits.isClosed(entry.subscriptionId, clock.monotonic())
-    const why = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
-    return { attempt: nextAttempt(entry), why }
+  function leaves(answer: RetryAnswer, id: string, sent: number): void {
+    if (answer.result === 'platform-error') subscriptions.freeLater(id, sent, clock.monotonic())
+    else subscriptions.free(id, sent)
   }
 
   /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
@@ -170,7 +142,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   async function attempt(
     entry: FailedRecord,
-    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'why'> & { ticket: Ticket },
+    sent: number,
+    occasion: Pick<RetryEvent, 'attempt' | 'why'>,
     kill: AbortSignal,
   ): Promise<void> {
     const sentAt = clock.monotonic()
@@ -179,26 +152,27 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     // Emitted first: the answer may show the outcome, and its event follows immediately.
     options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
-    if (!outcomes.pending().has(entry)) leaves(answer, ticket)
+    if (!outcomes.pending().has(entry)) leaves(answer, subscriptionId, sent)
     breaker.note(answer, sentAt)
   }
 
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
-    if (plan !== undefined) take(plan, picked)
-    count(record.subscriptionId, 1)
-    const occasion = occasionOf(record)
-    const ticket = circuits.take(record, clock.monotonic())
-    outcomes.begin(record, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
-    const done = limit(attempt, record, { ticket, ...occasion }, kill)
+    const subscription = subscriptions.of(record.subscriptionId)
+    const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, { now: now() }).because
+    const occasion = { attempt: nextAttempt(record), why }
+    planner.take(picked)
+    const sent = subscriptions.send(record, clock.monotonic())
+    outcomes.begin(record, sent, { sentAt: client.now(), monotonic: clock.monotonic() })
+    subscription.inFlight += 1
+    const done = limit(attempt, record, sent, occasion, kill)
       .catch(failed(kill))
       .then(() => {
-        flights.delete(record.key)
-        count(record.subscriptionId, -1)
-        planner.released(record)
-        wake()
+        flights.delete(record)
+        subscription.inFlight -= 1
+        planner.changed([record])
       })
-    flights.set(record.key, { entry: record, done })
+    flights.set(record, done)
   }
 
   return {
@@ -207,45 +181,41 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     },
     turn(signal) {
       turnedAt = activeMs()
-      circuits.turn(clock.monotonic())
+      subscriptions.turn(clock.monotonic())
       if (breaker.isPingDue()) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,
     send,
     isRoundOver() {
-      if (roundAt === undefined || flights.size > 0) return false
+      if (roundAt === undefined || inFlight() > 0) return false
       if (gates.shut()[0]?.gate === 'disabled' || breaker.trouble() !== undefined) return true
       if (outcomes.pending().size > 0) return false
       const monotonic = clock.monotonic()
-      const admits = (subscriptionId: string): boolean => !circuits.isOpen(subscriptionId, monotonic)
-      return (
-        receiver.up() === false || pickNext(planner.plan(roundAt), rulesAt(roundAt, monotonic, admits)) === undefined
-      )
+      return receiver.up() === false || next(({ circuit }) => stateOf(circuit, monotonic) !== 'open') === undefined
     },
     msUntilChange() {
       const monotonic = clock.monotonic()
       // In a round no further record becomes due.
-      const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilReplan() : Infinity
-      const untilCircuit = (circuits.nextChangeAt() ?? Infinity) - monotonic
+      const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilDue() : Infinity
+      const untilCircuit = (subscriptions.nextChangeAt() ?? Infinity) - monotonic
       const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
       const wait = Math.min(untilPlan, untilCircuit, untilPing, rate.pausedForMs() || Infinity)
       return wait === Infinity ? undefined : Math.max(1, wait)
     },
     broken: broken.signal,
     async drain() {
-      await Promise.all([pinging, ...[...flights.values()].map(({ done }) => done)])
+      await Promise.all([pinging, ...flights.values()])
     },
     async fence(span, signal) {
       const own = { ...span }
       listed.add(own)
       const release = (): void => {
         listed.delete(own)
-        // What was listed there may be new or changed.
-        planner.changed()
+        planner.listed()
       }
       try {
-        const inside = [...flights.values()].filter(({ entry }) => contains(span, entry.localSecond))
-        await Promise.all(inside.map(({ done }) => done))
+        const inside = [...flights].filter(([{ localSecond }]) => contains(span, localSecond))
+        await Promise.all(inside.map(([, done]) => done))
         signal.throwIfAborted()
       } catch (error) {
         release()
@@ -253,7 +223,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       }
       return release
     },
-    inFlight: () => flights.size,
+    inFlight,
     silentForMs: () => activeMs() - turnedAt,
   }
 }

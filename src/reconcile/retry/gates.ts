@@ -2,7 +2,6 @@
 import type { Reason } from '../../platform/http/http.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import type { Circuits } from './circuits.ts'
 import type { Pause } from './operator-pause.ts'
 import { troubles, type FailedCall, type PlatformBreaker, type Trouble } from './platform-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
@@ -138,7 +137,11 @@ export function reasonOf(gate: Gate): string {
 
 export const gateNames = Object.keys(gateTable) as Gate[]
 
-type GlobalGate = { [G in Gate]: (typeof gateTable)[G]['blocks'] extends 'everything' ? G : never }[Gate]
+type GateThatBlocks<B extends GateDescription['blocks']> = {
+  [G in Gate]: (typeof gateTable)[G]['blocks'] extends B ? G : never
+}[Gate]
+type GlobalGate = GateThatBlocks<'everything'>
+export type SubscriptionGate = GateThatBlocks<'subscription'>
 
 /** A gate that is shut. */
 export interface ShutGate {
@@ -167,7 +170,10 @@ export interface GateSources {
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
   breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt' | 'call'>
   rate: Pick<RateLimiter, 'pausedForMs'>
-  circuits: Pick<Circuits, 'blocks' | 'blocked'>
+  subscriptions: {
+    blocks(id: string, now: number): SubscriptionGate | undefined
+    blocked(now: number): Record<SubscriptionGate, number>
+  }
   /** Retried records without a known outcome, and how many there may be. */
   awaited: () => number
   maxAwaited: number
@@ -196,7 +202,7 @@ export function isBreakers(gate: Gate): gate is Trouble {
 }
 
 export function createGates(sources: GateSources): Gates {
-  const { breaker, circuits, clock, leadership, pause, rate, receiver, retriesEnabled } = sources
+  const { breaker, clock, leadership, pause, rate, receiver, retriesEnabled, subscriptions } = sources
   const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
     disabled: () => !retriesEnabled,
     'not-leader': () => !leadership.isLeading(),
@@ -224,10 +230,10 @@ export function createGates(sources: GateSources): Gates {
 
   return {
     of: (subscriptionId) =>
-      globalGates.find((gate) => isShut[gate]()) ?? circuits.blocks(subscriptionId, clock.monotonic()),
+      globalGates.find((gate) => isShut[gate]()) ?? subscriptions.blocks(subscriptionId, clock.monotonic()),
     admits: (inFlight) => breaker.allows(inFlight) && globalGates.every((gate) => isBreakers(gate) || !isShut[gate]()),
     shut() {
-      const blocked = circuits.blocked(clock.monotonic())
+      const blocked = subscriptions.blocked(clock.monotonic())
       return gateNames.flatMap((gate): ShutGate[] => {
         if (gate === 'circuit' || gate === 'limit') {
           const subscriptions = blocked[gate]

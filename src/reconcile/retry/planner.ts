@@ -1,14 +1,16 @@
-// Keeps the retry plan of retry-plan.ts, and makes it again when a listing has changed records. @see docs/architecture.md "Retry plan"
+// Keeps the retry plan of retry-plan.ts: what changes is put in its place at once, and each minute the plan is made anew. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import { dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
-import { addTo, moveOn, planRetries, type RetryPlan } from './retry-plan.ts'
+import { addTo, moveOn, newPlan, planRetries, take, type Pick as Picked, type RetryPlan } from './retry-plan.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
-  backlog: Pick<Backlog, 'entries' | 'holds' | 'size'>
+  backlog: Pick<Backlog, 'entries' | 'holds'>
   policy: Policy
+  subscriptions: Pick<Subscriptions, 'of'>
   /** The platform's time, epoch ms. */
   now: () => number
   clock: Pick<Clock, 'monotonic'>
@@ -19,50 +21,52 @@ export interface PlannerOptions {
 export interface Planner {
   /** The plan for this moment of the platform's time. */
   plan(now: number): RetryPlan
-  /** Records of the backlog are new, have changed, or may be retried again: the plan will be made again. */
-  changed(): void
-  /** A retry of a record has ended: it is due again later, or now. */
-  released(record: FailedRecord): void
-  /** Milliseconds until a new plan may have another record; Infinity when only a change can bring one. */
-  msUntilReplan(): number
+  /** The picked record is sent. */
+  take(picked: Picked): void
+  /** Records of the backlog are new, have changed, or may be retried again. */
+  changed(records: Iterable<FailedRecord>): void
+  /** A span is listed no more: its records may go out again. */
+  listed(): void
+  /** Milliseconds until another record is due; Infinity when only a change can bring one. */
+  msUntilDue(): number
 }
 
-/** Minimum interval between two plans, in ms for each record of the backlog: making one takes a twentieth of that. */
-const planMsPerRecord = 0.008
-/** A plan lasts no longer, as retries may stand still: then very many records become due, and would be moved one by one. */
+/**
+ * A plan lasts no longer: records become old or expiring in it, and those that left the backlog stay in it. Making one takes
+ * half a millisecond for each thousand records.
+ */
 const maxPlanAgeMs = 60_000
 
-export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOptions): Planner {
-  let plan = planRetries([], { policy, now: now() })
+export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
+  const plan = newPlan(policy)
+  const optionsAt = (at: number) => ({ policy, now: at, subscriptionOf: subscriptions.of })
   /** Monotonic ms. */
-  let plannedAt = -Infinity
-  let isStale = true
+  let madeAt = -Infinity
 
-  /** Monotonic ms of the next plan. Making one iterates over all records, so it is limited to a twentieth of a core. */
-  const replanAt = (): number => plannedAt + planMsPerRecord * backlog.size()
+  function changed(records: Iterable<FailedRecord>): void {
+    const options = optionsAt(now())
+    for (const record of records) if (backlog.holds(record)) addTo(plan, record, options)
+    wake()
+  }
 
   return {
     plan(at) {
-      const isOld = clock.monotonic() > plannedAt + maxPlanAgeMs
-      if ((isStale || isOld) && clock.monotonic() >= replanAt()) {
-        plan = planRetries(backlog.entries(), { policy, now: at, previous: plan })
-        plannedAt = clock.monotonic()
-        isStale = false
-      } else moveOn(plan, { policy, now: at })
+      if (clock.monotonic() > madeAt + maxPlanAgeMs) {
+        madeAt = clock.monotonic()
+        planRetries(plan, backlog.entries(), optionsAt(at))
+      } else moveOn(plan, optionsAt(at))
       return plan
     },
-    changed() {
-      isStale = true
-      wake()
+    take(picked) {
+      take(plan, picked)
     },
-    released(record) {
-      if (backlog.holds(record)) addTo(plan, record, { policy, now: now() })
-      wake()
+    changed,
+    listed() {
+      changed(plan.listed.splice(0))
     },
-    msUntilReplan() {
-      const [first] = plan.later.data
-      const untilDue = first === undefined ? Infinity : dueAt(first, policy) - now()
-      return Math.min(isStale ? replanAt() - clock.monotonic() : Infinity, untilDue)
+    msUntilDue() {
+      const first = plan.later.peek()
+      return first === undefined ? Infinity : dueAt(first, policy) - now()
     },
   }
 }

@@ -1,56 +1,50 @@
-// The retry plan: which record is retried next. Pure functions of (records, policy, now). @see docs/architecture.md "Retry plan"
+// The retry plan: which record is retried next. No clock, no I/O. @see docs/architecture.md "Retry plan"
 // `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
 import TinyQueue from 'tinyqueue'
 import { attemptsOf, decide, dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
+import type { Lane, Subscription } from './subscriptions.ts'
 
-/** The due records of one subscription, recent or old ones; a heap with the next one first. */
-interface Lane {
-  subscriptionId: string
-  queue: TinyQueue<FailedRecord>
-}
-
+/** The open records that are not awaited, each where it waits: in a lane, for the end of its backoff, or of a listing. */
 export interface RetryPlan {
-  /** Round robin: the first lane is served next, a lane that was served goes to the end. */
-  lanes: Map<string, Lane>
+  /** Round robin: the first lane is served next, a lane that was served goes to the end. None is empty. */
+  lanes: Set<Lane>
   /** Records that back off; a heap with the one first whose backoff ends next. */
   later: TinyQueue<FailedRecord>
+  /** Due records that were next while their slice was listed. */
+  listed: FailedRecord[]
 }
 
 export interface PlanOptions {
   policy: Policy
   /** Epoch ms of the platform's clock. */
   now: number
-  /** The plan before this one: its lanes keep their order. */
-  previous?: RetryPlan | undefined
+  subscriptionOf: (id: string) => Subscription
 }
 
 /** Rules at the moment of picking. */
 export interface PickRules {
   /** False while no retry of the subscription may be sent. */
-  admits: (subscriptionId: string) => boolean
-  /** False for a record that is not due any more, is in flight, or is being listed. */
-  isReady: (record: FailedRecord) => boolean
+  admits: (subscription: Subscription) => boolean
+  /** `gone` for a record that is not due any more, or is in flight. */
+  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'gone'
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
-  isHalfOpen: (subscriptionId: string) => boolean
-  /** Event type of a subscription's last probe. */
-  lastProbeType: (subscriptionId: string) => string | undefined
+  isHalfOpen: (subscription: Subscription) => boolean
   /** True while a trial PATCH is due: a probe goes, of the records that were not refused last if there are any. */
   isTrial: boolean
 }
 
 export interface Pick {
-  lane: string
+  lane: Lane
   record: FailedRecord
 }
 
-const ages = ['recent', 'old'] as const
-const laneKey = (age: (typeof ages)[number], subscriptionId: string): string => `${age} ${subscriptionId}`
+const ageOf = ({ eventAt }: FailedRecord, now: number): Lane['age'] => (now - eventAt < recentMs ? 'recent' : 'old')
 
 /** `now` in epoch ms of the platform's clock. */
-export function laneOf({ eventAt, subscriptionId }: FailedRecord, now: number): string {
-  return laneKey(now - eventAt < recentMs ? 'recent' : 'old', subscriptionId)
+export function laneOf(record: FailedRecord, now: number): string {
+  return `${ageOf(record, now)} ${record.subscriptionId}`
 }
 
 /**
@@ -65,35 +59,24 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
   }
 }
 
-/** Makes the plan. Gates and circuits are checked when a record is picked; blocked records stay in their lane. */
-export function planRetries(records: Iterable<FailedRecord>, options: PlanOptions): RetryPlan {
-  const { now, policy, previous } = options
-  const due = new Map<string, FailedRecord[]>()
-  for (const key of previous?.lanes.keys() ?? []) due.set(key, [])
-  const later: FailedRecord[] = []
-  for (const record of records) {
-    const { decision } = decide(record, policy, { now })
-    if (decision === 'backing-off') later.push(record)
-    if (decision === 'due') due.getOrInsertComputed(laneOf(record, now), () => []).push(record)
-  }
-  const lanes = new Map<string, Lane>()
-  for (const [key, lane] of due) {
-    const [first] = lane
-    if (first !== undefined) lanes.set(key, newLane(first, lane, options))
-  }
-  return { lanes, later: new TinyQueue(later, (a, b) => dueAt(a, policy) - dueAt(b, policy)) }
+const laterQueue = (policy: Policy): TinyQueue<FailedRecord> =>
+  new TinyQueue([], (a, b) => dueAt(a, policy) - dueAt(b, policy))
+
+export function newPlan(policy: Policy): RetryPlan {
+  return { lanes: new Set(), later: laterQueue(policy), listed: [] }
 }
 
-function newLane({ subscriptionId }: FailedRecord, records: FailedRecord[], { now, policy }: PlanOptions): Lane {
-  return { subscriptionId, queue: new TinyQueue(records, inLane(policy, now)) }
-}
-
-/** Adds a record that may be retried once more. */
+/** Adds a record that is new or has changed. Where it stands in the plan already, that is seen when it is picked. */
 export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options: PlanOptions): void {
-  const { decision } = decide(record, options.policy, options)
+  const { now, policy, subscriptionOf } = options
+  const { decision } = decide(record, policy, options)
   if (decision === 'backing-off') later.push(record)
   if (decision !== 'due') return
-  lanes.getOrInsertComputed(laneOf(record, options.now), () => newLane(record, [], options)).queue.push(record)
+  const subscription = subscriptionOf(record.subscriptionId)
+  const age = ageOf(record, now)
+  const lane = (subscription.lanes[age] ??= { subscription, age, queue: new TinyQueue([], inLane(policy, now)) })
+  lane.queue.push(record)
+  lanes.add(lane)
 }
 
 /** Moves the records whose backoff has ended into their lanes. */
@@ -105,39 +88,55 @@ export function moveOn(plan: RetryPlan, options: PlanOptions): void {
   }
 }
 
-/** The next ready record of a lane. Records before it are dropped until the next plan. */
-function nextOf(lane: Lane, { isReady }: PickRules): FailedRecord | undefined {
-  for (let first = lane.queue.peek(); first !== undefined; first = lane.queue.peek()) {
-    if (isReady(first)) return first
-    lane.queue.pop()
+/** An empty lane is no lane. */
+function close(plan: RetryPlan, lane: Lane): void {
+  plan.lanes.delete(lane)
+  delete lane.subscription.lanes[lane.age]
+}
+
+/** Makes the plan anew; lanes keep their turns. Gates and circuits are checked when a record is picked: blocked ones stay. */
+export function planRetries(plan: RetryPlan, records: Iterable<FailedRecord>, options: PlanOptions): void {
+  const { now, policy } = options
+  Object.assign(plan, { later: laterQueue(policy), listed: [] })
+  for (const lane of plan.lanes) lane.queue = new TinyQueue([], inLane(policy, now))
+  for (const record of records) addTo(plan, record, options)
+  for (const lane of plan.lanes) if (lane.queue.length === 0) close(plan, lane)
+}
+
+/** The next ready record of a lane. Those before it leave the lane. */
+function nextOf({ listed }: RetryPlan, { queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
+  for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
+    const standing = standingOf(first)
+    if (standing === 'ready') return first
+    if (standing === 'listed') listed.push(first)
+    queue.pop()
   }
   return undefined
 }
 
 /**
  * The record that tells most of the receiver, or of the platform: not a poisoned one. Another event type than that of the
- * subscription's last probe first, as a receiver may fail on one type alone; then fewest attempts, then the newest event.
+ * subscription's last retry first, as a receiver may fail on one type alone; then fewest attempts, then the newest event.
  */
-function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): FailedRecord | undefined {
-  const lastType = rules.lastProbeType(subscriptionId)
+function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: FailedRecord) => boolean) {
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
-    const isOther = a.eventType !== lastType
-    if (isOther !== (b.eventType !== lastType)) return isOther
+    const isOther = a.eventType !== lastEventType
+    if (isOther !== (b.eventType !== lastEventType)) return isOther
     return attemptsOf(a) === attemptsOf(b) ? a.eventAt > b.eventAt : attemptsOf(a) < attemptsOf(b)
   }
   let best: FailedRecord | undefined
-  for (const record of ages.flatMap((age) => plan.lanes.get(laneKey(age, subscriptionId))?.queue.data ?? [])) {
-    if ((best === undefined || isBetter(record, best)) && rules.isReady(record)) best = record
+  for (const record of [lanes.recent, lanes.old].flatMap((lane) => lane?.queue.data ?? [])) {
+    if ((best === undefined || isBetter(record, best)) && isReady(record)) best = record
   }
   return best
 }
 
 /** A probe of the first lane that has a record which was not refused last. */
-function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
-  const isReady = (record: FailedRecord): boolean => record.refusals === 0 && rules.isReady(record)
-  for (const [key, { subscriptionId }] of plan.lanes) {
-    const record = rules.admits(subscriptionId) ? probeOf(plan, subscriptionId, { ...rules, isReady }) : undefined
-    if (record !== undefined) return { lane: key, record }
+function trialOf(plan: RetryPlan, { admits, standingOf }: PickRules): Pick | undefined {
+  const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
+  for (const lane of plan.lanes) {
+    const record = admits(lane.subscription) ? probeOf(lane.subscription, isReady) : undefined
+    if (record !== undefined) return { lane, record }
   }
   return undefined
 }
@@ -146,21 +145,20 @@ function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
 export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
-  for (const [key, lane] of plan.lanes) {
-    const { subscriptionId } = lane
-    if (!rules.admits(subscriptionId)) continue
-    const record = rules.isHalfOpen(subscriptionId) ? probeOf(plan, subscriptionId, rules) : nextOf(lane, rules)
-    if (record !== undefined) return { lane: key, record }
-    plan.lanes.delete(key)
+  const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
+  for (const lane of plan.lanes) {
+    const { subscription } = lane
+    if (!rules.admits(subscription)) continue
+    const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
+    const record = probe ?? nextOf(plan, lane, rules)
+    if (record !== undefined) return { lane, record }
+    close(plan, lane)
   }
   return undefined
 }
 
 /** The picked record is sent: its lane goes to the end. A probe may stand anywhere in its lane; it is not ready any more. */
-export function take(plan: RetryPlan, { lane: key, record }: Pick): void {
-  const lane = plan.lanes.get(key)
-  if (lane === undefined) return
+export function take({ lanes }: RetryPlan, { lane, record }: Pick): void {
   if (lane.queue.peek() === record) lane.queue.pop()
-  plan.lanes.delete(key)
-  plan.lanes.set(key, lane)
+  if (lanes.delete(lane)) lanes.add(lane)
 }

@@ -6,11 +6,12 @@ import { createUnreadableSum, type UnreadableSum } from '../../platform/record.t
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
-import type { Circuits } from '../retry/circuits.ts'
 import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
+import type { Planner } from '../retry/planner.ts'
+import type { Subscriptions } from '../retry/subscriptions.ts'
 import { decide } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
@@ -27,9 +28,10 @@ export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
   outcomes: Pick<Outcomes, 'see' | 'turned'>
+  planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
-  circuits: Pick<Circuits, 'forgetIdle'>
   gates: Pick<Gates, 'of'>
+  subscriptions: Pick<Subscriptions, 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
   policy: Policy
@@ -95,8 +97,8 @@ interface Sweep {
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes } = options
-  const { emit, policy, random, rate, wake, zone } = options
+  const { backlog, breaker, client, clock, dispatcher, gates, maxRecords, outcomes } = options
+  const { emit, planner, policy, random, rate, subscriptions, wake, zone } = options
   const { window } = policy
   const schedule = createSweepSchedule({
     hasRoomAgain: () => onlyCounted > 0 && backlog.size() <= maxRecords / 2,
@@ -159,6 +161,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
+    planner.changed(learned.changed)
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
@@ -291,7 +294,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (decide(record, policy, { now }).decision !== 'exhausted') open.add(record.subscriptionId)
     }
     // Of a subscription whose records gave way it is not known here that it still has some.
-    circuits.forgetIdle((subscriptionId) => onlyCounted > 0 || open.has(subscriptionId), clock.monotonic())
+    subscriptions.forgetIdle((subscriptionId) => onlyCounted > 0 || open.has(subscriptionId), clock.monotonic())
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { createLog } from '../../../src/observe/log/log.ts'
 import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
-import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
+import type { CircuitState } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import {
   everyFact,
   failedSweep,

@@ -9,7 +9,7 @@ import { ibanOf } from '../../support/canaries.ts'
 import { aCause, anIncident, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
-import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
+import type { CircuitView } from '../../../src/reconcile/retry/subscriptions.ts'
 import { aCircuit, aStatusState, noCauses } from '../../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)

@@ -1,29 +1,29 @@
 // One circuit: all the numbers of docs/architecture.md "Circuits", one by one.
 import { expect, test } from 'vitest'
 import {
-  createCircuit,
-  type Circuit,
+  learn,
+  limitOf,
+  newCircuit,
+  stateOf,
   type CircuitPolicy,
-  type Judgement,
   type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { runScript } from '../../support/script.ts'
 import { msOf, type Commands } from '../../support/script-parts.ts'
 
-function circuitOf(policy: Partial<CircuitPolicy> = {}): Circuit {
-  const limits = { enabled: true, initialLimit: 5, maxLimit: 10_000, failureRatio: 0.9 }
-  return createCircuit({ ...limits, cooldown: 30_000, maxCooldown: 600_000, probeTimeout: 120_000, ...policy })
-}
+const limits = { enabled: true, initialLimit: 5, maxLimit: 10_000, failureRatio: 0.9 }
+const defaults = { ...limits, cooldown: 30_000, maxCooldown: 600_000, probeTimeout: 120_000 }
 
 /** Outcomes of that many records, each sent and known at once; of records that it has not met yet, or of the `same`. */
-function commandsOf(circuit: Circuit): Commands {
-  let [now, made] = [1, 0]
+function commandsOf(policy: CircuitPolicy): Commands {
+  let circuit = newCircuit
+  let [now, sent] = [1, 0]
   let answer: number | null = 503
-  let judgement: Judgement | undefined
+  const hasOpened = (): boolean => stateOf(circuit, now) === 'open'
 
-  function learn(verdict: ReceiverVerdict, id?: string): void {
-    made += 1
-    judgement = circuit.learn(id ?? `record-${made}`, verdict, { sent: circuit.send(), now, answer })
+  function known(verdict: ReceiverVerdict, key?: string): void {
+    sent += 1
+    circuit = learn(circuit, { verdict, key: key ?? `record-${sent}`, sent, now, answer }, policy)
   }
 
   function times(count: string, act: () => void): void {
@@ -32,7 +32,7 @@ function commandsOf(circuit: Circuit): Commands {
 
   const learning = (verdict: ReceiverVerdict) => (count: string) => {
     times(count, () => {
-      learn(verdict)
+      known(verdict)
     })
   }
   return {
@@ -42,14 +42,14 @@ function commandsOf(circuit: Circuit): Commands {
     failed: learning('failed-again'),
     same: (count) => {
       times(count, () => {
-        learn('failed-again', 'only')
+        known('failed-again', 'only')
       })
     },
     /** Failures until it opens. */
     opens: () => {
       for (let count = 1; count <= 1000; count += 1) {
-        learn('failed-again')
-        if (judgement !== undefined) return count
+        known('failed-again')
+        if (hasOpened()) return count
       }
       return 'never'
     },
@@ -59,10 +59,13 @@ function commandsOf(circuit: Circuit): Commands {
     answers: (code = '') => {
       answer = code === 'none' ? null : Number(code)
     },
-    judged: () => (judgement === undefined ? 'nothing' : `${judgement.failedAgain} of ${judgement.judged}`),
-    limit: () => circuit.limit(),
-    state: () => circuit.state(now),
-    rest: () => `${(circuit.openUntil() - now) / 1000}s`,
+    judged: () => {
+      if (!hasOpened() || !('judgement' in circuit)) return 'nothing'
+      return `${circuit.judgement.failedAgain} of ${circuit.judgement.judged}`
+    },
+    limit: () => limitOf(circuit, policy),
+    state: () => stateOf(circuit, now),
+    rest: () => ('openUntil' in circuit ? `${(circuit.openUntil - now) / 1000}s` : 'none'),
   }
 }
 
@@ -129,17 +132,17 @@ test.each<[string, string, Partial<CircuitPolicy>?]>([
      rest -> 60s; wait 60s; answers 503; opens -> 3; rest -> 120s; wait 120s; answers none; opens -> 3; rest -> 30s`,
   ],
 ])('%s', async (_, script, policy) => {
-  await runScript(script, commandsOf(circuitOf(policy)))
+  await runScript(script, commandsOf({ ...defaults, ...policy }))
 })
 
 test('outcomes count by the order of sending, not that in which they are known', () => {
-  const circuit = circuitOf()
-  const sent = Array.from({ length: 100 }, () => circuit.send())
-  const learned = (verdict: ReceiverVerdict, isOurs: (number: number) => boolean): unknown[] =>
-    sent
-      .filter(isOurs)
-      .map((number) => circuit.learn(`record-${number}`, verdict, { sent: number, now: 1, answer: null }))
+  let circuit = newCircuit
+  function learned(verdict: ReceiverVerdict, from: number): void {
+    for (let sent = from; sent < 100; sent += 2)
+      circuit = learn(circuit, { verdict, key: `record-${sent}`, sent, now: 1, answer: null }, defaults)
+  }
   // Half of a burst arrives, which is known at once; the other half fails, which is known later.
-  learned('recovered', (number) => number % 2 === 0)
-  expect(learned('failed-again', (number) => number % 2 === 1)).toEqual(Array.from({ length: 50 }))
+  learned('recovered', 0)
+  learned('failed-again', 1)
+  expect(circuit.name).toBe('up')
 })

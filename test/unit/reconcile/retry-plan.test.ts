@@ -3,13 +3,17 @@ import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import {
+  addTo,
   moveOn,
+  newPlan,
   pickNext,
   planRetries,
   take,
   type PickRules,
   type RetryPlan,
 } from '../../../src/reconcile/retry/retry-plan.ts'
+import { createSubscriptions, type Subscription } from '../../../src/reconcile/retry/subscriptions.ts'
+import { loadWith } from '../../support/configuration.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { fieldsOf, msOf } from '../../support/script-parts.ts'
@@ -33,15 +37,23 @@ function record(text: string): FailedRecord {
 
 const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
 
-function plan(records: FailedRecord[], previous?: RetryPlan, now = testNow): RetryPlan {
-  return planRetries(records, { policy: defaultPolicy, now, previous })
+/** A plan, and what makes it anew at another time. */
+function planOf(text: string) {
+  const records = recordsOf(text)
+  const subscriptionOf = createSubscriptions(loadWith({}).config.circuit, () => undefined).of
+  const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf })
+  const made = newPlan(defaultPolicy)
+  const anew = (now: number): void => {
+    planRetries(made, records, optionsAt(now))
+  }
+  anew(testNow)
+  return { made, anew, optionsAt, records }
 }
 
 const calm: PickRules = {
   admits: () => true,
-  isReady: ({ awaiting }) => awaiting === undefined,
+  standingOf: ({ awaiting }) => (awaiting === undefined ? 'ready' : 'gone'),
   isHalfOpen: () => false,
-  lastProbeType: () => undefined,
   isTrial: false,
 }
 
@@ -58,7 +70,8 @@ function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity):
   return sent.join(' ')
 }
 
-const halfOpen = { isHalfOpen: (id: string) => id === 'b' }
+const isB = ({ id }: Subscription): boolean => id === 'b'
+const halfOpen = { isHalfOpen: isB }
 
 test.each<[string, given: string, order: string, Partial<PickRules>?]>([
   [
@@ -74,18 +87,12 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
     'a1 a4 b1 a2 a3',
   ],
   ['what backs off is not planned', 'a1 2d attempts=5 rests=1min', ''],
-  ['what is not admitted keeps its lane', 'a1 2d, b1 1d', 'b1', { admits: (id) => id === 'b' }],
+  ['what is not admitted keeps its lane', 'a1 2d, b1 1d', 'b1', { admits: isB }],
   [
     'a probe of a half-open circuit: fewest attempts, of these the newest, when it is its lane’s turn',
     'b1 2d attempts=9, b2 3d attempts=2, b3 1d attempts=2, a1 2d, a2 1d',
     'b3 a1 b2 a2 b1',
     halfOpen,
-  ],
-  [
-    'of another event type than the last probe, if there is one',
-    'b1 1d type=x, b2 2d type=y attempts=4',
-    'b2 b1',
-    { ...halfOpen, lastProbeType: () => 'x' },
   ],
   [
     'while the platform is on trial, a probe goes that was not refused last',
@@ -94,30 +101,46 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
     { isTrial: true },
   ],
 ])('%s', (_, given, order, rules) => {
-  expect(send(plan(recordsOf(given)), rules)).toBe(order)
+  expect(send(planOf(given).made, rules)).toBe(order)
+})
+
+test('a probe is of another event type than the last retry, if there is one', () => {
+  const { made, optionsAt } = planOf('b1 1d type=x, b2 2d type=y attempts=4')
+  optionsAt(testNow).subscriptionOf('b').lastEventType = 'x'
+  expect(send(made, halfOpen)).toBe('b2 b1')
 })
 
 test('a record that backs off goes out once it is due', () => {
-  const made = plan(recordsOf('a1 2d attempts=5 rests=1min'))
-  moveOn(made, { policy: defaultPolicy, now: testNow })
+  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=1min')
+  moveOn(made, optionsAt(testNow))
   expect(send(made)).toBe('')
-  moveOn(made, { policy: defaultPolicy, now: testNow + 15 * minuteMs })
+  moveOn(made, optionsAt(testNow + 15 * minuteMs))
   expect(send(made)).toBe('a1')
 })
 
 test('what was not admitted goes with the next turn', () => {
-  const made = plan(recordsOf('a1 2d, b1 1d'))
-  expect([send(made, { admits: (id) => id === 'b' }), send(made)]).toEqual(['b1', 'a1'])
+  const { made } = planOf('a1 2d, b1 1d')
+  expect([send(made, { admits: isB }), send(made)]).toEqual(['b1', 'a1'])
+})
+
+test('what was met while its slice was listed is kept apart, to be added again', () => {
+  const { made, optionsAt } = planOf('a1 2d, a2 1d')
+  expect(send(made, { standingOf: ({ id }) => (id === 'a1' ? 'listed' : 'ready') }, 1)).toBe('a2')
+  for (const one of made.listed.splice(0)) addTo(made, one, optionsAt(testNow))
+  expect(send(made)).toBe('a1')
 })
 
 test('a recent record that has become old goes among the old ones', () => {
-  const records = recordsOf('a1 50h, a2 49h, a3 48h, a4 59min')
-  expect(send(plan(records, plan(records), testNow + hourMs))).toBe('a1 a2 a3 a4')
+  const { anew, made } = planOf('a1 50h, a2 49h, a3 48h, a4 59min')
+  anew(testNow + hourMs)
+  expect(send(made)).toBe('a1 a2 a3 a4')
 })
 
 test('the next plan goes on after the lane that was served last', () => {
-  const records = recordsOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h')
-  let made: RetryPlan | undefined
-  const served = Array.from({ length: 6 }, () => send((made = plan(records, made)), {}, 1))
+  const { anew, made } = planOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h')
+  const served = Array.from({ length: 6 }, () => {
+    anew(testNow)
+    return send(made, {}, 1)
+  })
   expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
 })

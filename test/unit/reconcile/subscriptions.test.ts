@@ -54,7 +54,7 @@ test.each(scripts)('%s', async (_, script) => {
 
 test('a record counts once, in upper or lower case', async () => {
   await play(
-    `take a 2; settle a 2 recovered; take a 30 id=c3; settle a 30 failed-again; take a 30 id=C3
+    `take a 2; settle a 2 recovered; take a 30 id=00000000-0000-4000-8000-0000000000c3; settle a 30 failed-again; take a 30 id=00000000-0000-4000-8000-0000000000C3
      settle a 30 failed-again; changes -> nothing`,
     { circuit: { enabled: true, failureRatio: 0.5 } },
   )

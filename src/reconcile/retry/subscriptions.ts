@@ -1,0 +1,252 @@
+// The subscriptions: each has its circuit, its lanes and its retries in flight, and lives while any of them does. No circuit is above them. @see docs/architecture.md "Circuits"
+import type TinyQueue from 'tinyqueue'
+import type { FailedRecord } from '../failed-record.ts'
+import {
+  endCooldown,
+  learn,
+  limitOf,
+  newCircuit,
+  stateOf,
+  type Circuit,
+  type CircuitPolicy,
+  type CircuitState,
+  type Opening,
+  type ReceiverVerdict,
+} from './circuit-breaker.ts'
+import type { SubscriptionGate } from './gates.ts'
+
+/** A change of a circuit's state. */
+export interface CircuitEvent {
+  type: 'circuit'
+  subscriptionId: string
+  to: CircuitState
+  /** With `open`: its cooldown, the outcomes that opened it, and the receiver's last answer (null: none). */
+  pauseMs?: number
+  failedAgain?: number
+  judged?: number
+  responseStatusCode?: number | null
+}
+
+/** What an operator's probe has done: cooldowns that ended; and circuits of which a probe was under way before. */
+export interface Probes {
+  circuits: number
+  underWay: number
+}
+
+/** A circuit that is not closed, as the status document shows it. */
+export interface CircuitView extends Omit<Opening, 'at'> {
+  subscriptionId: string
+  state: CircuitState
+  limit: number
+  /** True once the receiver has taken a delivery, or refused a single record, since it last opened. */
+  isKnownUp: boolean
+  /** Retries without a known outcome that were sent since it last opened. */
+  outstanding: number
+  /** Rest of its cooldown, in ms; 0 outside of one. */
+  pausesForMs: number
+  /** How long ago it opened first, in ms. */
+  openForMs: number
+}
+
+/** The due records of a subscription, recent or old ones; a heap with the next one first. */
+export interface Lane {
+  subscription: Subscription
+  age: 'recent' | 'old'
+  queue: TinyQueue<FailedRecord>
+}
+
+/** Times are monotonic ms. */
+export interface Subscription {
+  readonly id: string
+  circuit: Circuit
+  /** Numbers of the retries without a known outcome that count against the circuit's limit. */
+  readonly places: Set<number>
+  /** Number of its last retry, and of the last one before its circuit opened: of earlier ones no outcome counts. */
+  sent: number
+  openedAfter: number
+  /** Its retries without an answer. */
+  inFlight: number
+  /** Event type of its last retry. */
+  lastEventType: string | undefined
+  /** Lanes with a record. @see retry-plan.ts */
+  readonly lanes: Partial<Record<Lane['age'], Lane>>
+  /** When it was last used, or had open records. */
+  neededAt: number
+}
+
+/** A retry that has an outcome. `sent` is its number. */
+type Settled = Pick<FailedRecord, 'key' | 'responseStatusCode' | 'subscriptionId'> & { sent: number }
+
+/** Times are monotonic ms. */
+export interface Subscriptions {
+  of(id: string): Subscription
+  /**
+   * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
+   * `limit`: its circuit is closed, and as many retries as it allows have no known outcome, those included that got a 5xx.
+   */
+  blocks(id: string, now: number): SubscriptionGate | undefined
+  /** Number of blocked subscriptions. */
+  blocked(now: number): Record<SubscriptionGate, number>
+  /** A retry is sent, and takes a place. Returns its number. */
+  send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
+  /** Reports the outcome of a retry with the receiver's answer, and frees its place. */
+  settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
+  /** Frees the place of a retry that has no outcome, or none yet. Does nothing when it has none any more. */
+  free(id: string, sent: number): void
+  /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
+  freeLater(id: string, sent: number, now: number): void
+  /** Reports cooldowns that have ended, and frees places whose time has come. */
+  turn(now: number): void
+  /** Ends the cooldowns of all open circuits. */
+  probe(now: number): Probes
+  /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
+  nextChangeAt(): number | undefined
+  /** When the subscription's circuit last closed; -Infinity when it was never open. */
+  closedAt(id: string): number
+  /** Forgets subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
+  forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
+  counts(now: number): Record<CircuitState, number>
+  /** The circuits that are not closed. */
+  views(now: number): CircuitView[]
+}
+
+const idleMs = 600_000
+/** Without limits: `circuit.enabled` is false. */
+const unlimited = { initialLimit: Infinity, maxLimit: Infinity, failureRatio: Infinity }
+
+/** `report` gets every change of state. */
+export function createSubscriptions(given: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
+  const policy = given.enabled ? given : { ...given, ...unlimited }
+  const all = new Map<string, Subscription>()
+  /** Subscriptions whose circuit was reported as open. */
+  const open = new Set<Subscription>()
+  /** Places that are freed by time, the earliest first. */
+  const later: { id: string; sent: number; at: number }[] = []
+
+  const of = (id: string): Subscription =>
+    all.getOrInsertComputed(id, () => ({
+      ...{ id, circuit: newCircuit, places: new Set<number>(), lanes: {}, lastEventType: undefined },
+      ...{ sent: 0, openedAfter: 0, inFlight: 0, neededAt: -Infinity },
+    }))
+
+  function gateOf({ circuit, places }: Subscription, now: number): SubscriptionGate | undefined {
+    const state = stateOf(circuit, now)
+    if (state === 'open') return 'circuit'
+    if (places.size < limitOf(circuit, policy)) return undefined
+    return state === 'closed' ? 'limit' : 'circuit'
+  }
+
+  const free = (id: string, sent: number): void => void all.get(id)?.places.delete(sent)
+
+  /** Reports cooldowns that have ended. */
+  function resume(now: number): void {
+    for (const subscription of open) {
+      if (stateOf(subscription.circuit, now) === 'open') continue
+      open.delete(subscription)
+      report({ type: 'circuit', subscriptionId: subscription.id, to: 'half-open' })
+    }
+  }
+
+  function settle({ key, responseStatusCode, sent, subscriptionId }: Settled, verdict: ReceiverVerdict, now: number) {
+    const subscription = of(subscriptionId)
+    const { circuit: before, openedAfter, places } = subscription
+    places.delete(sent)
+    if (sent <= openedAfter) return
+    const circuit = learn(before, { verdict, key, sent, now, answer: responseStatusCode }, policy)
+    subscription.circuit = circuit
+    const to = stateOf(circuit, now)
+    if (circuit.name === 'down' && to === 'open') {
+      subscription.openedAfter = subscription.sent
+      // A probe must not wait for retries that were sent before.
+      places.clear()
+      open.add(subscription)
+      const pauseMs = circuit.openUntil - now
+      report({ type: 'circuit', subscriptionId, to, pauseMs, ...circuit.judgement, responseStatusCode })
+    } else if (to !== stateOf(before, now)) report({ type: 'circuit', subscriptionId, to })
+  }
+
+  return {
+    of,
+    blocks(id, now) {
+      const subscription = all.get(id)
+      return subscription && gateOf(subscription, now)
+    },
+    blocked(now) {
+      const counts = { circuit: 0, limit: 0 }
+      for (const subscription of all.values()) {
+        const gate = gateOf(subscription, now)
+        if (gate !== undefined) counts[gate] += 1
+      }
+      return counts
+    },
+    send({ eventType, subscriptionId }, now) {
+      resume(now)
+      const subscription = of(subscriptionId)
+      subscription.sent += 1
+      subscription.places.add(subscription.sent)
+      Object.assign(subscription, { lastEventType: eventType, neededAt: now })
+      return subscription.sent
+    },
+    settle,
+    free,
+    freeLater(id, sent, now) {
+      later.push({ id, sent, at: now + policy.probeTimeout })
+    },
+    turn(now) {
+      for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {
+        later.shift()
+        free(first.id, first.sent)
+      }
+      resume(now)
+    },
+    probe(now) {
+      resume(now)
+      const circuits = open.size
+      const underWay = all.values().reduce((sum, { circuit }) => sum + Number(stateOf(circuit, now) === 'half-open'), 0)
+      for (const subscription of open) subscription.circuit = endCooldown(subscription.circuit, now)
+      resume(now)
+      return { circuits, underWay }
+    },
+    nextChangeAt() {
+      let next = later[0]?.at ?? Infinity
+      for (const { circuit } of open) if ('openUntil' in circuit) next = Math.min(next, circuit.openUntil)
+      return next === Infinity ? undefined : next
+    },
+    closedAt(id) {
+      const circuit = all.get(id)?.circuit
+      return circuit?.name === 'up' ? circuit.closedAt : -Infinity
+    },
+    forgetIdle(hasOpenRecords, now) {
+      for (const [id, subscription] of all) {
+        const { circuit, inFlight, lanes, neededAt } = subscription
+        if (inFlight > 0 || Object.keys(lanes).length > 0 || hasOpenRecords(id)) subscription.neededAt = now
+        else if (now - neededAt >= idleMs) {
+          all.delete(id)
+          open.delete(subscription)
+          if (stateOf(circuit, now) !== 'closed') report({ type: 'circuit', subscriptionId: id, to: 'closed' })
+        }
+      }
+    },
+    counts(now) {
+      const counts = { closed: 0, 'half-open': 0, open: 0 }
+      for (const { circuit, sent } of all.values()) if (sent > 0) counts[stateOf(circuit, now)] += 1
+      return counts
+    },
+    views(now) {
+      return [...all.values()].flatMap(({ circuit, id: subscriptionId, places }) => {
+        if (!('opening' in circuit)) return []
+        const { at, ...why } = circuit.opening
+        return {
+          subscriptionId,
+          state: stateOf(circuit, now),
+          limit: limitOf(circuit, policy),
+          isKnownUp: circuit.name === 'recovering',
+          outstanding: places.size,
+          pausesForMs: Math.max(0, circuit.openUntil - now),
+          openForMs: now - at,
+          ...why,
+        }
+      })
+    },
+  }
+}
