@@ -16,8 +16,6 @@ export interface PendingOutcome {
   sentAt: number
   /** When the wait for an answer of the platform ended without one: it may have accepted the PATCH or not, as late as this. */
   lostAt: number | undefined
-  /** The record as it was listed before the PATCH. */
-  baseline: Attempts
   /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
   failedSince: number | undefined
   /** When to check next. */

@@ -55,25 +55,29 @@ export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): num
   return Math.min(giveUpAfter, probeTimeout)
 }
 
-/** Rules of evidence. Durations in ms. */
+/** Durations in ms. */
 export interface EvidenceRules {
+  policy: OutcomePolicy
+  /** See `doubtMsOf` and `longerDoubtMs`. */
   doubtMs: number
-  /** See `lostAfterMsOf`. */
-  lostAfterMs: number
   /** True for an attempt that is dated after the PATCH, or at most so long before. */
   isSince: (lastAttemptLocal: number, toleranceMs: number) => boolean
 }
 
+/** A retry without an outcome, and its record as it was listed before. */
+export type Awaited = Pick<PendingOutcome, 'failedSince' | 'lostAt' | 'sentAt'> & { before: Attempts }
+
 /**
- * True when `after` shows a new attempt that the daemon may have caused. The list of the baseline may have been stale: an
- * attempt of before the PATCH is not its own. One that is dated shortly before may be, once it is the only one for long.
+ * True when `after` shows a new attempt that the daemon may have caused. The list of before may have been stale: an attempt of
+ * before the PATCH is not its own. One that is dated shortly before may be, once it is the only one for long; but where the
+ * answer was lost, nothing says that the PATCH was taken.
  */
-function showsAttempt(after: Attempts, before: Attempts, elapsedMs: number, rules: EvidenceRules): boolean {
+function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt }: Awaited, rules: EvidenceRules) {
   const isCounted = after.attempts > before.attempts
   const [last, lastBefore] = [after.lastAttemptLocal, before.lastAttemptLocal]
   if (last === null || last === lastBefore) return isCounted
   if (!isCounted && last < (lastBefore ?? -Infinity)) return false
-  const isForLong = isCounted && elapsedMs >= rules.lostAfterMs
+  const isForLong = isCounted && lostAt === undefined && askedAt - sentAt >= lostAfterMsOf(rules.policy)
   return rules.isSince(last, isForLong ? hostToleranceMs : attemptToleranceMs)
 }
 
@@ -83,15 +87,15 @@ function showsAttempt(after: Attempts, before: Attempts, elapsedMs: number, rule
  * platform made on its own.
  */
 export function evidenceOf(
-  { baseline, failedSince, sentAt }: Pick<PendingOutcome, 'baseline' | 'failedSince' | 'sentAt'>,
+  awaited: Awaited,
   shown: Attempts & Pick<WebhookRecord, 'status'>,
   askedAt: number,
   rules: EvidenceRules,
 ): Evidence {
   if (shown.status === 'successful') return 'recovered'
   if (shown.status === 'processing') return 'processing'
-  if (shown.status !== 'failed' || !showsAttempt(shown, baseline, askedAt - sentAt, rules)) return 'unchanged'
-  return failedSince !== undefined && askedAt - failedSince >= rules.doubtMs ? 'failed-again' : 'doubtful'
+  if (shown.status !== 'failed' || !showsAttempt(shown, askedAt, awaited, rules)) return 'unchanged'
+  return askedAt - (awaited.failedSince ?? Infinity) >= rules.doubtMs ? 'failed-again' : 'doubtful'
 }
 
 /**
@@ -106,17 +110,38 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
   return Math.min(Math.max(planned, askedAt + Math.max(firstCheck, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
-/** True when a check at `askedAt` without a final result is the last one. A doubt ends by itself. */
-export function isGivenUp(
-  { lostAt, sentAt }: Pick<PendingOutcome, 'lostAt' | 'sentAt'>,
-  evidence: Evidence | undefined,
-  askedAt: number,
-  policy: OutcomePolicy,
-): boolean {
-  if (evidence === 'doubtful') return false
-  const elapsed = askedAt - (lostAt ?? sentAt)
-  const wasNotTaken = lostAt !== undefined && evidence === 'unchanged' && elapsed >= lostAfterMsOf(policy)
-  return wasNotTaken || elapsed >= policy.giveUpAfter
+/** A final outcome; `wasNotTaken`: the PATCH was no try. Or what is known of the retry from now on. */
+export type Finding =
+  | { outcome: Outcome; wasNotTaken: boolean }
+  | ({ outcome?: never; isOverdue: boolean } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
+
+/** Judges a check, made from `askedAt` to `monotonic`, which showed this row, or none. */
+export function judge(
+  awaited: Awaited & Pick<PendingOutcome, 'missedMs'>,
+  shown: WebhookRecord | undefined,
+  { askedAt, monotonic }: Record<'askedAt' | 'monotonic', number>,
+  rules: EvidenceRules,
+): Finding {
+  const { lostAt, sentAt } = awaited
+  const { policy } = rules
+  const evidence = shown && evidenceOf(awaited, shown, askedAt, rules)
+  if (evidence === 'recovered' || evidence === 'failed-again') return { outcome: evidence, wasNotTaken: false }
+  const isDoubtful = evidence === 'doubtful'
+  const wasNotTaken = lostAt !== undefined && evidence === 'unchanged'
+  const waitsMs = wasNotTaken ? lostAfterMsOf(policy) : policy.giveUpAfter
+  // A doubt ends by itself.
+  if (!isDoubtful && askedAt - (lostAt ?? sentAt) >= waitsMs) return { outcome: 'unknown', wasNotTaken }
+  // Not from `askedAt`: the call may have waited for the rate since then.
+  const failedSince = awaited.failedSince ?? (isDoubtful ? monotonic : undefined)
+  const next = nextCheckAt(sentAt, askedAt, policy)
+  const sureAt = (failedSince ?? -Infinity) + rules.doubtMs
+  return {
+    failedSince,
+    // A long doubt has checks in between: most of these deliveries arrive.
+    checkAt: sureAt > askedAt ? Math.min(sureAt, Math.max(next, monotonic + doubtMsOf(policy))) : next,
+    missedMs: isDoubtful ? awaited.missedMs : askedAt - sentAt,
+    isOverdue: askedAt - sentAt >= lostAfterMsOf(policy),
+  }
 }
 
 /** Distance of a changed last attempt from the time between the PATCH and the check that saw it. */

@@ -7,22 +7,19 @@ import type { Clock } from '../../runtime/clock.ts'
 import { meaningOf, type RetryAnswer } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import { nextAttempt, readingNotAhead, type FailedRecord } from '../failed-record.ts'
+import { nextAttempt, readingNotAhead, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
   doubtMsOf,
-  evidenceOf,
-  isGivenUp,
+  judge,
   longerDoubtMs,
-  lostAfterMsOf,
-  nextCheckAt,
   timeOffsetOf,
   verdictOf,
-  type Evidence,
   type EvidenceRules,
+  type Finding,
   type Outcome,
 } from './evidence.ts'
 import { createFirstCheck } from './first-check.ts'
@@ -58,11 +55,10 @@ export interface OutcomeCheck {
   seenAt: number
 }
 
-/** Result of a check; undefined parts when it did not show the record. */
+/** Result of a check; `shown` is undefined when it did not show the record. */
 interface Seen {
   check: OutcomeCheck
   shown: WebhookRecord | undefined
-  evidence: Evidence | undefined
 }
 
 export interface OutcomesOptions {
@@ -108,7 +104,6 @@ function refused({ refusals, tries }: FailedRecord): Pick<FailedRecord, 'refusal
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, clock, planner, policy, subscriptions, zone } = options
-  const lostAfterMs = lostAfterMsOf(policy)
   let doubtMs = doubtMsOf(policy)
   /** Monotonic ms. */
   let doubtLongerSince = -Infinity
@@ -124,20 +119,22 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   /** The outcome is known: updates the record first, then the circuit, then emits the event. */
-  function settle(record: FailedRecord, outcome: Outcome, { evidence, shown, check }: Seen): void {
+  function settle(
+    record: FailedRecord,
+    { outcome, wasNotTaken }: Extract<Finding, { outcome: Outcome }>,
+    { check, shown }: Seen,
+  ): void {
     const { awaiting } = record
     if (awaiting === undefined) return
     const { monotonic, seenAt } = check
-    const attempt = nextAttempt({ attempts: awaiting.baseline.attempts, tries: record.tries - 1 })
+    const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
+    // An attempt that came too late for the outcome still counts in the backoff.
     if (outcome !== 'unknown') record.note({ refusals: 0 })
-    else if (awaiting.lostAt !== undefined && evidence === 'unchanged') record.note(refused(record))
-    record.note({
-      awaiting: undefined,
-      changedAt: monotonic,
-      failedAgainAt: outcome === 'failed-again' ? monotonic : -Infinity,
-    })
+    else if (wasNotTaken) record.note(refused(record))
+    const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
+    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt })
     pending.delete(record)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
@@ -166,14 +163,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   /** The platform's clock may have been set since the PATCH: then either reading of its time will do. */
-  function rulesOf({ awaiting, triedAt }: FailedRecord, { monotonic, seenAt }: OutcomeCheck): EvidenceRules {
-    const sentAt = Math.min(triedAt, seenAt - (monotonic - (awaiting?.sentAt ?? monotonic)))
+  function rulesOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): EvidenceRules {
+    const since = Math.min(triedAt, seenAt - (monotonic - sentAt))
     return {
+      policy,
       doubtMs,
-      // Nothing says that a PATCH whose answer was lost was taken.
-      lostAfterMs: awaiting?.lostAt === undefined ? lostAfterMs : Infinity,
       isSince: (lastAttemptLocal, toleranceMs) =>
-        !options.knowsTime() || readingNotAhead(zone, lastAttemptLocal, seenAt) >= sentAt - toleranceMs,
+        !options.knowsTime() || readingNotAhead(zone, lastAttemptLocal, seenAt) >= since - toleranceMs,
     }
   }
 
@@ -186,39 +182,29 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   function see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
-    const { askedAt } = check
-    if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return
-    const evidence = shown && evidenceOf(awaiting, shown, askedAt, rulesOf(record, check))
-    if (evidence === 'recovered' || evidence === 'failed-again') {
-      settle(record, evidence, { evidence, shown, check })
+    if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return
+    const finding = judge({ ...awaiting, before: record }, shown, check, rulesOf(record.triedAt, awaiting, check))
+    if (finding.outcome !== undefined) {
+      settle(record, finding, { check, shown })
       return
     }
-    if (evidence !== 'doubtful') awaiting.missedMs = askedAt - awaiting.sentAt
-    const before = awaiting.checkAt
-    // Not from `askedAt`: the call may have waited for the rate since then.
-    if (evidence === 'doubtful') awaiting.failedSince ??= check.monotonic
-    const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
-    const next = nextCheckAt(awaiting.sentAt, askedAt, policy)
-    // A long doubt has checks in between: most of these deliveries arrive.
-    awaiting.checkAt = sureAt > askedAt ? Math.min(sureAt, Math.max(next, check.monotonic + doubtMsOf(policy))) : next
-    if (askedAt - awaiting.sentAt >= lostAfterMs) {
+    const { isOverdue, ...known } = finding
+    const isSooner = known.checkAt < awaiting.checkAt
+    Object.assign(awaiting, known)
+    if (isOverdue) {
       subscriptions.free(record.subscriptionId, awaiting.sent)
       options.wake.retry()
     }
-    // An attempt that came too late for the outcome still counts in the backoff.
-    if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', { evidence, shown, check })
-    else if (awaiting.checkAt < before) follow(record)
+    if (isSooner) follow(record)
   }
 
   return {
     begin(record, sent, { sentAt, monotonic }) {
-      const { attempts, lastAttemptLocal } = record
       const plannedMs = firstCheck.delayMs()
       const awaiting = {
         sent,
         sentAt: monotonic,
         lostAt: undefined,
-        baseline: { attempts, lastAttemptLocal },
         failedSince: undefined,
         checkAt: monotonic + plannedMs,
         plannedMs,

@@ -26,8 +26,8 @@ const successful = (attempts: number, at: number | null): Shown => ({ ...failed(
 /** One check; `failedSince` is when a new attempt was first shown as failed. */
 function evidence(listed: Shown, failedSince: number | undefined, shown: Shown, askedAt: number): Evidence {
   const isSince = (last: number, toleranceMs: number): boolean => last >= testNow - toleranceMs
-  const rules = { doubtMs: 2000, lostAfterMs: 2 * minuteMs, isSince }
-  return evidenceOf({ baseline: listed, failedSince, sentAt: patchedAt }, shown, askedAt, rules)
+  const rules = { policy: defaultPolicy.outcome, doubtMs: 2000, isSince }
+  return evidenceOf({ before: listed, failedSince, lostAt: undefined, sentAt: patchedAt }, shown, askedAt, rules)
 }
 
 const listed = failed(1, t0)
