@@ -111,7 +111,7 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
 }
 
 /** A final outcome; `wasNotTaken`: the PATCH was no try. Or what is known of the retry from now on. */
-export type Finding =
+export type Conclusion =
   | { outcome: Outcome; wasNotTaken: boolean }
   | ({ outcome?: never; isOverdue: boolean } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
 
@@ -121,7 +121,7 @@ export function judge(
   shown: WebhookRecord | undefined,
   { askedAt, monotonic }: Record<'askedAt' | 'monotonic', number>,
   rules: EvidenceRules,
-): Finding {
+): Conclusion {
   const { lostAt, sentAt } = awaited
   const { policy } = rules
   const evidence = shown && evidenceOf(awaited, shown, askedAt, rules)

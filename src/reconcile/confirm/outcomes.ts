@@ -19,7 +19,7 @@ import {
   timeOffsetOf,
   verdictOf,
   type EvidenceRules,
-  type Finding,
+  type Conclusion,
   type Outcome,
 } from './evidence.ts'
 import { createFirstCheck } from './first-check.ts'
@@ -121,7 +121,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   /** The outcome is known: updates the record first, then the circuit, then emits the event. */
   function settle(
     record: FailedRecord,
-    { outcome, wasNotTaken }: Extract<Finding, { outcome: Outcome }>,
+    { outcome, wasNotTaken }: Extract<Conclusion, { outcome: Outcome }>,
     { check, shown }: Seen,
   ): void {
     const { awaiting } = record
@@ -183,12 +183,12 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
     if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return
-    const finding = judge({ ...awaiting, before: record }, shown, check, rulesOf(record.triedAt, awaiting, check))
-    if (finding.outcome !== undefined) {
-      settle(record, finding, { check, shown })
+    const conclusion = judge({ ...awaiting, before: record }, shown, check, rulesOf(record.triedAt, awaiting, check))
+    if (conclusion.outcome !== undefined) {
+      settle(record, conclusion, { check, shown })
       return
     }
-    const { isOverdue, ...known } = finding
+    const { isOverdue, ...known } = conclusion
     const isSooner = known.checkAt < awaiting.checkAt
     Object.assign(awaiting, known)
     if (isOverdue) {
