@@ -106,8 +106,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** What keeps a record itself from going out now. The plan may be older than its present state. */
   function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
-    const isDue = backlog.holds(record) && !flights.has(record) && decide(record, policy, { now }).decision === 'due'
-    if (!isDue) return 'gone'
+    if (!backlog.holds(record) || flights.has(record)) return 'gone'
+    const { decision } = decide(record, policy, { now })
+    if (decision !== 'due') return decision === 'backing-off' ? 'early' : 'gone'
     return listed.values().some((span) => contains(span, record.localSecond)) ? 'listed' : 'ready'
   }
 

@@ -27,8 +27,8 @@ export interface PlanOptions {
 export interface PickRules {
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
-  /** `gone` for a record that is not due any more, or is in flight. */
-  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'gone'
+  /** `early`: it backs off, now; `gone`: it is in flight, awaited, or not in the backlog. */
+  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'early' | 'gone'
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
   isHalfOpen: (subscription: Subscription) => boolean
   /** True while a trial PATCH is due: a probe goes, of the records that were not refused last if there are any. */
@@ -104,11 +104,12 @@ export function planRetries(plan: RetryPlan, records: Iterable<FailedRecord>, op
 }
 
 /** The next ready record of a lane. Those before it leave the lane. */
-function nextOf({ listed }: RetryPlan, { queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
+function nextOf({ later, listed }: RetryPlan, { queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
   for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
     const standing = standingOf(first)
     if (standing === 'ready') return first
     if (standing === 'listed') listed.push(first)
+    if (standing === 'early') later.push(first)
     queue.pop()
   }
   return undefined

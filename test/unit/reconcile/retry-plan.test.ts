@@ -118,6 +118,13 @@ test('a record that backs off goes out once it is due', () => {
   expect(send(made)).toBe('a1')
 })
 
+test('a record that is early again, as the clock was set back, goes out once it is due', () => {
+  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=15min')
+  expect(send(made, { standingOf: () => 'early' })).toBe('')
+  moveOn(made, optionsAt(testNow))
+  expect(send(made)).toBe('a1')
+})
+
 test('what was not admitted goes with the next turn', () => {
   const { made } = planOf('a1 2d, b1 1d')
   expect([send(made, { admits: isB }), send(made)]).toEqual(['b1', 'a1'])
