@@ -34,6 +34,7 @@ export interface DaemonHost {
   startServer: typeof startOpsServer
   processMetrics: boolean
   emit: Emit
+  policy?: Partial<Policy>
 }
 
 export interface DaemonOptions {
@@ -146,7 +147,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     if (event.type === 'sweep') leaderElection.swept(event.report.failure)
   }
 
-  const policy = toPolicy(config, periodMs)
+  const policy = { ...toPolicy(config, periodMs), ...host?.policy }
   const connection = createConnection(config, { clock, random, transport, key, emit })
   const election =
     lease &&
@@ -154,8 +155,6 @@ export function createParts(options: DaemonOptions): DaemonParts {
       client: lease,
       identity,
       leaseDurationMs: config.leaderElection.leaseDuration,
-      renewDeadlineMs: config.leaderElection.renewDeadline,
-      retryPeriodMs: config.leaderElection.retryPeriod,
       clock,
       emit,
       onPause(since, isOurs) {
@@ -217,7 +216,6 @@ export function createParts(options: DaemonOptions): DaemonParts {
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
         recoveredPerMs: history.recoveredPerMs(),
-        recoveryTargetMs: config.recovery.target,
       }
     },
     emit,

@@ -59,7 +59,8 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 /** The background work of leader and standby. */
 function backgroundTasks({ connection, emit, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
   const { certificate, clock, config, status, transport } = options
-  const { pageUrl, url } = config.notify
+  const { url } = config.notify
+  const { pageUrl } = config.server
   const tasks: Task[] = [connection.tokens.run]
   if (certificate !== undefined) {
     const check = certificateCheck(certificate, options, emit)
@@ -161,7 +162,6 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
-    statusPage: config.server.statusPage,
     commandPrefix: config.server.commandPrefix ?? '',
     control: token === undefined ? undefined : { token, allowRemote, pause, probe },
     onError: (error) => {
@@ -173,7 +173,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
 
 function startedFields(options: DaemonOptions, port: number): LogFields['daemon_started'] {
   const { config, nodeVersion, proxy, version } = options
-  const { circuit, platform, receiver, retry, schedule, select, window } = config
+  const { platform, receiver, retry, schedule, select, window } = config
   const selectedBy = Object.entries(select).flatMap(([name, names]) => (names.length > 0 ? [name] : []))
   return {
     ...{ version, nodeVersion, port, proxy },
@@ -184,7 +184,6 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
     notBefore: window.notBefore === undefined ? undefined : new Date(window.notBefore).toISOString(),
     selectedBy: selectedBy.length > 0 ? selectedBy : undefined,
     receiverHealth: receiver.healthUrl && withoutQuery(receiver.healthUrl),
-    circuit: circuit.enabled ? undefined : 'off: retries go at full pace, also into a receiver that is down',
     retries: retry.enabled ? 'enabled' : 'observe only',
   }
 }

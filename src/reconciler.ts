@@ -8,12 +8,15 @@ import type { Transport } from './platform/http/http.ts'
 import { maxRetryAfterMs } from './platform/http/response.ts'
 import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
+import { backoffGrowth } from './reconcile/backoff.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
+import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
 import type { Situation } from './reconcile/decide.ts'
-import type { Policy } from './reconcile/policy.ts'
+import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
+import { circuitNumbers } from './reconcile/retry/circuit-breaker.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
 import { createGates, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
@@ -140,21 +143,28 @@ const [toleratedLateMs, toleratedLateCalls] = [10_000, 20]
 /** Without a lease an instance always leads. */
 const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
-/** The sections that decide of records. `periodMs` is the time between two ticks of the schedule. */
+/** The rules that decide of records. `periodMs` is the time between two ticks of the schedule. */
 export function toPolicy({ circuit, outcome, retry, select, window }: Config, periodMs: number): Policy {
-  const { backoff, maxAttempts } = retry
-  const { probeTimeout } = circuit
-  return { window, select, backoff, maxAttempts, outcome: { ...outcome, probeTimeout }, periodMs }
+  return {
+    window,
+    select,
+    backoff: { ...retry.backoff, ...backoffGrowth },
+    maxAttempts: retry.maxAttempts,
+    outcome: { ...outcome, firstCheck: firstCheckMs, probeTimeout: circuitNumbers.probeTimeout },
+    circuit: { ...circuit, ...circuitNumbers },
+    sweep: sweepNumbers,
+    periodMs,
+  }
 }
 
 /** Connections to each origin: enough for retries, a sweep, checks and a probe at the same time. */
 export function connectionsOf(config: Config): number {
-  return config.retry.concurrency + 2 * config.sweep.concurrency + 1
+  return config.retry.concurrency + 2 * sweepNumbers.concurrency + 1
 }
 
 /** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
 export function createReconciler(
-  config: Pick<Config, 'backlog' | 'circuit' | 'outcome' | 'platform' | 'receiver' | 'retry' | 'sweep'>,
+  config: Pick<Config, 'backlog' | 'platform' | 'receiver' | 'retry'>,
   { clock, connection, emit, leadership = alone, policy, random, transport }: ReconcilerDeps,
 ): Reconciler {
   const { zone } = connection
@@ -163,7 +173,7 @@ export function createReconciler(
   const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
-  const subscriptions = createSubscriptions(config.circuit, emit)
+  const subscriptions = createSubscriptions(policy.circuit, emit)
   const backlog = createBacklog({ policy, zone, maxRecords })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
@@ -189,8 +199,6 @@ export function createReconciler(
   const pause = createPause({ now: clock.now, wake: wake.retry, emit })
   const receiver = createReceiverHealth({
     healthUrl: config.receiver.healthUrl,
-    intervalMs: config.receiver.interval,
-    timeoutMs: config.receiver.timeout,
     transport,
     clock,
     wake: wake.retry,
@@ -232,7 +240,7 @@ export function createReconciler(
     subscriptions,
     clock,
     random,
-    concurrency: config.sweep.concurrency,
+    concurrency: policy.sweep.concurrency,
     emit,
   })
   const sweeper = createSweeper({
@@ -249,10 +257,7 @@ export function createReconciler(
     zone,
     clock,
     random,
-    sliceRecords: config.sweep.sliceRecords,
-    concurrency: config.sweep.concurrency,
     maxRecords,
-    stuckAfterMs: config.outcome.stuckAfter,
     emit,
     wake: wake.sweep,
   })

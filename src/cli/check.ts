@@ -130,7 +130,7 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
   )
 }
 
-const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout' }
+const receiverKeys = { address: 'receiver.healthUrl', late: 'have it answer within 2 s' }
 
 /** Of the receiver's health address, by its answer. */
 export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
@@ -288,7 +288,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   const steps: Step[] = []
   let platform: Watched | undefined
 
-  /** One step; skipped without a check. What the configuration or the platform has against it is its finding. */
+  /** One step; skipped without a check. A problem with the configuration or the platform is its finding. */
   async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | undefined): Promise<Found<T>> {
     if (check === undefined) return skipped('not checked, because of what failed before')
     try {

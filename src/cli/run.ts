@@ -13,9 +13,9 @@ import { openService } from './service.ts'
 /** The lease that the instances share. @throws ConfigurationError outside of a cluster */
 function openLease({ leaderElection }: Config, { clock, env, readFile, version }: Io): LeaseClient | undefined {
   if (leaderElection.kind === 'none') return undefined
-  const { leaseName, renewDeadline } = leaderElection
-  const access = clusterAccess(leaderElection, { env, readFile })
-  return createLeaseClient({ access, leaseName, renewDeadlineMs: renewDeadline, clock, version })
+  const { leaseDuration: leaseDurationMs, leaseName } = leaderElection
+  const access = clusterAccess({ env, readFile })
+  return createLeaseClient({ access, leaseName, leaseDurationMs, clock, version })
 }
 
 /** Runs `run`; resolves after SIGTERM or SIGINT. */

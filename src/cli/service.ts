@@ -73,9 +73,6 @@ export function openTransport(
   return createHttpTransport({ clock, version, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
 }
 
-/** Levels that a command of which people want an answer, and no log, leaves out. */
-const chatty: ReadonlySet<string> = new Set<Config['log']['level']>(['trace', 'debug', 'info'])
-
 /**
  * Loads everything. `quiet` writes warnings and errors only.
  * @throws ConfigurationError with all that is wrong
@@ -90,7 +87,7 @@ export function openService(
   const { config, origins } = loaded
   io.identity.instance = config.instance.name
   const log = createLog({
-    level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
+    level: quiet && config.log.level !== 'error' ? 'warn' : config.log.level,
     instance: config.instance.name,
     // Between the lines of a report on a terminal it would be in the way, and nobody keeps it.
     audit: config.audit.enabled && !(quiet && logTo.isTTY === true),

@@ -97,39 +97,23 @@ const notBeforeHasCome: Check = (config) => {
 }
 
 interface Range {
-  /** A key that must be at most `share` of the key `of`, or below it. Both are durations, or both numbers. */
+  /** A duration that must be so, compared with the one of the key `of`. */
   key: string
-  must: 'below' | 'at most' | 'at most half of' | 'at most nine tenths of'
+  must: 'below' | 'at most'
   of: string
-}
-
-const shares: Readonly<Record<Range['must'], number>> = {
-  below: 1,
-  'at most': 1,
-  'at most half of': 0.5,
-  'at most nine tenths of': 0.9,
 }
 
 const ranges: readonly Range[] = [
   { key: 'window.settle', must: 'below', of: 'window.lookback' },
   { key: 'retry.backoff.initial', must: 'at most', of: 'retry.backoff.max' },
-  // A maximum below the initial limit would silently lower it.
-  { key: 'circuit.initialLimit', must: 'at most', of: 'circuit.maxLimit' },
-  { key: 'circuit.cooldown', must: 'at most', of: 'circuit.maxCooldown' },
-  { key: 'outcome.firstCheck', must: 'at most', of: 'outcome.giveUpAfter' },
-  // The rest is for clocks that run at different speeds, and for a leader that stops.
-  { key: 'leaderElection.renewDeadline', must: 'at most nine tenths of', of: 'leaderElection.leaseDuration' },
-  // One try that fails must not end the lead.
-  { key: 'leaderElection.retryPeriod', must: 'at most half of', of: 'leaderElection.renewDeadline' },
 ]
 
 const inRange: Check = (config) =>
   ranges.flatMap(({ key, must, of }) => {
     const [value, bound] = [config.value(key), config.value(of)]
     if (typeof value !== 'number' || typeof bound !== 'number') return []
-    const max = shares[must] * bound
-    if (value < max || (must !== 'below' && value === max)) return []
-    const shown = (number: number): string => (key === 'circuit.initialLimit' ? String(number) : formatDuration(number))
+    if (value < bound || (must === 'at most' && value === bound)) return []
+    const shown = formatDuration
     const message = `is ${shown(value)}, but must be ${must} ${of}, which is ${shown(bound)} (${config.origin(of)})`
     return [{ key, origin: config.origin(key), message }]
   })

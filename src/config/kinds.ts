@@ -139,18 +139,12 @@ export function filePath(): Kind<z.ZodMiniType<string, string>> {
   return written({ type: 'path of a file', must, pattern: /^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, shown: false })
 }
 
-/** A folder's path. */
-export function folderPath(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be the path of a folder'
-  return written({ type: 'path of a folder', must, pattern: /^[^\x00-\x1f\x7f-\x9f]{1,4096}$/ })
-}
-
 /** The name of a Kubernetes object. @see RFC 1123 section 2.1 */
-export function objectName(maxLength: number): Kind<z.ZodMiniType<string, string>> {
+export function objectName(): Kind<z.ZodMiniType<string, string>> {
   return written({
     type: 'name of a Kubernetes object',
-    must: `must be a Kubernetes name: up to ${maxLength} lower-case letters, digits, - or . between letters and digits`,
-    pattern: new RegExp(`^(?=.{1,${maxLength}}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$`),
+    must: 'must be a Kubernetes name: up to 253 lower-case letters, digits, - or . between letters and digits',
+    pattern: /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/,
   })
 }
 

@@ -7,7 +7,6 @@ import {
   duration,
   filePath,
   flag,
-  folderPath,
   instant,
   integer,
   listenHost,
@@ -84,11 +83,6 @@ export const schema = z.strictObject({
       "File with the key's certificate (PEM). Its expiry becomes a metric and an alert.",
     ),
     scope: setting(scope(), 'api', 'Scope of the token request; empty: none is sent.'),
-    assertionLifetime: setting(
-      duration('30s', '10m'),
-      '60s',
-      'Lifetime of an assertion. The platform accepts at most 10m.',
-    ),
   }),
   schedule: z.strictObject({
     cron: setting(
@@ -106,19 +100,6 @@ export const schema = z.strictObject({
       "Minimum age of an event, so that the platform's own delivery can finish first.",
     ),
     notBefore: optional(instant(), 'Records of events before this moment are never retried.'),
-    expiryWarning: setting(
-      duration('0s', '3650d'),
-      '6h',
-      'A failed record counts as expiring for this long before it leaves the window.',
-    ),
-  }),
-  sweep: z.strictObject({
-    sliceRecords: setting(
-      integer(1, 100_000),
-      5000,
-      'Approximate number of records in a slice, the part of the window that is listed at once.',
-    ),
-    concurrency: setting(integer(1, 64), 4, 'Number of pages requested at the same time.'),
   }),
   backlog: z.strictObject({
     maxRecords: setting(
@@ -142,62 +123,26 @@ export const schema = z.strictObject({
     ),
     backoff: z.strictObject({
       initial: setting(duration('100ms', '30d'), '1m', 'Delay between the first attempt and the next one.'),
-      multiplier: setting(decimal(1, 10), 2, 'Factor from one delay to the next.'),
       max: setting(duration('100ms', '30d'), '6h', 'Maximum delay between two attempts.'),
-      jitter: setting(
-        decimal(0, 1),
-        0.5,
-        'Maximum share of a delay that is cut at random, so that records are not all due together.',
-      ),
     }),
   }),
   outcome: z.strictObject({
-    firstCheck: setting(
-      duration('10ms', '1h'),
-      '500ms',
-      'Delay before an outcome is first checked, until the usual one is known; it doubles. A failure is confirmed after four times as long.',
-    ),
     giveUpAfter: setting(
       duration('1s', '30d'),
       '1h',
       'An outcome that is not known after this time counts as unknown.',
     ),
-    stuckAfter: setting(
-      duration('1m', '30d'),
-      '15m',
-      'A record that is processing for longer than this counts as stuck.',
-    ),
-  }),
-  recovery: z.strictObject({
-    target: setting(
-      duration('1s', '3650d'),
-      '1h',
-      'Recovery time objective: alerts fire when a failed record is older. Used by alerts only.',
-    ),
   }),
   circuit: z.strictObject({
-    enabled: setting(flag(), true, 'false: no circuit breaker. A receiver that is down gets every retry.'),
     initialLimit: setting(
       integer(1, 1000),
       5,
       'Limit, at first, of retries of a subscription without a known outcome. Each delivery that the receiver takes or refuses adds one.',
     ),
-    maxLimit: setting(integer(1, 100_000), 10_000, 'Maximum of the limit that begins at circuit.initialLimit.'),
-    failureRatio: setting(
-      decimal(0.01, 1),
-      0.9,
-      'Share of the last 50 retried records (of the first ones, until the receiver has taken one) that must fail again to open the circuit.',
-    ),
     cooldown: setting(
-      duration('100ms', '1d'),
+      duration('100ms', '10m'),
       '30s',
       'First cooldown of an open circuit. It doubles while the receiver stays down.',
-    ),
-    maxCooldown: setting(duration('100ms', '1d'), '10m', 'Maximum cooldown of an open circuit.'),
-    probeTimeout: setting(
-      duration('1s', '1d'),
-      '2m',
-      'A retry without an outcome after this time no longer counts against the limit. Its outcome is still awaited.',
     ),
   }),
   receiver: z.strictObject({
@@ -205,12 +150,9 @@ export const schema = z.strictObject({
       healthUrl(),
       'Health address of the receiver, http or https. While it does not answer 2xx, nothing is retried.',
     ),
-    interval: setting(duration('100ms', '1h'), '5s', 'Interval between two requests to receiver.healthUrl.'),
-    timeout: setting(duration('10ms', '1m'), '2s', 'Deadline of a request to receiver.healthUrl.'),
   }),
   select: z.strictObject({
     eventTypes: setting(names(), [], 'Retry these event types only; empty: all.'),
-    modules: setting(names(), [], 'Retry records of these modules only; empty: all.'),
     subscriptionIds: setting(uuids(), [], 'Retry records of these subscriptions only; empty: all.'),
   }),
   subscriptions: setting(
@@ -225,7 +167,6 @@ export const schema = z.strictObject({
       'Address on which the daemon serves metrics, health, status and control requests.',
     ),
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
-    statusPage: setting(flag(), true, 'false: no status page at /. Its data stays at /status.'),
     commandPrefix: optional(
       text(),
       'Stands before each command on the page, so that it can be run as printed: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
@@ -234,6 +175,7 @@ export const schema = z.strictObject({
       healthUrl(),
       'Address of your copy of docs/runbook.md: notices of /status and of the page link to their section of it.',
     ),
+    pageUrl: optional(healthUrl(), 'Address of the status page as people reach it, for the link in notifications.'),
   }),
   notify: z.strictObject({
     url: optional(
@@ -241,7 +183,6 @@ export const schema = z.strictObject({
       'Gets a POST when the level of the state has changed for a minute: trouble, waiting, or well again. Unset: none.',
       { secret: true, fileTwin: true },
     ),
-    pageUrl: optional(healthUrl(), 'Address of the status page as people reach it, for the link in notifications.'),
   }),
   control: z.strictObject({
     token: optional(
@@ -258,30 +199,14 @@ export const schema = z.strictObject({
       'kubernetes: of all instances that share a Lease, one works and the others stand by. none: this instance always works.',
     ),
     leaseName: setting(
-      objectName(253),
+      objectName(),
       'webhook-reconciler',
       'Name of the Lease: one for each issuer and base URL, the same in all its instances.',
     ),
-    namespace: optional(objectName(63), 'Namespace of the Lease; default: the one of the pod.'),
     leaseDuration: setting(
       duration('1s', '1h'),
       '15s',
       'How long a Lease that is not renewed holds; then another instance takes it. Counts in whole seconds.',
-    ),
-    renewDeadline: setting(
-      duration('500ms', '1h'),
-      '10s',
-      'An instance that could not renew the Lease for so long stops working; at most nine tenths of leaderElection.leaseDuration.',
-    ),
-    retryPeriod: setting(
-      duration('100ms', '10m'),
-      '2s',
-      'How often the Lease is renewed or asked for; at most half of leaderElection.renewDeadline.',
-    ),
-    serviceAccountDirectory: setting(
-      folderPath(),
-      '/var/run/secrets/kubernetes.io/serviceaccount',
-      'Folder with token, ca.crt and namespace of the service account; the token is read again for each call.',
     ),
   }),
   shutdown: z.strictObject({
@@ -295,11 +220,7 @@ export const schema = z.strictObject({
     ),
   }),
   log: z.strictObject({
-    level: setting(
-      choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
-      'info',
-      'Lowest level that is logged.',
-    ),
+    level: setting(choice(['debug', 'info', 'warn', 'error']), 'info', 'Lowest level that is logged.'),
   }),
 })
 

@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
-import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
+import { LeaseFailure, leaseTimes, type Lease, type LeaseClient } from './lease-client.ts'
 import { createSighting } from './sighting.ts'
 import { createTerm, type Moment } from './term.ts'
 
@@ -15,8 +15,6 @@ export interface ElectionOptions {
   /** One for each start of a process: a crashed leader must not take its own lease for granted. */
   identity: string
   leaseDurationMs: number
-  renewDeadlineMs: number
-  retryPeriodMs: number
   clock: Clock
   emit: (event: LeadershipEvent) => void
   /**
@@ -89,7 +87,8 @@ async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
 }
 
 export function createElection(options: ElectionOptions): Election {
-  const { client, clock, emit, identity, leaseDurationMs, onPause, renewDeadlineMs, retryPeriodMs } = options
+  const { client, clock, emit, identity, leaseDurationMs, onPause } = options
+  const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
   /** One exchange with the API at a time: an older answer never comes after a newer one. */
   const oneByOne = pLimit(1)
   const sighting = createSighting(clock, leaseDurationMs)
@@ -252,7 +251,7 @@ export function createElection(options: ElectionOptions): Election {
     }
   }
 
-  /** Every `retryPeriod`; a standby also at the moment at which the lease expires. */
+  /** Every retry period; a standby also at the moment at which the lease expires. */
   async function keepTrying(signal: AbortSignal): Promise<never> {
     for (;;) {
       const startedAt = clock.monotonic()

@@ -67,36 +67,46 @@ export interface ClusterAccess {
 const maxAnswerBytes = 1_048_576
 
 /**
+ * By the ratio of client-go's defaults, 15, 10 and 2 s: clocks may run at different speeds, a leader needs time to stop, and
+ * one try that fails must not end the lead.
+ */
+export function leaseTimes(leaseDurationMs: number): Record<'renewDeadlineMs' | 'retryPeriodMs', number> {
+  return { renewDeadlineMs: (leaseDurationMs * 2) / 3, retryPeriodMs: (leaseDurationMs * 2) / 15 }
+}
+
+/** Token, authority and namespace of the pod's service account, where every client in a pod looks. */
+export const podFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/**
  * The access that a pod has.
  * @throws ConfigurationError when this process is not in a pod
  */
 export function clusterAccess(
-  settings: { namespace?: string | undefined; serviceAccountDirectory: string },
   { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: (path: string) => string },
+  folder = podFolder,
 ): ClusterAccess {
-  const refuse = (key: string, message: string): never => {
-    throw new ConfigurationError([{ key, origin: 'environment', message }])
+  const refuse = (message: string): never => {
+    throw new ConfigurationError([{ key: 'leaderElection.kind', origin: 'environment', message }])
   }
-  const { serviceAccountDirectory: folder } = settings
   const [host = '', port = '443'] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']]
   if (host === '') {
     const message =
       'is kubernetes, but KUBERNETES_SERVICE_HOST is not set: run in a pod, or set leaderElection.kind to none'
-    return refuse('leaderElection.kind', message)
+    return refuse(message)
   }
   const read = (name: string): string => {
     try {
       return readFile(`${folder}/${name}`).trim()
     } catch {
-      const message = `has no readable file ${name}: mount the service account's token there (a projected volume, or automountServiceAccountToken: true)`
-      return refuse('leaderElection.serviceAccountDirectory', message)
+      const message = `is kubernetes, but ${folder} has no readable file ${name}: mount the service account's token there (a projected volume, or automountServiceAccountToken: true)`
+      return refuse(message)
     }
   }
   read('token')
   read('ca.crt')
   return {
     origin: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    namespace: settings.namespace ?? read('namespace'),
+    namespace: read('namespace'),
     tokenFile: `${folder}/token`,
     authorityFile: `${folder}/ca.crt`,
   }
@@ -170,8 +180,7 @@ function toObject(lease: Lease, identity: { name: string; namespace: string }): 
 export interface LeaseClientOptions {
   access: ClusterAccess
   leaseName: string
-  /** Deadline of one call: half of it, so that one that hangs leaves the time for another. */
-  renewDeadlineMs: number
+  leaseDurationMs: number
   clock: Clock
   /** Of this program. */
   version: string
@@ -183,8 +192,10 @@ interface Connected {
 }
 
 export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
-  const { access, clock, leaseName, renewDeadlineMs, version } = options
+  const { access, clock, leaseDurationMs, leaseName, version } = options
   const { authorityFile, namespace, origin, tokenFile } = access
+  // One call that hangs leaves the time for another.
+  const timeoutMs = leaseTimes(leaseDurationMs).renewDeadlineMs / 2
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
   const schema = createLeaseSchema()
@@ -235,7 +246,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     }
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
     try {
-      const limits = { timeoutMs: renewDeadlineMs / 2, maxBytes: maxAnswerBytes, signal }
+      const limits = { timeoutMs, maxBytes: maxAnswerBytes, signal }
       return await transport({ method, url: new URL(url), headers, ...text, ...limits })
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
@@ -259,7 +270,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     }
     if (status === 429) return new LeaseFailure('throttled', `${said}: it is overloaded, and is asked again`)
     if (status >= 500) return new LeaseFailure('server-error', `${said}: look at the API server`)
-    return new LeaseFailure('invalid', `${said}: check leaderElection.leaseName and leaderElection.namespace`)
+    return new LeaseFailure('invalid', `${said}: check leaderElection.leaseName`)
   }
 
   function leaseOf({ body, status }: HttpResponse, isCreated = false): Lease {

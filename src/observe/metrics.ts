@@ -91,11 +91,6 @@ export const metricDefinitions = {
     help: 'Event time of the oldest failed record in the window that is neither exhausted nor excluded; 0 when there is none.',
     read: ({ oldestOpenAt }) => toSeconds(oldestOpenAt),
   },
-  recovery_target_seconds: {
-    type: 'gauge',
-    help: 'Recovery time objective (recovery.target), with which alerts compare the oldest failed record.',
-    read: ({ recoveryTargetMs }) => recoveryTargetMs / 1000,
-  },
   estimated_drain_seconds: {
     type: 'gauge',
     help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
@@ -128,12 +123,12 @@ export const metricDefinitions = {
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records that are processing for longer than outcome.stuckAfter, as of the last full sweep.',
+    help: 'Records that are processing for longer than 15 min, as of the last full sweep.',
     read: ({ stuckProcessing }) => stuckProcessing,
   },
   expiring_webhooks: {
     type: 'gauge',
-    help: 'Failed records that leave the window within window.expiryWarning, by current decision.',
+    help: 'Failed records that leave the window within 6 h, or a quarter of window.lookback if that is less, by current decision.',
     labels: { decision: expiringDecisions },
     read: ({ expiring }) => expiring,
   },

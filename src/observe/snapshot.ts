@@ -24,7 +24,7 @@ export interface ReconcilerState {
   lastDueAt: number | undefined
   /** Open ones of which nobody knows when they arrive: of circuits that are not closed, and refused again and again. */
   endless: Summary['endless']
-  /** Those within `window.expiryWarning` of leaving the window. */
+  /** Those that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
   /** Further ones that the backlog has no room for, as of the last full sweep. */
   onlyCounted: number
@@ -76,6 +76,4 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   nextTickAt: number | undefined
   /** Recovered deliveries per ms, at present. */
   recoveredPerMs: number
-  /** `recovery.target`. */
-  recoveryTargetMs: number
 }

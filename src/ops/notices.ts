@@ -252,7 +252,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
-      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than outcome.stuckAfter, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
+      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
       advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',

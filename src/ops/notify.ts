@@ -7,7 +7,7 @@ import type { Level, StatusDocument } from './status-document.ts'
 export interface NotifyOptions {
   /** `notify.url`. */
   url: string
-  /** `notify.pageUrl`. */
+  /** `server.pageUrl`. */
   pageUrl: string | undefined
   status: () => StatusDocument
   /** True on standby: the leader notifies. */

@@ -18,8 +18,6 @@ export interface OpsServerOptions {
   live: () => readonly string[]
   ready: () => readonly string[]
   status: () => StatusDocument
-  /** True: the status page is at `/`. */
-  statusPage: boolean
   /** `server.commandPrefix`. */
   commandPrefix: string
   /** Undefined without `control.token`: then there are no commands. */
@@ -85,10 +83,7 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
 type Read = (query: string) => Answer | Promise<Answer>
 
 /** The readable resources by path. */
-function readsOf(
-  { commandPrefix, live, metrics, ready, status, statusPage }: OpsServerOptions,
-  shared: Shared,
-): Map<string, Read> {
+function readsOf({ commandPrefix, live, metrics, ready, status }: OpsServerOptions, shared: Shared): Map<string, Read> {
   const page = (refreshes: boolean): Make => {
     const headers = { ...pageHeaders }
     return () => ({
@@ -107,7 +102,7 @@ function readsOf(
   }
   const readPage: Read = (query) => shared.of(new URLSearchParams(query).get('refresh') === 'off' ? still : refreshing)
   return new Map<string, Read>([
-    ...(statusPage ? [['/', readPage] as const] : []),
+    ['/', readPage],
     ['/metrics', () => shared.of(exposition)],
     ['/livez', () => health(live())],
     ['/readyz', () => health(ready())],

@@ -14,7 +14,7 @@ import { tokenPath } from './wire.ts'
 /** Sections of the configuration; durations in ms. */
 export interface ConnectionSettings {
   platform: { baseUrl: string; requestTimeout: number; timeZone: string }
-  auth: { issuerUrl: string; clientId: string; scope: string; assertionLifetime: number }
+  auth: { issuerUrl: string; clientId: string; scope: string }
   window: { lookback: number }
 }
 
@@ -50,7 +50,6 @@ export function createConnection(
     issuer: auth.issuerUrl,
     clientId: auth.clientId,
     scope: auth.scope,
-    assertionLifetimeMs: auth.assertionLifetime,
     requestTimeoutMs: platform.requestTimeout,
     maxRetryAfterMs: maxRetryAfterMs(window.lookback),
     key,

@@ -19,8 +19,6 @@ export interface WebhookRecord {
   lastAttemptLocal: LocalMs | null
   /** `requestPayload.webhook.type`; empty when the row had none. */
   eventType: string
-  /** `requestPayload.webhook.module`; empty when the row had none. */
-  module: string
   /** The receiver's answer to the last attempt. */
   responseStatusCode: number | null
 }
@@ -117,7 +115,6 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
     eventLocal,
     lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,
     eventType: word(webhook['type']),
-    module: word(webhook['module']),
     responseStatusCode: typeof code === 'number' && Number.isInteger(code) ? code : null,
   }
 }

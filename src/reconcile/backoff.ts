@@ -1,6 +1,9 @@
 // Backoff between two retries of a record: a pure function of its id and its number of attempts.
 import type { BackoffPolicy } from './policy.ts'
 
+/** Without jitter, records that failed together would be due together. */
+export const backoffGrowth = { multiplier: 2, jitter: 0.5 }
+
 /** FNV-1a, continued from `hash` with the text. */
 function hashOn(hash: number, text: string): number {
   let result = hash

@@ -3,6 +3,7 @@ import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
 import { isBreakers, type Gate } from './retry/gates.ts'
+import { expiryWarningMs } from './window.ts'
 
 export const decisions = ['due', 'backing-off', 'exhausted', 'excluded', 'blocked', 'awaiting'] as const
 export type Decision = (typeof decisions)[number]
@@ -19,7 +20,6 @@ export interface Known {
   jitterSeed: number
   subscriptionId: string
   eventType: string
-  module: string
   eventAt: number
   /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
   attempts: number
@@ -76,9 +76,8 @@ export const noRetry: NextRetry = { by: 'never', at: Infinity }
 
 /** The rule that excludes a record; undefined for a selected one. */
 export function exclusionOf(known: Known, { select, window }: Policy): keyof Excluded | undefined {
-  const { eventTypes, modules, subscriptionIds } = select
+  const { eventTypes, subscriptionIds } = select
   if (eventTypes.length > 0 && !eventTypes.includes(known.eventType)) return 'event-type'
-  if (modules.length > 0 && !modules.includes(known.module)) return 'module'
   if (subscriptionIds.length > 0 && !subscriptionIds.includes(known.subscriptionId)) return 'subscription'
   return window.notBefore !== undefined && known.eventAt < window.notBefore ? 'not-before' : undefined
 }
@@ -118,9 +117,9 @@ export function exhaustedAt(known: Known, policy: Policy): number {
   return at
 }
 
-/** Whether it leaves the window within `window.expiryWarning`. `now` in epoch ms of the platform's clock. */
+/** Whether it leaves the window soon. `now` in epoch ms of the platform's clock. */
 export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Policy, now: number): boolean {
-  return eventAt + window.lookback - now < window.expiryWarning
+  return eventAt + window.lookback - now < expiryWarningMs(window)
 }
 
 /** Why a record backs off. */

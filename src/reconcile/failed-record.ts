@@ -62,7 +62,7 @@ export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
 }
 
 /** What many records share. */
-export type Topic = Pick<WebhookRecord, 'eventType' | 'module' | 'subscriptionId'>
+export type Topic = Pick<WebhookRecord, 'eventType' | 'subscriptionId'>
 
 interface When {
   zone: TimeZone
@@ -127,9 +127,6 @@ export class FailedRecord implements Known {
   }
   get eventType(): string {
     return this.#topic.eventType
-  }
-  get module(): string {
-    return this.#topic.module
   }
   get eventAt(): number {
     return 1000 * this.localSecond + this.#eventMs

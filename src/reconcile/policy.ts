@@ -1,4 +1,5 @@
-// The policy: sections of the configuration as they are, for the reconcile functions. Durations in ms.
+// The policy: what the reconcile functions go by, of the configuration and of their own constants. Durations in ms.
+import type { CircuitPolicy } from './retry/circuit-breaker.ts'
 
 /** Backoff between two retries of one record. */
 export interface BackoffPolicy {
@@ -12,7 +13,6 @@ export interface BackoffPolicy {
 /** The records to retry. An empty list selects all. */
 export interface Selection {
   eventTypes: readonly string[]
-  modules: readonly string[]
   /** Lower case. */
   subscriptionIds: readonly string[]
 }
@@ -22,8 +22,6 @@ export interface WindowPolicy {
   settle: number
   /** Epoch ms: older events are never retried. */
   notBefore?: number | undefined
-  /** A failed record that leaves the window sooner than this is expiring. */
-  expiryWarning: number
 }
 
 /** How an outcome is checked. @see confirm/evidence.ts */
@@ -32,8 +30,15 @@ export interface OutcomePolicy {
   firstCheck: number
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
-  /** `circuit.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. */
+  /** `CircuitPolicy.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. */
   probeTimeout: number
+}
+
+export interface SweepPolicy {
+  /** About so many records make a slice, the part of the window that is listed at once. */
+  sliceRecords: number
+  /** Pages requested at the same time. */
+  concurrency: number
 }
 
 export interface Policy {
@@ -43,9 +48,14 @@ export interface Policy {
   /** A record with this many attempts is exhausted. */
   maxAttempts: number
   outcome: OutcomePolicy
+  circuit: CircuitPolicy
+  sweep: SweepPolicy
   /** Time between two ticks of the schedule, in ms. */
   periodMs: number
 }
+
+/** The rate bounds what more of them would do. */
+export const sweepNumbers: SweepPolicy = { sliceRecords: 5000, concurrency: 4 }
 
 /** Records with a younger event are recent: they are listed more often, and have lanes of their own. */
 export const recentMs = 3_600_000

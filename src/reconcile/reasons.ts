@@ -16,7 +16,6 @@ import { gateTable, type Gate } from './retry/gates.ts'
  */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',
-  module: 'Its module is not in select.modules.',
   subscription: 'Its subscription is not in select.subscriptionIds.',
   'not-before': 'Its event was before window.notBefore.',
   awaiting: 'It was retried, and the outcome is not known yet.',
@@ -40,7 +39,6 @@ export type Rule = keyof typeof ruleTable
 /** The key whose rule excludes a record. */
 export const exclusions = {
   'event-type': 'select.eventTypes',
-  module: 'select.modules',
   subscription: 'select.subscriptionIds',
   'not-before': 'window.notBefore',
 } as const satisfies Partial<Record<Rule, string>>

@@ -44,12 +44,19 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone)
   }
 }
 
+const maxWarningMs = 6 * 3_600_000
+
+/** An event is expiring for this long before it leaves the window: a quarter of a short one, so that not all in it are. */
+export function expiryWarningMs({ lookback }: Pick<WindowPolicy, 'lookback'>): number {
+  return Math.min(maxWarningMs, lookback / 4)
+}
+
 /**
  * The second on the platform's wall clock before which events are expiring: by the end of the warning time they will lie
  * before the window. `now` in epoch ms of the platform's clock.
  */
 export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone): number {
-  return slidingWindow(now + policy.expiryWarning, policy, zone).from
+  return slidingWindow(now + expiryWarningMs(policy), policy, zone).from
 }
 
 /**

@@ -17,7 +17,6 @@ import type { BenchCommand, BenchCounts, BenchSandbox } from './sandbox-process.
 const unthrottled = {
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100000',
   RECONCILER_RETRY_CONCURRENCY: '64',
-  RECONCILER_SWEEP_CONCURRENCY: '8',
 }
 
 /** What each script measures by default. */

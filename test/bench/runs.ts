@@ -58,7 +58,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
       RECONCILER_BACKLOG_MAX_RECORDS: String(records),
       RECONCILER_RETRY_CONCURRENCY: String(concurrency),
-      RECONCILER_CIRCUIT_ENABLED: String(circuits),
+      ...(!circuits && { RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' }),
     },
     hostName: 'bench',
     readFile: () => '',

@@ -69,7 +69,7 @@ async function main(): Promise<void> {
     RECONCILER_SCHEDULE_CRON: '*/5 * * * * *',
     RECONCILER_WINDOW_SETTLE: '0s',
     RECONCILER_RETRY_BACKOFF_INITIAL: '5s',
-    RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
+    RECONCILER_RETRY_BACKOFF_MAX: '5s',
   }
   await using daemon = await startDaemon(env, { nodeArgs: ['--expose-gc', '--import', probe] })
   process.once('exit', () => {

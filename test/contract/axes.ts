@@ -1,10 +1,12 @@
 // The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that identifies it in a failing test.
+import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Readings, ReadingsInput } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */
 export interface Aspect {
   readings?: ReadingsInput
   env?: Readonly<Record<string, string>>
+  policy?: Partial<Policy>
   /** Path of the API below its host; default none. */
   prefix?: string
   /** Behind the base URL as configured. */
@@ -102,7 +104,6 @@ export const aspects = {
   selection: {
     all: {},
     'event types': { env: { RECONCILER_SELECT_EVENT_TYPES: 'incoming-transfer-completed,account-activated' } },
-    module: { env: { RECONCILER_SELECT_MODULES: 'accounts,incoming-transfers' } },
   },
 } as const satisfies Record<string, Readonly<Record<string, Aspect>>>
 

@@ -21,14 +21,13 @@ export interface Play extends Stage {
 const env = {
   RECONCILER_WINDOW_LOOKBACK: '6h',
   RECONCILER_WINDOW_SETTLE: '10m',
-  RECONCILER_SWEEP_SLICE_RECORDS: '10',
   RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '10s',
   RECONCILER_RETRY_CONCURRENCY: '16',
-  // Deliveries take milliseconds here.
-  RECONCILER_OUTCOME_FIRST_CHECK: '20ms',
 }
+
+const sweep = { sliceRecords: 10, concurrency: 4 }
 
 /** Starts the platform of an aspect. */
 export function startAspect({ place, prefix, readings }: Aspect): Promise<Stage> {
@@ -43,14 +42,14 @@ export function startAspect({ place, prefix, readings }: Aspect): Promise<Stage>
 /** Starts the daemon's reconciler on its host's clock. */
 export function startDaemon(
   stage: Stage,
-  { env: given, hostAheadMs, slash }: Aspect,
+  { env: given, hostAheadMs, policy, slash }: Aspect,
   hear?: (fact: TelemetryEvent) => void,
 ): ReconcilerUnderTest {
   const place = {
     RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
     RECONCILER_PLATFORM_TIME_ZONE: stage.sandbox.timeZone,
   }
-  return stage.startReconciler({ env: { ...env, ...place, ...given }, hostAheadMs, hear })
+  return stage.startReconciler({ env: { ...env, ...place, ...given }, hostAheadMs, hear, policy: { sweep, ...policy } })
 }
 
 /** Starts both. */
@@ -83,7 +82,7 @@ export function isBlurred({ timeZone, now }: Place): boolean {
 }
 
 function selectsOf({ env: given = {} }: Aspect): (eventType: string) => boolean {
-  const isChosen = given['RECONCILER_SELECT_EVENT_TYPES'] ?? given['RECONCILER_SELECT_MODULES']
+  const isChosen = given['RECONCILER_SELECT_EVENT_TYPES']
   const chosen = new Set(['incoming-transfer-completed', 'account-activated'])
   return (eventType) => isChosen === undefined || chosen.has(eventType)
 }

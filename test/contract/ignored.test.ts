@@ -1,4 +1,5 @@
 // A gateway that drops parameters: either everything is recovered all the same, or the sweep says that it can't be; never anything else.
+import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { describe, expect, test } from 'vitest'
 import type { Readings } from '../../sandbox/options.ts'
 import { only } from './axes.ts'
@@ -34,7 +35,7 @@ describe.each(named([...times, ...others]))('$ignores, more than one slice holds
 
 describe.each(named(times))('$ignores, all in one slice', ({ ignores }) => {
   test.each(listings)('everything is recovered: $order, totals $totals', async (cell) => {
-    await using play = await startPlay(cell, { readings: { ignores }, env: { RECONCILER_SWEEP_SLICE_RECORDS: '5000' } })
+    await using play = await startPlay(cell, { readings: { ignores }, policy: { sweep: sweepNumbers } })
     const { missing, sweeps, violations } = await recoverAll(play)
     expect({ violations, missing }).toEqual({ violations: [], missing: [] })
     expect(new Set(sweeps)).toEqual(new Set(['complete']))

@@ -1,4 +1,5 @@
 // Rows that the daemon can't read: it recovers the rest, retries none of them, and calls nothing complete.
+import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { UnreadableRow } from '../../src/platform/record.ts'
@@ -61,7 +62,7 @@ test.each([
   const ids = Array.from({ length: count }, (__, index) =>
     sandbox.addWebhook({ eventInstant: start + Math.floor(index / eachSecond) * 1000 }),
   )
-  await using daemon = startDaemon(stage, { env: { RECONCILER_SWEEP_SLICE_RECORDS: '5000' } })
+  await using daemon = startDaemon(stage, { policy: { sweep: sweepNumbers } })
   const { sweep, outcomes } = await daemon.round()
   expect(sweep).toMatchObject({ result: 'complete', listed: count })
   expect(outcomes).toEqual({ recovered: ids.length })

@@ -50,8 +50,7 @@ describe('answers are lost', () => {
   test.each(deliveries)(
     'and the retries were not taken: not known, then tried again, $delivery',
     async ({ delivery }) => {
-      // As long is a retry looked for that seems not to have been taken.
-      await using play = await startPlay({ delivery }, { env: { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' } })
+      await using play = await startPlay({ delivery })
       play.sandbox.faults.set({ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 5, skip: 60 })
       const { facts, missing, violations } = await recoverAll(play)
       expect(missing).toEqual([])

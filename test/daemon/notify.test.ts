@@ -29,7 +29,7 @@ async function startNotified(answer: () => Reply | Promise<Reply>, env: Record<s
 
 test('trouble that lasts a minute, and its end; neither a flap nor a good start is sent', async () => {
   const { receiver, scene } = await startNotified(() => ({}), {
-    RECONCILER_NOTIFY_PAGE_URL: 'https://reconciler.example/',
+    RECONCILER_SERVER_PAGE_URL: 'https://reconciler.example/',
     RECONCILER_INSTANCE_NAME: 'blue',
   })
   await receiver('down', 45)

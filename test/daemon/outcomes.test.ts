@@ -43,7 +43,7 @@ test('failures become sure while the records beside them are checked all the tim
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 }, ignores: ['eventId'] })
   day.sandbox.receiver.down()
   seed(day, 90)
-  const daemon = await day.start({ RECONCILER_CIRCUIT_ENABLED: 'false', RECONCILER_RETRY_MAX_PER_SECOND: '1' })
+  const daemon = await day.start({ RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000', RECONCILER_RETRY_MAX_PER_SECOND: '1' })
   // A minute has passed, in which a retry went out, and checks came, by the second.
   const sent = patchesOf(day).length
   expect(sent).toBeGreaterThan(50)
@@ -54,7 +54,7 @@ test('no more are retried while half of the backlog awaits its outcome', async (
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
   seed(day, 100)
   const daemon = await day.start({
-    RECONCILER_CIRCUIT_ENABLED: 'false',
+    RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000',
     RECONCILER_BACKLOG_MAX_RECORDS: '40',
     RECONCILER_RETRY_CONCURRENCY: '8',
   })

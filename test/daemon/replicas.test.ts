@@ -120,7 +120,7 @@ test.each<[string, CallFaults]>([
   const renewal = replicas.store.lease()?.renewTime
   await replicas.until(() => replicas.store.lease()?.renewTime !== renewal)
   leader.freeze()
-  // Longer than leaderElection.renewDeadline, and shorter than the lease holds.
+  // Longer than two thirds of leaderElection.leaseDuration, and shorter than the lease holds.
   await replicas.clock.advance(12_000)
   leader.thaw()
   await replicas.clock.advance(100)
@@ -149,10 +149,10 @@ test.each([12_000, minuteMs])(
 )
 
 test('a leader that is cut off stops at the deadline of its configuration', async () => {
-  await using replicas = await startReplicas({ aheadMs: [0], renewDeadlineMs: 5000 })
+  await using replicas = await startReplicas({ aheadMs: [0], leaseDurationMs: 6000 })
   const leader = await leading(replicas)
   leader.faults = { ...noFaults, cut: true }
-  expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(5000)
+  expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(4000)
 })
 
 test('a new term waits for the retries of the last one for seconds, not for platform.requestTimeout', async () => {

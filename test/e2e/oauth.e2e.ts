@@ -90,7 +90,7 @@ function tokensOf(server: OauthServer, file: string): World {
   const { tokens } = createConnection(
     {
       platform: { baseUrl: server.url, requestTimeout: 10_000, timeZone: 'UTC' },
-      auth: { issuerUrl: server.issuer, clientId, scope: 'api', assertionLifetime: minute },
+      auth: { issuerUrl: server.issuer, clientId, scope: 'api' },
       window: { lookback: minute },
     },
     {

@@ -186,7 +186,7 @@ test('print-config shows every key with its value and origin, and no secret', as
   const asJson = await runCommand(['print-config', '--json'], { env })
   const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
   const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
-  expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
+  expect([value('retry.concurrency'), value('retry.enabled'), value('select.eventTypes')]).toEqual([24, true, []])
   expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
   expect(out + asJson.out).not.toContain('CANARY')
 })

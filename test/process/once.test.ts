@@ -10,10 +10,9 @@ import { startProgram, type Ended } from '../support/process.ts'
 
 type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }
 
-/** Runs `once` in this process; outcomes are looked for soon. */
+/** Runs `once` in this process. */
 async function once(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Run> {
-  const soon = { RECONCILER_OUTCOME_FIRST_CHECK: '50ms' }
-  const { code, err, out } = await runCommand(['once', ...args], { env: { ...soon, ...env } })
+  const { code, err, out } = await runCommand(['once', ...args], { env })
   return { code, stdout: out, stderr: err }
 }
 

@@ -1,16 +1,17 @@
 // Three processes that share a Lease over HTTPS: one works, and another takes over when it is killed.
 // test/daemon/replicas.test.ts has freezes, partitions, pauses and durations, in virtual time.
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startLeaseApi } from '../support/lease-api.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { startDaemon, type Daemon } from '../support/process.ts'
 
+const inPod = { nodeArgs: ['--import', join(import.meta.dirname, '../support/pod-folder.ts')] }
+
 const records = 400
 /** A busy host may stop a process for seconds: it must not lose the lease by that. */
 const quick = {
   RECONCILER_LEADER_ELECTION_LEASE_DURATION: '8s',
-  RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: '7s',
-  RECONCILER_LEADER_ELECTION_RETRY_PERIOD: '500ms',
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '150',
   RECONCILER_CIRCUIT_INITIAL_LIMIT: '50',
 }
@@ -41,7 +42,9 @@ test('kill -9 in mid-recovery: another leads, all recover once, and SIGTERM hand
   seedDue(sandbox, records)
   const env = { ...(await sandboxEnv(sandbox)), ...api.env, ...quick }
   const all = await Promise.all(
-    ['a', 'b', 'c'].map(async (name) => running.use(await startDaemon({ ...env, RECONCILER_INSTANCE_NAME: name }))),
+    ['a', 'b', 'c'].map(async (name) =>
+      running.use(await startDaemon({ ...env, RECONCILER_INSTANCE_NAME: name }, inPod)),
+    ),
   )
   const first = await leaderOf(all)
   const others = all.filter((daemon) => daemon !== first)

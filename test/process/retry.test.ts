@@ -142,11 +142,11 @@ describe('retry', () => {
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 202 })
   })
 
-  test('a dead receiver is hit nine times at most and not five hundred, also where circuits are off', async () => {
+  test('a dead receiver is hit nine times at most and not five hundred', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 500)
     sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_CIRCUIT_ENABLED: 'false' })
+    const env = await envOf(sandbox)
     const ran = await runCommand(['retry', '--since', '7d', '--yes'], { env })
     expect(ran.code).toBe(1)
     const { failed } = sandbox.stats.deliveries

@@ -7,7 +7,7 @@ const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
 const atOnce = {
   RECONCILER_WINDOW_SETTLE: '0s',
   RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
-  RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
+  RECONCILER_RETRY_BACKOFF_MAX: '100ms',
 }
 
 test('what fails later is found by the next tick, and delivered', async () => {

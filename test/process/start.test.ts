@@ -109,7 +109,7 @@ test('a file, and the environment over it, is what it starts with', async () => 
     'instance: { name: from-file }',
     'server: { host: 127.0.0.1, port: 0 }',
     'window: { lookback: 36h, notBefore: 2026-01-02T03:04:05+02:00 }',
-    'select: { modules: [accounts] }',
+    'select: { eventTypes: [account-activated] }',
     'retry: { enabled: true }',
     'schedule: { cron: 0 0 4 * * * }',
   ]
@@ -122,7 +122,7 @@ test('a file, and the environment over it, is what it starts with', async () => 
     schedule: '0 0 4 * * *',
     lookback: '36h',
     notBefore: '2026-01-02T01:04:05.000Z',
-    selectedBy: ['modules'],
+    selectedBy: ['eventTypes'],
     retries: 'observe only',
   })
 })

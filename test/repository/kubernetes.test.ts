@@ -1,4 +1,5 @@
 // The Kubernetes manifests: the API takes them, and each name in them exists in this repository.
+import { podFolder } from '../../src/leader-election/lease-client.ts'
 import { basename, dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -171,7 +172,7 @@ function describeOverlays(): void {
 
     test('several pods share a lease, which their account may read, make and write, and nothing else', () => {
       expect(spec.replicas).toBeGreaterThan(1)
-      expect(leaderElection).toMatchObject({ kind: 'kubernetes', namespace: undefined })
+      expect(leaderElection).toMatchObject({ kind: 'kubernetes' })
       const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] }
       expect(only(manifests, 'Role')['rules']).toEqual([
         { ...leases, resourceNames: [leaderElection.leaseName], verbs: ['get', 'update'] },
@@ -186,7 +187,7 @@ function describeOverlays(): void {
     })
 
     test("the daemon finds the account's token, authority and namespace where it looks for them", () => {
-      const mount = daemon.volumeMounts?.find(({ mountPath }) => mountPath === leaderElection.serviceAccountDirectory)
+      const mount = daemon.volumeMounts?.find(({ mountPath }) => mountPath === podFolder)
       const volume = pod.volumes.find((candidate) => candidate.name === mount?.name)
       expect(volume?.projected?.sources).toEqual([
         { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },

@@ -1,4 +1,5 @@
 // Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are blocked.
+import type { SweepPolicy } from '../../src/reconcile/policy.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { isReplayable } from './knowledge.ts'
 import { createBucket, isTooMany } from './meters.ts'
@@ -15,6 +16,7 @@ export interface CallLimits {
 
 export interface CallLimitsOptions {
   config: Config
+  sweep: SweepPolicy
   /** ms since the start. */
   now: () => number
   violate: (what: string) => void
@@ -32,13 +34,13 @@ const replayMs = 2000
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 
-export function createCallLimits({ config, now, onHold, onShut, violate }: CallLimitsOptions): CallLimits {
+export function createCallLimits({ config, now, sweep, onHold, onShut, violate }: CallLimitsOptions): CallLimits {
   const { concurrency, maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
   const failedTokens: number[] = []
   /** Calls that may wait for a token at once, with their place in the rate: nothing stops them any more. */
-  const mostWaiting = concurrency + 2 * config.sweep.concurrency + 4
+  const mostWaiting = concurrency + 2 * sweep.concurrency + 4
   /** When a token last came, and when calls were last refused for theirs: these are replayed. */
   let tokenAt = -Infinity
   const refusedAt: number[] = []

@@ -1,5 +1,6 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
+import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { soundAtOf, type Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'
@@ -58,14 +59,14 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   /** A record whose receiver refuses it may hold its place until it is exhausted: where all are blocked so, the others wait for that. */
   function crowdedEndAt(): number {
     const refused = scenario.records.filter(({ kind }) => kind === 'poison' || kind === 'unwanted').length
-    const eachMs = maxAttempts * (backoff.max + config.circuit.maxCooldown + scenario.periodMs)
+    const eachMs = maxAttempts * (backoff.max + circuitNumbers.maxCooldown + scenario.periodMs)
     return soundAtOf(scenario) + (refused < config.backlog.maxRecords ? 0 : refused * eachMs)
   }
 
   /** The platform's attempts are no steps of the backoff, but for three, which stand in for tries before a restart. */
   function longest({ attempts, refusals, tries }: Attempts): number {
     const steps = Math.max(1, tries, Math.min(3, attempts)) + refusals
-    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (steps - 1))
+    return Math.min(backoff.max, backoff.initial * 2 ** (steps - 1))
   }
 
   const shownAt = ({ eventAt }: SimulatedRecord): number =>
@@ -74,7 +75,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   return {
     earliestDue(record, known) {
       const { lastAt } = known
-      const due = lastAt + longest(known) * (1 - backoff.jitter)
+      const due = lastAt + longest(known) / 2
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
       // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
@@ -92,11 +93,11 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isUnlisted: ({ eventAt }, now) => eventAt + (habits.listsFor ?? Infinity) < now + unlistedMarginMs,
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     probesWithin(ms) {
-      const { cooldown, maxCooldown } = config.circuit
+      const { cooldown } = config.circuit
       let probes = 0
       for (let at = cooldown, pause = cooldown; at <= ms; at += pause) {
         probes += 1
-        pause = Math.min(maxCooldown, 2 * pause)
+        pause = Math.min(circuitNumbers.maxCooldown, 2 * pause)
       }
       return probes
     },

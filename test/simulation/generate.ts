@@ -19,8 +19,6 @@ const starts = [
 
 /** Enough retries under way that some have an outcome while a list is read. */
 const longListsEnvironment = {
-  RECONCILER_SWEEP_SLICE_RECORDS: '5000',
-  RECONCILER_SWEEP_CONCURRENCY: '1',
   RECONCILER_RETRY_CONCURRENCY: '8',
   RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
@@ -117,21 +115,16 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
   const initial = draw.pick([10 * secondMs, 30 * secondMs, minuteMs])
   return {
     RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: String(narrow ? draw.pick([1, 2, 5]) : draw.pick([5, 20, 100])),
-    RECONCILER_SWEEP_SLICE_RECORDS: String(draw.pick(narrow ? [1, 5, 20] : [20, 500, 5000])),
-    RECONCILER_SWEEP_CONCURRENCY: String(draw.pick([1, 4])),
     RECONCILER_BACKLOG_MAX_RECORDS: String(places),
     RECONCILER_WINDOW_LOOKBACK: ms(lookback),
     RECONCILER_WINDOW_SETTLE: ms(draw.pick([0, 5 * secondMs, minuteMs])),
     RECONCILER_RETRY_CONCURRENCY: String(narrow ? draw.pick([1, 2]) : draw.pick([2, 8, 32])),
     RECONCILER_RETRY_MAX_ATTEMPTS: String(theme === 'identity' ? draw.pick([3, 6]) : draw.pick([6, 30, 30])),
     RECONCILER_RETRY_BACKOFF_INITIAL: ms(initial),
-    RECONCILER_RETRY_BACKOFF_MULTIPLIER: String(draw.pick([1, 2, 3])),
     RECONCILER_RETRY_BACKOFF_MAX: ms(
       Math.max(initial, draw.pick(theme === 'expiry' ? [2 * hourMs] : [minuteMs, 4 * minuteMs, 10 * minuteMs])),
     ),
-    RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
-    ...(draw.chance(0.15) && { RECONCILER_CIRCUIT_ENABLED: 'false' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
     // Near a change of daylight saving, an event may lie before it or behind it.
     ...(startAt !== putBackAt &&
@@ -141,16 +134,18 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
           startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs]) + 500,
         ).toISOString(),
       }),
-    RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([theme === 'expiry' ? hourMs : 0, 10 * minuteMs, 6 * hourMs])),
-    RECONCILER_OUTCOME_STUCK_AFTER: ms(draw.pick([minuteMs, 15 * minuteMs])),
     RECONCILER_OUTCOME_GIVE_UP_AFTER: ms(theme === 'hanging' ? hourMs : draw.pick([5 * minuteMs, hourMs])),
     RECONCILER_CIRCUIT_INITIAL_LIMIT: String(draw.pick([1, 3, 10, 10, 20])),
-    RECONCILER_CIRCUIT_FAILURE_RATIO: String(draw.pick([0.9, 0.9, 0.5, 0.8, 1])),
-    RECONCILER_CIRCUIT_PROBE_TIMEOUT: ms(draw.pick([30 * secondMs, 2 * minuteMs, 2 * minuteMs])),
     RECONCILER_CIRCUIT_COOLDOWN: ms(draw.pick([5 * secondMs, 30 * secondMs])),
-    RECONCILER_CIRCUIT_MAX_COOLDOWN: ms(draw.pick([minuteMs, 5 * minuteMs])),
     RECONCILER_SHUTDOWN_GRACE: ms(draw.pick([0, 2 * secondMs, 25 * secondMs])),
   }
+}
+
+/** Slices of a few records, as there are few. */
+function sweepOf(draw: Draw, theme: Theme): Scenario['sweep'] {
+  if (theme === 'long-lists') return { sliceRecords: 5000, concurrency: 1 }
+  const sliceRecords = draw.pick(theme === 'narrow' ? [1, 5, 20] : [20, 500, 5000])
+  return { sliceRecords, concurrency: draw.pick([1, 4]) }
 }
 
 function jumpsOf(draw: Draw, troubledMs: number): Scenario['jumps'] {
@@ -254,6 +249,7 @@ export function generate(seed: number): Scenario {
     // A healthy record among poisoned ones of an open circuit waits for its turn among the probes.
     patienceMs: 4 * hourMs,
     periodMs: draw.pick([5 * secondMs, 30 * secondMs, minuteMs]),
+    sweep: sweepOf(draw, theme),
     env: {
       ...environmentOf(draw, theme, { lookback, places, startAt: start.at }),
       ...(theme === 'long-lists' && longListsEnvironment),

@@ -111,6 +111,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   }
   const limits = createCallLimits({
     config,
+    sweep: scenario.sweep,
     now: timeline.now,
     onHold: held,
     onShut: shut,
@@ -122,13 +123,12 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     timeline,
     platform,
     lagMs: scenario.habits.lagMs,
-    probeTimeoutMs: config.circuit.probeTimeout,
     giveUpAfterMs: config.outcome.giveUpAfter,
     maxRecords: config.backlog.maxRecords,
   })
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()
-  const listings = createOpenListings(config.sweep.sliceRecords)
+  const listings = createOpenListings(scenario.sweep.sliceRecords)
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')

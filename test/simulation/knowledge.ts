@@ -1,4 +1,5 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
+import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import { isSweepPage } from './asked.ts'
@@ -51,7 +52,7 @@ export interface Knowledge {
   inFlight(): ReadonlyMap<string, Call>
   /** Records whose outcome is owed. */
   owed(): ReadonlySet<string>
-  /** Records whose retry failed on the platform's side: each keeps its place in the circuit for `circuit.probeTimeout`. */
+  /** Records whose retry failed on the platform's side: each keeps its place in the circuit for `probeTimeout`. */
   failedRetries(): readonly string[]
   sent(call: Call): void
   told(call: Call, told: Told): void
@@ -102,7 +103,6 @@ export interface KnowledgeOptions {
   platform: Pick<SimulatedPlatform, 'isBetween' | 'now' | 'records'>
   /** Lists answer with the records as they were up to so long ago. */
   lagMs: number
-  probeTimeoutMs: number
   giveUpAfterMs: number
   /** Places in the backlog. */
   maxRecords: number
@@ -274,7 +274,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         }
         known.mayReplay = false
         if (fact.answer.result === 'platform-error' && known.owed === undefined)
-          failures.push({ id: fact.webhookId, until: timeline.now() + options.probeTimeoutMs })
+          failures.push({ id: fact.webhookId, until: timeline.now() + circuitNumbers.probeTimeout })
       } else if (fact.type === 'outcome') {
         const known = of(fact.webhookId)
         settled(known, fact.outcome)

@@ -1,4 +1,5 @@
 // One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
+import type { SweepPolicy } from '../../src/reconcile/policy.ts'
 import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { runDaemon } from '../../src/daemon.ts'
@@ -36,6 +37,7 @@ export interface Life {
 
 export interface LifeOptions {
   config: Config
+  sweep: SweepPolicy
   timeline: Timeline
   /** Draws for this process alone. */
   sequence: Sequence
@@ -118,6 +120,7 @@ export function startLife(options: LifeOptions): Life {
     stop: stop.signal,
     host: {
       processMetrics: false,
+      policy: { sweep: options.sweep },
       emit(fact) {
         if (isAlive) options.report(fact)
       },

@@ -1,5 +1,6 @@
 // What one run of the simulation is made of: a platform with its habits, receivers, records, troubles, and the daemon's lives.
 import type { Limit } from '../../sandbox/api/limits.ts'
+import type { SweepPolicy } from '../../src/reconcile/policy.ts'
 import type { FaultWindow } from './fault-kinds.ts'
 
 /**
@@ -118,6 +119,7 @@ export interface Scenario {
   /** The most that everything may take after that, ms; events of one entity that go one after the other may take longer. */
   patienceMs: number
   periodMs: number
+  sweep: SweepPolicy
   env: Readonly<Record<string, string>>
   habits: Habits
   /** Receiver of each subscription. */

@@ -151,6 +151,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     )
     const own = startLife({
       config,
+      sweep: scenario.sweep,
       timeline,
       sequence: createSequence(scenario.seed * 31 + number),
       hostNow,

@@ -4,7 +4,6 @@ import type { PlannedRecord, RecordKind, Scenario } from './scenario.ts'
 
 function withEnvironment({ env }: Scenario, changes: Record<string, string>): Scenario['env'] {
   const dropped = new Set([
-    'RECONCILER_CIRCUIT_ENABLED',
     'RECONCILER_WINDOW_NOT_BEFORE',
     'RECONCILER_SELECT_EVENT_TYPES',
     'RECONCILER_RECEIVER_HEALTH_URL',
@@ -47,7 +46,6 @@ export function halfWell(draw: Draw, scenario: Scenario, flaky: number = draw.pi
       RECONCILER_RETRY_CONCURRENCY: '32',
       RECONCILER_RETRY_MAX_ATTEMPTS: '1000',
       RECONCILER_CIRCUIT_INITIAL_LIMIT: '5',
-      RECONCILER_CIRCUIT_FAILURE_RATIO: '0.9',
       RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
     }),
   }

@@ -78,7 +78,6 @@ export function failedRecord(fields: Partial<WebhookRecord> & Pick<WebhookRecord
     attempts: 1,
     lastAttemptLocal: fields.eventLocal + 1000,
     eventType: 'account-activated',
-    module: 'accounts',
     responseStatusCode: 503,
     ...fields,
   }

@@ -91,7 +91,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
       KUBERNETES_SERVICE_HOST: 'localhost',
       KUBERNETES_SERVICE_PORT: String(port),
       RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
-      RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: folder.path,
+      POD_FOLDER: folder.path,
     },
     folder: folder.path,
     tokens: [],

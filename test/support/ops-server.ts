@@ -26,7 +26,6 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     live: () => [],
     ready: () => [],
     status: () => toStatus(aStatusState()),
-    statusPage: true,
     commandPrefix: '',
     control: undefined,
     onError: (error) => {

@@ -1,4 +1,5 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
+import type { CircuitPolicy } from '../../src/reconcile/retry/circuit-breaker.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
@@ -20,7 +21,7 @@ const { config: defaults } = loadWith({})
 export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   policy?: Partial<Policy>
   /** Circuits are off unless a test is about them. */
-  circuit?: Partial<Config['circuit']>
+  circuit?: Partial<CircuitPolicy>
   maxRecords?: number
   sliceRecords?: number
   /** Retries in flight; pages asked for at once. */
@@ -46,6 +47,9 @@ export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' |
   sweep(): Promise<SweepReport>
 }
 
+/** No limit, and none ever opens. */
+export const noCircuits = { initialLimit: Infinity, maxLimit: Infinity, failureRatio: Infinity }
+
 /** Always the middle: sleeps and jitter are the same each time. */
 const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-2222-4333-8444-555555555555' }
 
@@ -57,13 +61,16 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const config: Config = {
     ...defaults,
     backlog: { maxRecords },
-    circuit: { ...defaults.circuit, enabled: false, ...options.circuit },
     platform: { ...defaults.platform, maxRequestsPerSecond: maxPerSecond },
     retry: { ...defaults.retry, concurrency },
-    sweep: { ...defaults.sweep, concurrency: pages, sliceRecords },
   }
   const parts = createReconciler(config, {
-    policy: { ...defaultPolicy, ...options.policy },
+    policy: {
+      ...defaultPolicy,
+      circuit: { ...defaultPolicy.circuit, ...(options.circuit ?? noCircuits) },
+      sweep: { concurrency: pages, sliceRecords },
+      ...options.policy,
+    },
     connection: {
       zone: createTimeZone('UTC'),
       serverClocks: { api: { now: () => clock.now(), isKnown: () => options.knowsTime?.() ?? true } },

@@ -55,8 +55,7 @@ const maxMs = 300_000
 
 export interface ReplicasOptions {
   env?: Readonly<Record<string, string>>
-  /** `leaderElection.renewDeadline`. */
-  renewDeadlineMs?: number
+  leaseDurationMs?: number
   /** How far the wall clock of each host is ahead; as many replicas are started. Default: three, an hour apart. */
   aheadMs?: readonly number[]
   /** Each clock runs so many times as fast as true time. */
@@ -66,7 +65,7 @@ export interface ReplicasOptions {
 }
 
 export async function startReplicas(options: ReplicasOptions = {}): Promise<Replicas> {
-  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, rates = [], renewDeadlineMs = 10_000 } = options
+  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, rates = [], leaseDurationMs = 15_000 } = options
   const clock = createVirtualClock()
   const store = createLeaseStore()
   await using starting = new AsyncDisposableStack()
@@ -76,7 +75,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   const terms: Term[] = []
 
   function start(name: string, aheadMs: number, index: number): Replica {
-    const host = createLeaseHost({ store, clock, rate: rates[index], aheadMs, callTimeoutMs: renewDeadlineMs / 2 })
+    const host = createLeaseHost({ store, clock, rate: rates[index], aheadMs, callTimeoutMs: leaseDurationMs / 3 })
     prepare?.(host, index)
     let isGone = false
     // What has left arrives, also when its sender is frozen or gone.
@@ -109,7 +108,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
         RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: undefined,
         RECONCILER_INSTANCE_NAME: name,
         RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
-        RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: `${renewDeadlineMs}ms`,
+        RECONCILER_LEADER_ELECTION_LEASE_DURATION: `${leaseDurationMs}ms`,
         ...withControl,
         ...env,
       },

@@ -300,7 +300,7 @@ export async function runScript(script: string, commands: Commands): Promise<voi
 
 /** Plays a script on the reconcile parts. */
 export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
-  const made = platformOf({ circuit: { enabled: true }, ...options })
+  const made = platformOf({ circuit: {}, ...options })
   await using world = made.world
   const ofLoops = { ...loopCommands(world), ...sweepCommands(world) }
   await runScript(script, { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) })

@@ -1,4 +1,5 @@
 // A sandbox and the daemon's reconcilers beside it, in this process on a virtual clock: they recover in rounds, and all that they report is kept.
+import type { Policy } from '../../src/reconcile/policy.ts'
 import { every, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import { createConnection } from '../../src/platform/connection.ts'
@@ -39,6 +40,7 @@ export interface ReconcilerOptions {
   env: Readonly<Record<string, string>>
   /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
   hostAheadMs?: number | undefined
+  policy?: Partial<Policy>
   /** Called with every fact in the moment in which it is reported. */
   hear?: ((fact: TelemetryEvent) => void) | undefined
   /** Stands between the reconciler and the platform. */
@@ -77,7 +79,7 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
   const transport = between(inProcessTransport(sandbox, clock))
   const key = inProcessKey(quickKeys().privateKeyPem)
   const connection = createConnection(config, { clock, random, transport, key, emit })
-  const policy = toPolicy(config, 30_000)
+  const policy = { ...toPolicy(config, 30_000), ...options.policy }
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const work = new AbortController()
   const { breaker } = reconciler

@@ -82,7 +82,6 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     keyReload: undefined,
     lastIncompleteSweepAt: undefined,
     progressDueAt: 0,
-    recoveryTargetMs: 0,
     incident: undefined,
     history: [],
     recovered: { lastDay: 0, lastAt: undefined },

@@ -84,7 +84,6 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     issuer,
     clientId: 'client-1',
     scope: 'api',
-    assertionLifetimeMs: 60_000,
     requestTimeoutMs: 10_000,
     key,
     transport: server.transport,

@@ -66,12 +66,12 @@ describe('nothing that was planted is shown', () => {
         ...(await sandboxEnv(sandbox)),
         RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined,
         ...keyEnv(encrypted),
-        RECONCILER_LOG_LEVEL: 'trace',
+        RECONCILER_LOG_LEVEL: 'debug',
         RECONCILER_CONTROL_TOKEN: token,
         RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
         RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1s',
         // So long is a retry looked for whose answer can't be read.
-        RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s',
+        RECONCILER_OUTCOME_GIVE_UP_AFTER: '1s',
       },
     })
     const canaries = new Map([...secrets.canaries(), ['control token', token]])

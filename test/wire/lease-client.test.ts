@@ -32,11 +32,10 @@ interface Scene extends AsyncDisposable {
   client: LeaseClient
 }
 
-async function startScene(renewDeadlineMs = 40_000, clock = systemClock): Promise<Scene> {
+async function startScene(leaseDurationMs = 60_000, clock = systemClock): Promise<Scene> {
   const api = await startLeaseApi()
-  const settings = { serviceAccountDirectory: api.folder }
-  const access = clusterAccess(settings, { env: api.env, readFile: (path) => readFileSync(path, 'utf8') })
-  const client = createLeaseClient({ access, leaseName: 'shared', renewDeadlineMs, clock, version: '1.2.3' })
+  const access = clusterAccess({ env: api.env, readFile: (path) => readFileSync(path, 'utf8') }, api.folder)
+  const client = createLeaseClient({ access, leaseName: 'shared', leaseDurationMs, clock, version: '1.2.3' })
   return {
     api,
     client,
@@ -133,7 +132,7 @@ describe('a refusal', () => {
     [() => 200, 'reads', 'invalid', 'KUBERNETES_SERVICE_HOST'],
     // The Lease has gone, or there is no such namespace.
     [() => 404, 'replaces', 'conflict'],
-    [() => 404, 'creates', 'invalid', 'leaderElection.namespace'],
+    [() => 404, 'creates', 'invalid', 'leaderElection.leaseName'],
     [() => 'lost', 'reads', 'unreachable', 'check the network policy'],
     [() => 'silent', 'reads', 'unreachable', 'check the network policy'],
   ])('%s to who %s is %s, with advice and without the token', async (fault, act, reason, ...advice) => {
@@ -156,7 +155,7 @@ describe('a refusal', () => {
         return systemClock.timer(ms, act)
       },
     }
-    await using scene = await startScene(40_000, clock)
+    await using scene = await startScene(60_000, clock)
     await scene.client.read(never)
     expect(asked).toContain(20_000)
   })
@@ -202,9 +201,8 @@ describe('a refusal', () => {
 
 describe('the access of a pod', () => {
   const files = { '/sa/token': 'token', '/sa/ca.crt': 'ca', '/sa/namespace': 'mine\n' }
-  const access = (env: Record<string, string>, known: Record<string, string> = files, namespace?: string): unknown =>
+  const access = (env: Record<string, string>, known: Record<string, string> = files): unknown =>
     clusterAccess(
-      { serviceAccountDirectory: '/sa', namespace },
       {
         env,
         readFile(path) {
@@ -213,6 +211,7 @@ describe('the access of a pod', () => {
           return text
         },
       },
+      '/sa',
     )
 
   test.each([
@@ -222,8 +221,7 @@ describe('the access of a pod', () => {
     expect(access(env)).toMatchObject({ origin, namespace: 'mine' })
   })
 
-  test('another namespace may be set; outside of a pod it is a problem of the configuration', () => {
-    expect(access({ KUBERNETES_SERVICE_HOST: 'h' }, files, 'theirs')).toMatchObject({ namespace: 'theirs' })
+  test('outside of a pod it is a problem of the configuration', () => {
     expect(toldOf(() => access({}))).toEqual([
       expect.stringMatching(/^leaderElection\.kind .*KUBERNETES_SERVICE_HOST is not set/),
     ])
@@ -232,7 +230,7 @@ describe('the access of a pod', () => {
   test.each(['token', 'ca.crt', 'namespace'])('without its file %s too', (name) => {
     const known = Object.fromEntries(Object.entries(files).filter(([path]) => path !== `/sa/${name}`))
     expect(toldOf(() => access({ KUBERNETES_SERVICE_HOST: 'h' }, known))).toEqual([
-      expect.stringMatching(new RegExp(`^leaderElection\\.serviceAccountDirectory .*no readable file ${name}:`)),
+      expect.stringMatching(new RegExp(`^leaderElection\\.kind .*/sa has no readable file ${name}:`)),
     ])
   })
 })

@@ -57,14 +57,6 @@ test('the page refreshes, unless its query says otherwise', async () => {
   for (const path of ['/?refresh=off', '/?x=1&refresh=off']) expect(await refreshes(path), path).toBe(false)
 })
 
-test('with server.statusPage false there is no page, and no answer refers to it', async () => {
-  await using server = await start({ statusPage: false })
-  const { body, headers, status } = await ask(server.port, '/')
-  expect([status, headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8'])
-  expect(body).toBe('There is nothing here. Try /metrics, /livez, /readyz, /status.\n')
-  expect((await ask(server.port, '/status')).status).toBe(200)
-})
-
 test('probes list all problems, one a line, and are asked anew each time', async () => {
   const problems = ['no token', 'no page']
   await using server = await start({ live: () => ['the loop is stuck'], ready: () => problems })

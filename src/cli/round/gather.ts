@@ -94,13 +94,12 @@ const beginningOfTime = Date.UTC(2000, 0, 1)
 /** Lists spans in their order, slice by slice. */
 export function listSpans(
   spans: readonly Span[],
-  { clock, config, reconciler, stop }: Session,
+  { clock, policy, reconciler, stop }: Session,
   more: Partial<Pick<SweepOptions, 'client' | 'status'>> = {},
 ): AsyncIterable<SweepStep> {
   const { client, dispatcher } = reconciler
-  const { concurrency, sliceRecords } = config.sweep
   const fence: SweepOptions['fence'] = (span, signal) => dispatcher.fence(span, signal)
-  return sweep(spans, { client, monotonic: clock.monotonic, concurrency, sliceRecords, fence, ...more }, stop)
+  return sweep(spans, { client, monotonic: clock.monotonic, ...policy.sweep, fence, ...more }, stop)
 }
 
 interface RecordSearch {

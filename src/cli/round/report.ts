@@ -2,7 +2,7 @@
 import type { CauseStatus } from '../../ops/causes.ts'
 import { meaningOf, type CallAnswer, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
 import type { Config } from '../../config/schema.ts'
-import type { Outcome } from '../../reconcile/confirm/evidence.ts'
+import { firstCheckMs, type Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
 import type { Counts } from '../../reconcile/decide.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
@@ -138,16 +138,16 @@ const callsPerRecord = 1.05
 
 /** How long the retries take at the pace that is permitted. A circuit starts slowly: its limit doubles with each round of outcomes. */
 export function estimateOf(
-  { circuit, outcome, retry }: Pick<Config, 'circuit' | 'outcome' | 'retry'>,
+  { circuit, retry }: Pick<Config, 'circuit' | 'retry'>,
   records: number,
   callsPerSecond: number,
 ): RoundReport['estimate'] {
   const perSecond = Math.min(callsPerSecond / callsPerRecord, retry.maxPerSecond ?? Infinity)
-  const rounds = circuit.enabled ? Math.ceil(Math.log2(records / circuit.initialLimit + 1)) : 1
+  const rounds = Math.ceil(Math.log2(records / circuit.initialLimit + 1))
   const { doneAt = 0 } = estimateDrain({
     pending: records,
     backingOff: 0,
-    notBefore: rounds * outcome.firstCheck,
+    notBefore: rounds * firstCheckMs,
     recoveredPerMs: perSecond / 1000,
     now: 0,
   })

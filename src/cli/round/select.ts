@@ -105,7 +105,7 @@ export interface SpanFilter {
 /** `now` in epoch ms of the platform's clock. */
 export function createSpanFilter({ from, only, until }: SpanSelection, zone: TimeZone, now: number): SpanFilter {
   const end = Math.min(until, now)
-  const policy = { lookback: now - from, settle: now - end, notBefore: undefined, expiryWarning: 0 }
+  const policy = { lookback: now - from, settle: now - end, notBefore: undefined }
   const span = slidingWindow(now, policy, zone)
   const unseen = new Set(narrowingFlags.flatMap((flag) => (only[flag] ?? []).map((name) => `${flag} ${name}`)))
   return {
@@ -123,7 +123,7 @@ export function createSpanFilter({ from, only, until }: SpanSelection, zone: Tim
 }
 
 /**
- * The configuration of one round. For `due` it is the daemon's. For a selection: next to no backoff, circuits always on,
+ * The configuration of one round. For `due` it is the daemon's. For a selection: next to no backoff,
  * retries enabled, and the attempt limit lifted with `--exhausted` only. `window.notBefore` and `select.*` hold, but for records
  * that are named by id.
  */
@@ -131,19 +131,17 @@ export function configFor({ by }: RecordSelection, { exhausted, rate }: Partial<
   const retry = { ...config.retry, maxPerSecond: rate ?? config.retry.maxPerSecond }
   if (by === 'due') return { ...config, retry }
   const named = {
-    select: { eventTypes: [], modules: [], subscriptionIds: [] },
+    select: { eventTypes: [], subscriptionIds: [] },
     window: { ...config.window, notBefore: undefined },
   }
   return {
     ...config,
     ...(by === 'ids' && named),
-    // The first retries of a round are its canaries.
-    circuit: { ...config.circuit, enabled: true },
     retry: {
       ...retry,
       enabled: true,
       maxAttempts: exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
-      backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
+      backoff: { initial: justTriedMs, max: justTriedMs },
     },
   }
 }

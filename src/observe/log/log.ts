@@ -1,7 +1,6 @@
 // The log: pino, synchronous, one line for each event of the catalogue. Texts are redacted and cut; of errors only safe parts are kept.
 import { pino } from 'pino'
 import type { Clock } from '../../runtime/clock.ts'
-import type { Config } from '../../config/schema.ts'
 import { ConfigurationError, UsageError } from '../../runtime/errors.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import { TransportError } from '../../platform/http/http.ts'
@@ -30,7 +29,9 @@ export interface CountedLog extends Log {
   countLines(listener: (level: CountedLevel) => void): void
 }
 
-export interface LogOptions extends Pick<Config['log'], 'level'> {
+export interface LogOptions {
+  /** The lowest that is written; `silent`: none is. */
+  level: LogLevel | 'silent'
   /** Part of every line. */
   instance: string
   /** With `audit.enabled`: the lines of the audit have `audit: true` and are written at any level. */

@@ -63,7 +63,7 @@ export class TokenError extends Error {
   }
 }
 
-const keys = { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' }
+const keys = { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', late: 'raise platform.requestTimeout' }
 const checkPlace = `check ${keys.address}`
 const setClock = "set this host's clock (NTP), or have the identity host's operator set its own"
 
@@ -76,9 +76,8 @@ const adviceByOauthError: Readonly<Record<string, string>> = {
 
 /** Advice by the words that identity hosts write of an assertion that they refuse, Keycloak's words among them; the first that matches counts. */
 const adviceByDescription: readonly (readonly [RegExp, string])[] = [
-  [/too far in the future/i, `lower auth.assertionLifetime; if it is at its default, ${setClock}`],
   [
-    /^(?!.*certificate).*(token|assertion|jwt).*(not active|expired|in the future|not yet valid|too far in the past)|\b(iat|nbf|exp)\b/i,
+    /^(?!.*certificate).*(token|assertion|jwt).*(not active|expired|in the future|not yet valid|too far in the (past|future))|\b(iat|nbf|exp)\b/i,
     setClock,
   ],
   [/audience|\baud\b/i, `${checkPlace}: the issuer must be written as the identity host itself names it`],

@@ -13,8 +13,6 @@ export interface TokenEndpointOptions {
   issuer: string
   /** Empty: left out. */
   scope: string
-  /** 1 s to 10 min; a part of a second is dropped. */
-  assertionLifetimeMs: number
   /** Total deadline of one try. */
   requestTimeoutMs: number
   transport: Transport
@@ -33,6 +31,9 @@ export interface TokenTry {
   clockMovedMs: number
 }
 
+/** The platform accepts at most ten minutes. */
+const assertionLifetimeSeconds = 60
+
 /** A token answer has a few kilobytes; a login page may have megabytes. */
 const maxAnswerBytes = 64 * 1024
 
@@ -46,13 +47,12 @@ export function createTokenEndpoint(
   report: (reason: Reason, seconds: number) => void,
 ): (key: SigningKey, signal: AbortSignal) => Promise<TokenTry> {
   const { clientId, clock, issuer, random, scope, serverClock } = options
-  const lifetimeSeconds = Math.floor(options.assertionLifetimeMs / 1000)
 
   /** Signs the claims of the specification only. `iat` is not in the server's future. */
   function assertion(key: SigningKey): Promise<string> {
     const iat = Math.floor(serverClock.earliestNow() / 1000)
     const jti = random.uuid()
-    return key.sign({ jti, iss: clientId, sub: clientId, aud: issuer, iat, exp: iat + lifetimeSeconds })
+    return key.sign({ jti, iss: clientId, sub: clientId, aud: issuer, iat, exp: iat + assertionLifetimeSeconds })
   }
 
   function send(signed: string, signal: AbortSignal): Promise<HttpResponse> {

@@ -1,12 +1,12 @@
 // Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
 import { encodingCodePrefix, proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
 
-/** Configuration keys that a call depends on. */
+/** The parts of the configuration that a call depends on. */
 export interface CallKeys {
-  /** Of its address. */
+  /** Key of its address. */
   address: string
-  /** Of its deadline. */
-  timeout: string
+  /** Advice for an answer that comes after its deadline. */
+  late: string
 }
 
 const authorities = 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)'
@@ -72,8 +72,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   tls: (_, code) => tlsAdvice(code),
   connection: ({ address }, code = '') =>
     `${causeByCode[code] ?? 'the connection failed'}: check ${address}, the network path, and that the server is up`,
-  timeout: ({ address, timeout }) =>
-    `no whole answer in time: check ${address} and the network path, or raise ${timeout}`,
+  timeout: ({ address, late }) => `no whole answer in time: check ${address} and the network path, or ${late}`,
   redirect: ({ address }) => `redirects are not followed: check ${address}`,
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
   intercepted: ({ address }) =>

@@ -201,7 +201,7 @@ export function retryAfterMs(response: HttpResponse, platformNow: number): numbe
   return Math.max(0, until - from)
 }
 
-const keys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
+const keys = { address: 'platform.baseUrl', late: 'raise platform.requestTimeout' }
 
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   throttled: 'the platform limits the rate of calls: try again later, or ask its operator for a higher limit',

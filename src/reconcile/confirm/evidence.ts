@@ -18,7 +18,9 @@ const attemptPrecisionMs = 1000
 const attemptToleranceMs = 2000
 /** An attempt that is counted may be dated so long before its PATCH: the hosts of a platform have clocks of their own. */
 const hostToleranceMs = 60_000
-/** The longest doubt, by default 32 s, is so many times `firstCheck`. */
+/** Learned after the first outcomes. */
+export const firstCheckMs = 500
+/** The longest doubt, 32 s, is so many times `firstCheck`. */
 const maxDoubtFactor = 64
 
 /** Answers that any record would get. Other 4xx refuse one record: the receiver is up. */
@@ -35,7 +37,7 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
 /**
  * How long a failure is doubted: from the first check that shows it to the one that confirms it. One is not enough: a server
  * may lag behind the others, and a platform may count an attempt at its start and show the record as failed until it has
- * ended. By default 2 s.
+ * ended. 2 s.
  */
 export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
   return 4 * firstCheck
@@ -48,7 +50,7 @@ export function longerDoubtMs(doubtMs: number, { firstCheck }: OutcomePolicy): n
 
 /**
  * A retry whose answer was lost is given up by a check so long after the loss that shows the record unchanged: probably the
- * platform never accepted it. By default 2 min. One that is not shown, or is processing, waits until `giveUpAfter`. Not from
+ * platform never accepted it: 2 min. One that is not shown, or is processing, waits until `giveUpAfter`. Not from
  * the PATCH on: that of a process that was suspended leaves when it resumes, just before its deadline ends it.
  */
 export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {

@@ -24,7 +24,6 @@ const longer = 1.25
 /** After a delay that was too short, none shorter than the last good one is tried for so many records. */
 const recordsBeforeNextTry = 5000
 
-/** `initialMs`: `outcome.firstCheck`. */
 export function createFirstCheck(initialMs: number): FirstCheck {
   let delayMs = initialMs
   /** The last delay after which nearly all outcomes were known. */

@@ -62,7 +62,7 @@ export interface Backlog {
 
 export interface Summary {
   counts: Counts
-  /** Of these: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
+  /** Of these: the ones that leave the window soon; no awaited ones. */
   expiring: Counts
   /** Epoch ms of the oldest event that is not exhausted; undefined when there is none. */
   oldestOpenAt: number | undefined
@@ -86,10 +86,10 @@ const rowsPerStep = 500
 /** Keeps equal topics once. */
 function createTopics(): (record: Topic) => Topic {
   const topics = new Map<string, Topic>()
-  return ({ eventType, module, subscriptionId }) => {
+  return ({ eventType, subscriptionId }) => {
     if (topics.size >= maxTopics) topics.clear()
-    const key = `${subscriptionId} ${module} ${eventType}`
-    return topics.getOrInsertComputed(key, () => ({ eventType, module, subscriptionId }))
+    const key = `${subscriptionId} ${eventType}`
+    return topics.getOrInsertComputed(key, () => ({ eventType, subscriptionId }))
   }
 }
 

@@ -1,16 +1,20 @@
 // One circuit breaker: what the outcomes of a subscription's retries say of its receiver, and so how many may be under way. Pure functions. @see docs/architecture.md "Circuits"
 
-/** The numbers of `circuit.*`; durations in ms. */
+/** Durations in ms. */
 export interface CircuitPolicy {
-  /** False: no limit, and no circuit ever opens. */
-  enabled: boolean
+  /** Of `circuit.*`: retries without a known outcome at first, and the first cooldown, which doubles while it stays open. */
   initialLimit: number
-  maxLimit: number
-  failureRatio: number
   cooldown: number
+  maxLimit: number
+  /** Share of the outcomes that count which opens it when they failed again. */
+  failureRatio: number
   maxCooldown: number
+  /** A retry without an outcome holds its place no longer. */
   probeTimeout: number
 }
+
+/** One of them wrong starves or floods a receiver. */
+export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 600_000, probeTimeout: 120_000 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
 /** `open`: in its cooldown; `half-open`: its limit is not back at the initial one; `closed`: normal. */

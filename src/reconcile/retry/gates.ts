@@ -111,8 +111,7 @@ export const gateTable = {
     level: 'working',
     blocks: 'subscription',
     reason: 'As many retries of a subscription have no known outcome as its circuit allows.',
-    advice:
-      'Nothing to do: the next one goes out with each outcome, or circuit.probeTimeout after a retry without one.',
+    advice: 'Nothing to do: the next one goes out with each outcome, or two minutes after a retry without one.',
   },
 } as const satisfies Record<string, GateDescription>
 

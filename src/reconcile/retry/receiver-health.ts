@@ -14,9 +14,6 @@ export interface ReceiverEvent {
 export interface ReceiverHealthOptions {
   /** `receiver.healthUrl`; undefined: nothing is polled, and nothing is blocked. */
   healthUrl: string | undefined
-  /** From poll to poll. */
-  intervalMs: number
-  timeoutMs: number
   transport: Transport
   clock: Clock
   /** Called when retries may be possible again. */
@@ -39,13 +36,16 @@ export interface ReceiverHealth {
   run(signal: AbortSignal): Promise<void>
 }
 
+/** From poll to poll. */
+const intervalMs = 5000
+const timeoutMs = 2000
 /** A health answer is short, and is not read. */
 const maxBytes = 65_536
 
 export type Health = Omit<ReceiverEvent, 'type'>
 
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
-  const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
+  const { clock, healthUrl, emit, transport, wake } = options
   let last: Health | undefined
   /** Monotonic ms. */
   let since: number | undefined

@@ -5,6 +5,7 @@ import { attemptsOf, decide, dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import type { Lane, Subscription } from './subscriptions.ts'
+import { expiryWarningMs } from '../window.ts'
 
 /** The open records that are not awaited, each where it waits: in a lane, for the end of its backoff, or of a listing. */
 export interface RetryPlan {
@@ -52,7 +53,7 @@ export function laneOf(record: FailedRecord, now: number): string {
  * fewest attempts, then the oldest event.
  */
 export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: FailedRecord) => number {
-  const expiringEdge = now + window.expiryWarning - window.lookback
+  const expiringEdge = now + expiryWarningMs(window) - window.lookback
   return (a, b) => {
     if (a.eventAt < expiringEdge || b.eventAt < expiringEdge) return a.eventAt - b.eventAt
     return attemptsOf(a) - attemptsOf(b) || a.eventAt - b.eventAt

@@ -93,7 +93,7 @@ export interface Subscriptions {
   settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
   /** Frees the place of a retry that has no outcome, or none yet. Does nothing when it has none any more. */
   free(id: string, sent: number): void
-  /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
+  /** Frees the place of a retry without an outcome `probeTimeout` from now. */
   freeLater(id: string, sent: number, now: number): void
   /** Reports cooldowns that have ended, and frees places whose time has come. */
   turn(now: number): void
@@ -111,12 +111,9 @@ export interface Subscriptions {
 }
 
 const idleMs = 600_000
-/** Without limits: `circuit.enabled` is false. */
-const unlimited = { initialLimit: Infinity, maxLimit: Infinity, failureRatio: Infinity }
 
 /** `report` gets every change of state. */
-export function createSubscriptions(given: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
-  const policy = given.enabled ? given : { ...given, ...unlimited }
+export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
   const all = new Map<string, Subscription>()
   /** Subscriptions whose circuit was reported as open. */
   const open = new Set<Subscription>()

@@ -10,6 +10,9 @@ import { listSlice } from './list-slice.ts'
 /** More stuck records than this are not listed: the count then is this number. */
 const maxStuck = 10_000
 
+/** A record that is processing for longer is stuck. */
+const stuckAfterMs = 900_000
+
 /** An event so far ahead of the platform's clock is of the future. */
 const toleratedAheadSeconds = 300
 
@@ -47,8 +50,6 @@ export interface StuckOptions {
   monotonic: () => number
   window: WindowPolicy
   zone: TimeZone
-  /** A record that is processing for longer is stuck. */
-  stuckAfterMs: number
   /** Pages requested at the same time. */
   concurrency: number
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock. */
@@ -60,7 +61,7 @@ export interface StuckOptions {
  * last attempt and the daemon's PATCH. @throws PlatformFailure, TokenError, or the signal's reason.
  */
 export async function countStuck(options: StuckOptions, signal: AbortSignal): Promise<number> {
-  const { client, concurrency, monotonic, stuckAfterMs, zone } = options
+  const { client, concurrency, monotonic, zone } = options
   const now = client.now()
   // Events since then can't be stuck yet.
   const span = slidingWindow(now, { ...options.window, settle: stuckAfterMs }, zone)

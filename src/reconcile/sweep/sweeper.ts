@@ -16,7 +16,8 @@ import { decide } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
-import { newestHour, slidingWindow, type Span } from '../window.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countOutside, countStuck, outsideOf } from './other-counts.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from './sweep.ts'
@@ -27,7 +28,7 @@ import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
-  outcomes: Pick<Outcomes, 'see' | 'turned'>
+  outcomes: Pick<Outcomes, 'pending' | 'see' | 'turned'>
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   gates: Pick<Gates, 'of'>
@@ -38,11 +39,7 @@ export interface SweeperOptions {
   zone: TimeZone
   clock: Clock
   random: Random
-  sliceRecords: number
-  concurrency: number
   maxRecords: number
-  /** A record that is processing for longer counts as stuck. */
-  stuckAfterMs: number
   emit: (event: SweeperEvent) => void
   /** Called at a tick. */
   wake: () => void
@@ -87,6 +84,8 @@ interface Sweep {
   id: string
   tally: SweepTally
   excluded: Excluded
+  /** Awaited records that their slice did not show: they are held beside those that were listed. */
+  unshown: Set<FailedRecord>
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
@@ -157,7 +156,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const listed = inWindow(whole)
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), clock)
-    const { askedAt } = listed
+    const { askedAt, span } = listed
+    const shownNow = new Set(learned.awaiting.map(({ record }) => record))
+    for (const record of outcomes.pending())
+      if (contains(span, record.localSecond) && !shownNow.has(record)) current.unshown.add(record)
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
@@ -179,10 +181,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
-    const { concurrency, sliceRecords } = options
     const monotonic = (): number => clock.monotonic()
     const { fence } = dispatcher
-    const how = { client, monotonic, concurrency, sliceRecords, fence, unlistable, isPart: true, ...between }
+    const how = { client, monotonic, ...policy.sweep, fence, unlistable, isPart: true, ...between }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
       if (step.skipped !== undefined) current.skipped.push(step.skipped)
@@ -236,15 +237,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     noteSkipped(current)
     excluded = current.excluded
-    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size())
+    const beside = [...current.unshown].filter(backlog.holds).length
+    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
     await sweepRecentIfDue(signal)
     const outside = outsideOf(whole, window)
     beyond = (await besides(countOutside(client, outside.before, signal))) ?? beyond
     ahead = (await besides(countOutside(client, outside.ahead, signal))) ?? ahead
-    const { concurrency, stuckAfterMs } = options
+    const { concurrency } = policy.sweep
     const monotonic = (): number => clock.monotonic()
     const { triedAt } = backlog
-    const stuckOptions = { client, monotonic, window, zone, stuckAfterMs, concurrency, triedAt }
+    const stuckOptions = { client, monotonic, window, zone, concurrency, triedAt }
     stuck = (await besides(countStuck(stuckOptions, signal))) ?? stuck
     schedule.done('full', current.worked())
   }
@@ -307,6 +309,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       id,
       tally,
       excluded: {},
+      unshown: new Set(),
       unreadable: rows,
       skipped: [],
       hasListed: false,

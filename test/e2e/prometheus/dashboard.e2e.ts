@@ -9,10 +9,7 @@ import { healthySeries, ofTarget, standbySeries, testFile } from './scenario.ts'
 const minutes = 60
 const constant = (value: number): string => `${value}x${minutes}`
 /** What every instance exports besides that no alert asks for. */
-const common = {
-  [`${own}platform_request_rate_limit`]: constant(20),
-  [`${own}recovery_target_seconds`]: constant(3600),
-}
+const common = { [`${own}platform_request_rate_limit`]: constant(20) }
 const leader = {
   ...healthySeries(minutes),
   ...common,

@@ -6,9 +6,6 @@ import { parseSamples } from '../../support/samples.ts'
 import type { Series } from './scenario.ts'
 
 const minuteMs = 60_000
-/** Records of an hour ago could not be told from those of before the start. */
-const settings = { RECONCILER_RECOVERY_TARGET: '5m' }
-
 export type Environment = Readonly<Record<string, string>>
 
 export interface Recording extends AsyncDisposable {
@@ -38,7 +35,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
   let daemon: RunningDaemon | undefined
   let startedAt = 0
   let minutes = 0
-  let env: Environment = settings
+  let env: Environment = {}
 
   /** Times are exported as Unix time, and promtool's begins with the recording; 0 stands for none. */
   const shifted = (name: string, value: number): number =>

@@ -6,6 +6,8 @@ import { rulesFile } from './promtool.ts'
 export type Series = Readonly<Record<string, string>>
 
 export interface Scenario {
+  /** Default: the shipped ones. */
+  rules?: string
   name: string
   /** Besides, or in the place of, those of a healthy daemon; undefined: this series is not there. */
   series: Readonly<Record<string, string | undefined>>
@@ -39,7 +41,6 @@ export function healthySeries(minutes: number): Series {
     [`${own}progress_due_timestamp_seconds`]: rising(180, 60),
     [`${own}last_complete_sweep_timestamp_seconds`]: rising(0, 60),
     [`${own}last_incomplete_sweep_timestamp_seconds`]: constant(0),
-    [`${own}recovery_target_seconds`]: constant(3600),
     [`${own}oldest_failed_event_timestamp_seconds`]: constant(0),
     [`${own}failed_webhooks{decision="exhausted"}`]: constant(0),
     [`${own}failed_webhooks{decision="due"}`]: constant(0),
@@ -111,7 +112,7 @@ export function testFile(input: readonly object[], expected: object, rules = rul
 
 export function toTestFile(scenario: Scenario): object {
   const { series, healthy = true, neighbour = false, replicas = [], firing, everFiring } = scenario
-  const { job = 'webhook-reconciler', stranger = false } = scenario
+  const { job = 'webhook-reconciler', rules, stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
   const well = healthySeries(minutes)
   const input = [
@@ -133,5 +134,5 @@ export function toTestFile(scenario: Scenario): object {
   if (everFiring !== undefined) {
     expectations.push(expected(minutes - 1, everFiring, `max_over_time(${alerts}[${minutes}m])`))
   }
-  return testFile(input, { promql_expr_test: expectations })
+  return testFile(input, { promql_expr_test: expectations }, rules)
 }

@@ -24,11 +24,6 @@ export const recovery: Scenario[] = [
     firing: { 119: none, 140: none, 150: ['OldestFailedTooOld'], 185: none },
   },
   {
-    name: 'another target age',
-    series: { [oldest]: '0x30 1800x700', [`${own}recovery_target_seconds`]: '7200x1000' },
-    firing: { 140: none, 180: ['OldestFailedTooOld'] },
-  },
-  {
     name: 'receiver down: the rest follows, but for what is about to be lost',
     series: {
       [receiverUp]: '1x60 0x60 1x500',

@@ -1,4 +1,5 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
+import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { isSweepPage } from '../asked.ts'
 import { perSecondOf } from '../readings-limits.ts'
@@ -37,7 +38,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
   /** Rows that surely go into an answer. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
-  const first = config.outcome.firstCheck
+  const first = firstCheckMs
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
   let checks = 0

@@ -1,4 +1,5 @@
 // What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
+import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** After one pause. */
@@ -12,7 +13,7 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   /** What becomes of others' deliveries may be taken for the outcome of an own retry. */
   let foreign = 0
   const hasFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
-  const isWatched = config.circuit.enabled && config.receiver.healthUrl === undefined
+  const isWatched = config.receiver.healthUrl === undefined
 
   function isDead(receiver: number): boolean {
     const outage = platform.outageAt(receiver, startedAt)
@@ -25,7 +26,8 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
    */
   function limitOfOne(): number {
     const elapsed = timeline.now() - startedAt
-    const { initialLimit, probeTimeout } = config.circuit
+    const { initialLimit } = config.circuit
+    const { probeTimeout } = circuitNumbers
     const probes = maxProbes * (expectations.probesWithin(elapsed) + 3)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout

@@ -1,4 +1,5 @@
 // "Failed again" is reported only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
+import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { View } from '../platform.ts'
@@ -17,11 +18,11 @@ interface Shown {
 }
 
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
-  const { config, exempt, exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { exempt, exercise, knowledge, platform, scenario, timeline, violate } = options
   const shown = new Map<string, Shown>()
   /** A page that is read in parts is taken in at its end: then a PATCH may be answered that was not when a part came. */
   const isReadWhole = scenario.habits.rowBytes < 80_000
-  const doubtMs = 4 * config.outcome.firstCheck
+  const doubtMs = 4 * firstCheckMs
   /** Records that it was wrong about, and when it said so: their deliveries were under way, which only their success shows. */
   const mistaken = new Map<string, number>()
   /** How often it could learn of a mistake that it had not learned from, and when last; the doubt is at its longest after two. */

@@ -1,4 +1,5 @@
 // A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see docs/architecture.md "Retry plan", "Outcomes"
+import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import type { Call } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -8,13 +9,13 @@ const longestPauseMs = 300_000
 
 export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
-  const first = config.outcome.firstCheck
+  const first = firstCheckMs
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
   /** A check takes its part of half of the rate, and so many at a time the time of a call. */
   const checkMs = Math.max(
     1000 / Math.max(0.5, config.platform.maxRequestsPerSecond / 2),
-    scenario.habits.latency[1] / config.sweep.concurrency,
+    scenario.habits.latency[1] / scenario.sweep.concurrency,
   )
   const queueMs = (records: number): number => records * checkMs
   const isSlow = scenario.habits.latency[1] > 100

@@ -1,4 +1,5 @@
 // In quiet times, when nothing has changed since a full sweep began, /metrics and /status show what the platform holds. @see docs/architecture.md "Backlog and decisions"
+import { hourMs } from '../draw.ts'
 import type { Known } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
@@ -19,7 +20,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   let lateOutcomeAt = -Infinity
   const startedAt = timeline.now()
 
-  const { expiryWarning } = config.window
+  const expiryWarning = Math.min(6 * hourMs, config.window.lookback / 4)
   const isOut = (record: SimulatedRecord): boolean => expectations.isExpired(record, platform.now(), 0)
   const isAhead = ({ plan }: SimulatedRecord): boolean => plan.aheadMs !== undefined
   const isNearEdge = (record: SimulatedRecord): boolean => {

@@ -1,4 +1,5 @@
 // What may hold the retries of each subscription, as it is seen from outside: its circuit, and slots that others have. @see docs/architecture.md "Circuits"
+import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Call } from '../network.ts'
 import type { WatcherOptions } from './watcher.ts'
@@ -32,7 +33,8 @@ export interface Subscriptions {
 export function createSubscriptions(options: WatcherOptions): Subscriptions {
   const { config, knowledge, platform, timeline, violate } = options
   const { concurrency } = config.retry
-  const { enabled, initialLimit, maxLimit, probeTimeout } = config.circuit
+  const { initialLimit } = config.circuit
+  const { probeTimeout } = circuitNumbers
   const startedAt = timeline.now()
   const subscriptions = new Map<string, Subscription>()
   /** When all slots were last taken by several subscriptions: one alone leaves the last slot to the others. */
@@ -54,7 +56,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
 
   /**
    * Retries of a subscription that may have held a place in its circuit at `at` and since. A check after
-   * `circuit.probeTimeout` frees a place, and checks are at most as far apart as they are late.
+   * `probeTimeout` frees a place, and checks are at most as far apart as they are late.
    */
   function heldPlaces(id: string, at: number): number {
     const since = at - 2 * probeTimeout - 15_000
@@ -68,7 +70,6 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
 
   /** Half of the places, or the only one while no receiver is known to be up, may be all that a circuit allows. */
   function noteCircuit(id: string, untilMs = timeline.now()): void {
-    if (!enabled) return
     const subscription = of(id)
     const taken = heldPlaces(id, -Infinity) + subscription.inFlight
     const isFull = taken >= (isKnownUp(subscription) ? Math.max(1, initialLimit / 2) : 1)
@@ -90,8 +91,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
     isIdleSince(id, since) {
       const subscription = of(id)
       if (subscription.changedAt > since || subscription.inFlight > 0 || fullAt > since) return false
-      if (!enabled) return true
-      const places = isKnownUp(subscription) ? Math.min(initialLimit, maxLimit) : 1
+      const places = isKnownUp(subscription) ? initialLimit : 1
       return subscription.state !== 'open' && heldPlaces(id, since) < places
     },
     sent({ id, operation }) {

@@ -150,8 +150,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   function checkAllLeft(): void {
     // Near a change of daylight saving the window is an hour wider.
     if (scenario.platformJumps.length > 0 || scenario.habits.timeZone === 'Europe/Berlin') return
-    // What is about to leave goes before others, but not where few may go, or without a warning that is longer than this.
-    if (config.retry.maxPerSecond !== undefined || config.window.expiryWarning <= 3 * scenario.periodMs) return
+    // What is about to leave goes before others, but not where few may go.
+    if (config.retry.maxPerSecond !== undefined) return
     for (const record of platform.records.values()) {
       if (left.has(record.id) || !expectations.isExpired(record, platform.now(), -slackMs)) continue
       left.add(record.id)

@@ -16,9 +16,13 @@ const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
 const zone = createTimeZone('UTC')
 
 function situation(env: Record<string, string> = {}): ExplainOptions {
-  const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
+  const { config } = loadWith({ env })
   const off = { gate: 'disabled', stopsForMs: Infinity } as const
-  return { policy: toPolicy(config, 30_000), situation: { now, ...(!config.retry.enabled && off) } }
+  const policy = toPolicy(config, 30_000)
+  return {
+    policy: { ...policy, backoff: { ...policy.backoff, jitter: 0 } },
+    situation: { now, ...(!config.retry.enabled && off) },
+  }
 }
 
 function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
@@ -33,7 +37,7 @@ const never = { nextRetryBy: 'never', nextRetry: null } as const
 const byTime = (at: number): Partial<ExplainedRecord> => ({ nextRetryBy: 'time', nextRetry: new Date(at) })
 
 test.each(['successful', 'processing'] as const)('of a record that is %s nothing is due', (status) => {
-  const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
+  const found = explain(record({ status }), situation({ RECONCILER_SELECT_EVENT_TYPES: 'other' }))
   expect(found).toMatchObject({ state: status, why: status, ...never })
 })
 

@@ -130,19 +130,20 @@ function textOf(changes: Partial<RoundReport>): string {
 }
 
 describe('the estimate', () => {
-  const { circuit, outcome, retry } = config
-  const quick = { retry: { ...retry, maxPerSecond: undefined }, outcome: { ...outcome, firstCheck: 1000 }, circuit }
-  const off = { ...circuit, enabled: false }
+  const { circuit, retry } = config
+  const quick = { retry: { ...retry, maxPerSecond: undefined }, circuit }
+  const off = { ...circuit, initialLimit: 1000 }
 
-  test.each<[string, Partial<Parameters<typeof estimateOf>[0]>, number, number]>([
+  test.each<[string, Partial<Parameters<typeof estimateOf>[0]>, number, number, number?]>([
     ['nothing takes no time', {}, 0, 0],
     ['5 % of the calls are checks', { circuit: off }, 20_000, 1050],
     ["the receiver's own limit", { circuit: off, retry: { ...retry, maxPerSecond: 2 } }, 20_000, 10_000],
-    ['the first check of one round', { circuit: off }, 1, 1],
-    ['a slow start that doubles: 5, 10, 20 and 40 are 75 records', {}, 75, 4],
-    ['and one more round for the next', {}, 76, 5],
-  ])('%s', (_, changes, records, seconds) => {
-    expect(estimateOf({ ...quick, ...changes }, records, 20)).toEqual({ records, seconds, callsPerSecond: 20 })
+    ['the first check of one round', {}, 1, 1],
+    ['a slow start that doubles: 5, 10, 20 and 40 are 75 records', {}, 75, 2, 1000],
+    ['and one more round for the next', {}, 76, 3, 1000],
+  ])('%s', (_, changes, records, seconds, callsPerSecond = 20) => {
+    const estimate = estimateOf({ ...quick, ...changes }, records, callsPerSecond)
+    expect(estimate).toEqual({ records, seconds, callsPerSecond })
   })
 })
 

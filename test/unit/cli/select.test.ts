@@ -61,7 +61,7 @@ describe('no selection', () => {
   })
 
   test('keeps the configuration, but for the rate', () => {
-    const { config } = loadWith({ env: { RECONCILER_CIRCUIT_ENABLED: 'false' } })
+    const { config } = loadWith({})
     expect(configFor({ by: 'due' }, {}, config)).toEqual(config)
     expect(configFor({ by: 'due' }, { rate: 3 }, config).retry).toEqual({ ...config.retry, maxPerSecond: 3 })
   })
@@ -75,19 +75,16 @@ describe('the policy of the run', () => {
     env: {
       RECONCILER_SELECT_EVENT_TYPES: 'a,b',
       RECONCILER_SELECT_SUBSCRIPTION_IDS: id,
-      RECONCILER_SELECT_MODULES: 'm',
       RECONCILER_WINDOW_NOT_BEFORE: '2026-01-01T00:00:00Z',
       RECONCILER_RETRY_ENABLED: 'false',
       RECONCILER_RETRY_MAX_PER_SECOND: '7',
-      RECONCILER_CIRCUIT_ENABLED: 'false',
     },
   })
 
-  test('has next to no backoff, its own canaries, and retries; it lifts the attempt limit with --exhausted only', () => {
+  test('has next to no backoff, and retries; it lifts the attempt limit with --exhausted only', () => {
     for (const choice of [span, ids, event]) {
-      const { circuit, retry } = configFor(choice, {}, config)
-      expect(circuit).toEqual({ ...config.circuit, enabled: true })
-      const backoff = { initial: 2000, max: 2000, jitter: 0 }
+      const { retry } = configFor(choice, {}, config)
+      const backoff = { initial: 2000, max: 2000 }
       expect(retry).toMatchObject({ enabled: true, maxPerSecond: 7, maxAttempts: 30, backoff })
       const { maxAttempts, maxPerSecond } = configFor(choice, { rate: 0.5, exhausted: true }, config).retry
       expect([maxPerSecond, maxAttempts > 1e9]).toEqual([0.5, true])
@@ -99,7 +96,7 @@ describe('the policy of the run', () => {
       expect(configFor(choice, {}, config)).toMatchObject({ select: config.select, window: config.window })
     }
     const named = configFor(ids, {}, config)
-    expect(named.select).toEqual({ eventTypes: [], modules: [], subscriptionIds: [] })
+    expect(named.select).toEqual({ eventTypes: [], subscriptionIds: [] })
     expect(named.window.notBefore).toBeUndefined()
   })
 })

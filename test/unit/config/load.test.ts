@@ -127,7 +127,7 @@ describe('sections', () => {
       ...{ RECONCILER_INSTANCE_NAME: 'own', RECONCILER_RETRY_TYPO: '1' },
     }
     expect(loadSections(input(env), ['server', 'control'])).toEqual({
-      config: { server: { host: '127.0.0.2', port: 19_970, statusPage: true }, control: { allowRemote: true, token } },
+      config: { server: { host: '127.0.0.2', port: 19_970 }, control: { allowRemote: true, token } },
       instance: 'own',
     })
     expect(() => loadConfig(input(env))).toThrow(ConfigurationError)
@@ -136,7 +136,7 @@ describe('sections', () => {
   test('need no file, no secret of another section, and no name that can be used', () => {
     const env = { RECONCILER_INSTANCE_NAME: 'a\nb', RECONCILER_CONTROL_TOKEN_FILE: '/not/there' }
     expect(loadSections(input(env), ['server'])).toEqual({
-      config: { server: { host: '0.0.0.0', port: 10_964, statusPage: true } },
+      config: { server: { host: '0.0.0.0', port: 10_964 } },
       instance: 'this-host',
     })
   })

@@ -14,26 +14,24 @@ test('the policy is what the operator set, subscriptions in the case in which re
     RECONCILER_WINDOW_NOT_BEFORE: '2026-01-10T00:00:00Z',
     RECONCILER_SELECT_SUBSCRIPTION_IDS: 'AAAAAAAA-0000-4000-8000-000000000001',
     RECONCILER_RETRY_MAX_ATTEMPTS: '5',
-    RECONCILER_RETRY_BACKOFF_JITTER: '0',
   }
   expect(policyOf(env)).toMatchObject({
     window: { notBefore: Date.UTC(2026, 0, 10) },
     select: { subscriptionIds: ['aaaaaaaa-0000-4000-8000-000000000001'] },
     maxAttempts: 5,
-    backoff: { jitter: 0 },
     periodMs: 30_000,
   })
 })
 
 test.each([
-  ['5m', '30s', 30_000],
-  ['20s', '2m', 20_000],
-])('given up after %s, probes after %s: a retry that seems not taken is looked for %i ms', (giveUp, probe, ms) => {
-  const env = { RECONCILER_OUTCOME_GIVE_UP_AFTER: giveUp, RECONCILER_CIRCUIT_PROBE_TIMEOUT: probe }
+  ['5m', 120_000],
+  ['20s', 20_000],
+])('given up after %s: a retry that seems not taken is looked for %i ms', (giveUp, ms) => {
+  const env = { RECONCILER_OUTCOME_GIVE_UP_AFTER: giveUp }
   expect(lostAfterMsOf(policyOf(env).outcome)).toBe(ms)
 })
 
 test('there are connections for retries, a sweep, checks and a probe', () => {
-  const env = { RECONCILER_RETRY_CONCURRENCY: '3', RECONCILER_SWEEP_CONCURRENCY: '5' }
-  expect(connectionsOf(loadWith({ env }).config)).toBe(3 + 2 * 5 + 1)
+  const env = { RECONCILER_RETRY_CONCURRENCY: '3' }
+  expect(connectionsOf(loadWith({ env }).config)).toBe(3 + 2 * 4 + 1)
 })

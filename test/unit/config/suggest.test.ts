@@ -11,7 +11,7 @@ test.each(
     'platform.bsaeUrl': 'platform.baseUrl',
     baseUrl: 'platform.baseUrl',
     'log.leve': 'log.level',
-    'retry.jitter': 'retry.backoff.jitter',
+    'retry.initial': 'retry.backoff.initial',
     'select.subscriptionId': 'select.subscriptionIds',
     RECONCILER_RETRY_CONCURENCY: 'RECONCILER_RETRY_CONCURRENCY',
     RECONCILER_AUTH_PRIVATEKEY_FILE: 'RECONCILER_AUTH_PRIVATE_KEY_FILE',

@@ -47,7 +47,7 @@ describe('a line', () => {
   })
 
   test.each([
-    ['trace', countedLevels],
+    ['debug', countedLevels],
     ['info', ['info', 'warn', 'error']],
     ['error', ['error']],
     ['silent', []],

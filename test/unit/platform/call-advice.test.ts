@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { reasons, type Reason } from '../../../src/platform/http/http.ts'
 import { callAdvice } from '../../../src/platform/http/call-advice.ts'
 
-const keys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
+const keys = { address: 'platform.baseUrl', late: 'raise platform.requestTimeout' }
 
 test.each<[Reason, string | undefined, RegExp]>([
   ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /another host/],

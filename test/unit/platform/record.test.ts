@@ -38,7 +38,6 @@ describe('a whole row', () => {
       eventLocal: Date.UTC(2026, 0, 15, 12, 0, 0, 500),
       lastAttemptLocal: Date.UTC(2026, 0, 15, 12, 0, 3),
       eventType: 'incoming-transfer-completed',
-      module: 'incoming-transfers',
       responseStatusCode: 503,
     })
     expect(JSON.stringify(readRecord(row, zone))).not.toMatch(/CANARY|DE89/)
@@ -60,10 +59,9 @@ describe('fields that are missing or odd', () => {
     ['numberOfAttempts', [3.99], { attempts: 3 }],
     ['lastAttemptDateTime', [undefined, null, '', 'never', 0, '+275760-09-12T23:59:59'], { lastAttemptLocal: null }],
     ['responseStatusCode', [undefined, null, '503', 503.5, NaN, []], { responseStatusCode: null }],
-    ['requestPayload', [undefined, null, 'text', [], {}, { webhook: null }], { eventType: '', module: '' }],
-    ['requestPayload', [{ webhook: { type: 7, module: ['x'] } }], { eventType: '', module: '' }],
-    ['requestPayload', [{ webhook: { type: long, module: long } }], { eventType: '', module: '' }],
-    ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1), module: '' }],
+    ['requestPayload', [undefined, null, 'text', [], {}, { webhook: null }], { eventType: '' }],
+    ['requestPayload', [{ webhook: { type: 7 } }, { webhook: { type: long } }], { eventType: '' }],
+    ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1) }],
     ['status', ['failed', 'Failed', 'FAILED', 'failed '], { status: 'failed' }],
     ['status', ['processing', 'Processing'], { status: 'processing' }],
     ['status', ['successful', 'Successful'], { status: 'successful' }],

@@ -148,7 +148,7 @@ describe('the message and the advice', () => {
     ...['Token is not active', 'Token was issued in the future', 'assertion expired', 'JWT not active: exp'].map(
       (words): [number, object, RegExp] => [401, keycloak(words), /"; set this host's clock/],
     ),
-    [401, keycloak('Token expiration is too far in the future'), /lower auth\.assertionLifetime/],
+    [401, keycloak('Token expiration is too far in the future'), /set this host's clock/],
     [400, keycloak('Invalid token audience'), /the issuer must be written as/],
     [401, keycloak('Token reuse detected'), /sends requests twice/],
     [401, keycloak('Certificate of the assertion has expired'), /check auth\.clientId/],

@@ -251,7 +251,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
 })
 
 test('the request is the form of the specification; an empty scope is left out', async () => {
-  const { cache, server, clock } = tokenWorld({ assertionLifetimeMs: 60_900 })
+  const { cache, server, clock } = tokenWorld()
   await clock.advance(900)
   await cache.get()
   const [sent] = server.sent

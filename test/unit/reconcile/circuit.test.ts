@@ -1,6 +1,7 @@
 // One circuit: all the numbers of docs/architecture.md "Circuits", one by one.
 import { expect, test } from 'vitest'
 import {
+  circuitNumbers,
   learn,
   limitOf,
   newCircuit,
@@ -11,8 +12,7 @@ import {
 import { runScript } from '../../support/script.ts'
 import { msOf, type Commands } from '../../support/script-parts.ts'
 
-const limits = { enabled: true, initialLimit: 5, maxLimit: 10_000, failureRatio: 0.9 }
-const defaults = { ...limits, cooldown: 30_000, maxCooldown: 600_000, probeTimeout: 120_000 }
+const defaults = { initialLimit: 5, cooldown: 30_000, ...circuitNumbers }
 
 /** Outcomes of that many records, each sent and known at once; of records that it has not met yet, or of the `same`. */
 function commandsOf(policy: CircuitPolicy): Commands {

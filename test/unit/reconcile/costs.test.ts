@@ -29,7 +29,7 @@ async function costOf(outage: Outage): Promise<Record<'retry' | 'list' | 'confir
     maxPerSecond: 20,
     ...pace,
     records: [...records, ...others],
-    circuit: { enabled: true },
+    circuit: {},
     deliver: () => ({ afterMs: deliveryMs, code: 200 }),
   })
   const { clock, events, platform, sweeper } = world

@@ -24,7 +24,6 @@ const record: Known = {
   jitterSeed: jitterSeed('3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f'),
   subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
   eventType: 'account-activated',
-  module: 'accounts',
   eventAt: now - day,
   attempts: 1,
   lastAt: now - day,
@@ -35,8 +34,8 @@ const record: Known = {
 }
 
 describe('the first rule that matches wins', () => {
-  const { select, window } = policy
-  const other = { eventTypes: ['other'], modules: ['other'], subscriptionIds: ['other'] }
+  const { window } = policy
+  const other = { eventTypes: ['other'], subscriptionIds: ['other'] }
   const named = { eventTypes: ['other', record.eventType], subscriptionIds: [record.subscriptionId] }
   const resting = { lastAt: now - 1000 }
   const atLimit = { attempts: 30 }
@@ -64,10 +63,14 @@ describe('the first rule that matches wins', () => {
       'paused',
       'excluded event-type',
     ],
-    ['two settings that exclude it', {}, { select: { ...other, eventTypes: [] } }, undefined, 'excluded module'],
-    ['its subscription', {}, { select: { ...select, subscriptionIds: ['x'] } }, undefined, 'excluded subscription'],
-    ['three settings that name it', {}, { select: { ...named, modules: ['accounts'] } }, undefined, 'due due'],
-    ['two that name it, one that does not', {}, { select: { ...named, modules: ['x'] } }, undefined, 'excluded module'],
+    [
+      'one that names it, one that does not',
+      {},
+      { select: { ...named, subscriptionIds: ['x'] } },
+      undefined,
+      'excluded subscription',
+    ],
+    ['two that name it', {}, { select: named }, undefined, 'due due'],
     ['before notBefore', {}, { window: { ...window, notBefore: now - day + 1 } }, undefined, 'excluded not-before'],
     ['exactly at notBefore', {}, { window: { ...window, notBefore: now - day } }, undefined, 'due due'],
   ])('%s', (_, fields, changes, gate, expected) => {
@@ -117,7 +120,7 @@ describe('the next retry', () => {
     'too late': { eventAt: leavesIn(30_000), attempts: 5, lastAt: now - 1000 },
     exhausted: { attempts: 30 },
     awaited: { awaiting: {} },
-    excluded: { module: 'other' },
+    excluded: { eventType: 'other' },
   } satisfies Record<string, Partial<Known>>
   const always = (next: string): string[] => Object.keys(situations).map(() => next)
 
@@ -136,7 +139,7 @@ describe('the next retry', () => {
     awaited: always('outcome'),
     excluded: always('never'),
   }
-  const rules = { ...policy, select: { ...policy.select, modules: ['accounts'] } }
+  const rules = { ...policy, select: { ...policy.select, eventTypes: [record.eventType] } }
   const rows = Object.entries(records).flatMap(([name, fields]) =>
     Object.entries(situations).map(([behind, situation], index) => {
       return [name, behind, expected[name as keyof typeof records][index], { ...record, ...fields }, situation] as const

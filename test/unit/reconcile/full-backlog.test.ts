@@ -62,7 +62,7 @@ test('no circuit is forgotten as the records of its subscription have no room', 
     })
   const records = of(1, 9)
   const [last, ...others] = records
-  const rules = { maxRecords: 10, maxPerSecond: 20, circuit: { enabled: true } }
+  const rules = { maxRecords: 10, maxPerSecond: 20, circuit: {} }
   await using world = reconcile({ ...rules, records, deliver: () => ({ afterMs: 300, code: 503 }) })
   void world.start()
   await ticks(world, minuteMs, 2 * minuteMs)

@@ -1,11 +1,11 @@
 // Checks of a retry: which outcome they show, what they leave alone, and when they give up.
 import { test } from 'vitest'
-import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { noCircuits, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 
 type Row = [name: string, script: string, ReconcileOptions?]
 const later = 'the last attempt is later than listed,'
-const onePlace = { circuit: { enabled: true, initialLimit: 1 } }
+const onePlace = { circuit: { initialLimit: 1 } }
 
 /** The answer comes 100 ms after the PATCH, that of each check after 50 ms. */
 const scripts: Row[] = [
@@ -95,5 +95,5 @@ const scripts: Row[] = [
 ]
 
 test.each(scripts)('%s', async (_, script, options) => {
-  await play(`failed 1 a rests=1h; ${script}`, { circuit: { enabled: false }, ...options })
+  await play(`failed 1 a rests=1h; ${script}`, { circuit: noCircuits, ...options })
 })

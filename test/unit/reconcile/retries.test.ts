@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
-import { holding, type ReconcileOptions } from '../../support/reconcile.ts'
+import { holding, noCircuits, type ReconcileOptions } from '../../support/reconcile.ts'
 
 type Row = [name: string, script: string, options?: ReconcileOptions]
-const off = { circuit: { enabled: false } }
+const off = { circuit: noCircuits }
 
 test('each retry says why it was sent', async () => {
   await play('failed 30 a; failed 1 b age=165h; deliver a 503; start; wait 1min; why -> due 9, expiring 1, probe 3')
@@ -75,7 +75,7 @@ describe('a round', () => {
       'ends with an open circuit, and leaves what it holds',
       `failed 100 a attempts=2; failed 100 b; deliver a 503 100ms; deliver b 200 100ms; round 2min
        left -> a 100; retries -> at most 112`,
-      { circuit: { enabled: true } },
+      { circuit: {} },
     ],
     [
       'does not wake up again and again for what is not part of it',
@@ -168,7 +168,7 @@ describe('checks', () => {
       'open the circuit of a receiver that dies within a minute, after 400 deliveries at most',
       `failed 2000 a apart=1s; deliver a 200 300ms; start; wait 1min; deliver a 503 300ms; wait 1min
        retries -> at most 1600; blocks a -> circuit`,
-      { circuit: { enabled: true }, maxPerSecond: 20 },
+      { circuit: {}, maxPerSecond: 20 },
     ],
   ])('%s', async (_, script, options) => {
     await play(script, { ...off, latencyMs: 20, ...options })

@@ -13,7 +13,6 @@ import {
   type RetryPlan,
 } from '../../../src/reconcile/retry/retry-plan.ts'
 import { createSubscriptions, type Subscription } from '../../../src/reconcile/retry/subscriptions.ts'
-import { loadWith } from '../../support/configuration.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { fieldsOf, msOf } from '../../support/script-parts.ts'
@@ -40,7 +39,7 @@ const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
 /** A plan, and what makes it anew at another time. */
 function planOf(text: string) {
   const records = recordsOf(text)
-  const subscriptionOf = createSubscriptions(loadWith({}).config.circuit, () => undefined).of
+  const subscriptionOf = createSubscriptions(defaultPolicy.circuit, () => undefined).of
   const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf })
   const made = newPlan(defaultPolicy)
   const anew = (now: number): void => {

@@ -56,13 +56,6 @@ test('a record counts once, in upper or lower case', async () => {
   await play(
     `take a 2; settle a 2 recovered; take a 30 id=00000000-0000-4000-8000-0000000000c3; settle a 30 failed-again; take a 30 id=00000000-0000-4000-8000-0000000000C3
      settle a 30 failed-again; changes -> nothing`,
-    { circuit: { enabled: true, failureRatio: 0.5 } },
-  )
-})
-
-test('switched off, everything is allowed, and nothing is reported', async () => {
-  await play(
-    'take a 1000; settle a 500 failed-again; blocks a -> nothing; change -> Infinitys; circuit a -> closed; changes -> nothing',
-    { circuit: { enabled: false } },
+    { circuit: { failureRatio: 0.5 } },
   )
 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord, idOf } from '../../support/fake-platform.ts'
-import { reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+import { noCircuits, reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 
 const many = 'apart=10min age=3d'
@@ -100,7 +100,7 @@ const scripts: Row[] = [
 ]
 
 test.each(scripts)('%s', async (_, script, options) => {
-  await play(script, { circuit: { enabled: false }, ...options })
+  await play(script, { circuit: noCircuits, ...options })
 })
 
 test('a sweep reports unreadable rows, rows that were not asked for, and records early at the limit', async () => {

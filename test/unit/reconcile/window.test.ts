@@ -9,7 +9,6 @@ const hour = 60 * minute
 const policy: WindowPolicy = {
   lookback: 2 * hour,
   settle: minute,
-  expiryWarning: 30 * minute,
 }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
 const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
@@ -81,7 +80,7 @@ describe('what is about to leave', () => {
 
   test.each([
     ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
-    ['UTC', '2026-01-15T12:00:00Z', { expiryWarning: 0 }, '01-15T10:00:00'],
+    ['UTC', '2026-01-15T12:00:00Z', { lookback: 30 * 24 * hour }, '12-16T18:00:00'],
     // The hour from 02:00 comes twice at the window's start: what lies in it stays until the second time.
     ['Europe/Berlin', '2025-10-26T02:20:00Z', {}, '10-26T02:00:00'],
     ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
