@@ -17,6 +17,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let sentSince: number | undefined
   /** When the first refusal by 403 came, until retries are allowed again. */
   let blockedAt: number | undefined
+  /** The record of that refusal. */
+  let blockedBy = ''
   /** Trials that were refused since. */
   let refused = 0
   let trial: Call | undefined
@@ -62,6 +64,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     else if (status === 403 && isVoid !== true) {
       if (isTrial) refused += 1
       else if (blockedAt === undefined) refused = 0
+      if (blockedAt === undefined) blockedBy = call.id
       blockedAt ??= timeline.now()
     } else if (status === 401 || isVoid === true || (isTrial && isAnswered)) blockedAt = undefined
   }
@@ -85,6 +88,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
       if (call.operation !== 'retry') return
       if (knowledge.get(call.id)?.mayReplay === true) {
         replays.add(call)
+        // The refusal was of the token, and is none of the record.
+        if (blockedBy === call.id) blockedAt = undefined
         return
       }
       checkTrial(call)
