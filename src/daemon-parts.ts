@@ -26,6 +26,7 @@ import type { Certificate } from './platform/auth/certificate.ts'
 import type { Reloadable } from './platform/auth/reloadable.ts'
 import type { SigningKey } from './platform/auth/private-key.ts'
 import { createConnection, type Connection } from './platform/connection.ts'
+import { createRecords, type RecordsReader } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 
@@ -75,6 +76,7 @@ export interface DaemonParts {
   progress: Progress
   history: History
   incidents: Incidents
+  records: RecordsReader
   /** All values that are shown, at this moment. */
   snapshot: () => Snapshot
   emit: Emit
@@ -204,6 +206,12 @@ export function createParts(options: DaemonOptions): DaemonParts {
     progress,
     history,
     incidents,
+    records: createRecords({
+      reconciler: () => current,
+      policy,
+      hasListedAll: () => progress.state().lastFullSweepAt !== undefined,
+      clock,
+    }),
     snapshot() {
       const nextTickAt = schedule.nextAt()
       return {

@@ -162,6 +162,13 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
+    records: {
+      records: parts.records,
+      instance: config.instance.name,
+      subscriptions: config.subscriptions,
+      now: () => reconciler().client.now(),
+      standsBy: () => (leaderElection.isLeading() ? undefined : leaderElection.state()),
+    },
     commandPrefix: config.server.commandPrefix ?? '',
     control: token === undefined ? undefined : { token, allowRemote, pause, probe },
     onError: (error) => {

@@ -1,6 +1,6 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
 import { counted, response } from '../ops/words.ts'
-import { toDate } from '../ops/causes.ts'
+import { toDate } from '../runtime/instant.ts'
 import { readReceiverAnswer, unreadableReasons, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
@@ -9,7 +9,8 @@ import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-clie
 import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 import { recordsOfEvent, searchIds, type EventRecords } from './round/gather.ts'
-import { explainRecord, nextRetryText, type ExplainedRecord } from './record.ts'
+import { explainRecord, type ExplainedRecord } from '../records/shown-record.ts'
+import { nextRetryText } from './record.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session } from './session.ts'
 import { visibleText } from '../runtime/redact.ts'

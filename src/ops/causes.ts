@@ -13,6 +13,7 @@ import {
   type Situation,
 } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
+import { toDate } from '../runtime/instant.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
@@ -72,12 +73,6 @@ export interface CausesOptions {
   /** The most causes, and the most exhausted records, that are listed. */
   maxCauses: number
   maxExhausted: number
-}
-
-/** Null for a time that Date can't hold: it must not keep the rest from being shown. */
-export function toDate(ms: number | undefined): Date | null {
-  const date = new Date(ms ?? NaN)
-  return Number.isNaN(date.getTime()) ? null : date
 }
 
 /** Keeps the first `max` in an order, however many come, without sorting them all. */

@@ -1,4 +1,5 @@
 // The HTTP listener: answers in bounded time and memory, an orderly end, and errors that name the key of the configuration to change.
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
@@ -7,8 +8,8 @@ import { ConfigurationError } from '../runtime/errors.ts'
 export interface Answer {
   status: number
   contentType: string
-  /** Bytes that several answers share are held in memory once. */
-  body: string | Uint8Array
+  /** Bytes that several answers share are held in memory once. Pieces are made when the client has taken those before. */
+  body: string | Uint8Array | AsyncIterable<string>
   headers?: Record<string, string>
 }
 
@@ -136,18 +137,33 @@ function boundConnections(server: Server, { clock, maxConnections = defaultMaxCo
   })
 }
 
-function send(response: ServerResponse, answer: Answer, withBody: boolean): void {
+/** Makes the next piece when the client has room for it; stops when it has gone away. */
+async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
+  const gone = new AbortController()
+  response.once('close', () => {
+    gone.abort()
+  })
+  for await (const piece of pieces) {
+    if (response.destroyed) return
+    if (!response.write(piece)) await once(response, 'drain', { signal: gone.signal }).catch(() => undefined)
+  }
+  response.end()
+}
+
+async function send(response: ServerResponse, answer: Answer, withBody: boolean): Promise<void> {
   const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
+  const isWhole = body instanceof Uint8Array
   response.writeHead(answer.status, {
     'content-type': answer.contentType,
-    'content-length': body.byteLength,
+    ...(isWhole && { 'content-length': body.byteLength }),
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     ...answer.headers,
     connection: 'close',
   })
-  if (withBody) response.end(body)
-  else response.end()
+  if (!withBody) response.end()
+  else if (isWhole) response.end(body)
+  else await sendPieces(response, body)
 }
 
 /** Starts listening. @throws ConfigurationError when the port can't be had. */
@@ -162,9 +178,13 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   }
 
   const server = createServer((request, response) => {
-    void answerTo(request).then((answer) => {
-      send(response, answer, request.method !== 'HEAD')
-    })
+    void answerTo(request)
+      .then((answer) => send(response, answer, request.method !== 'HEAD'))
+      .catch((error: unknown) => {
+        // The head has gone out: only a broken connection shows that the end is missing.
+        options.onError(error)
+        response.destroy()
+      })
   })
   boundConnections(server, options)
   await open(server, options)

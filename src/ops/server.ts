@@ -6,6 +6,7 @@ import { createControl, type ControlOptions } from './control.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
 import { renderPage } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
+import { createRecordsAnswer, type RecordsAnswerOptions } from './records-answer.ts'
 import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
@@ -18,6 +19,7 @@ export interface OpsServerOptions {
   live: () => readonly string[]
   ready: () => readonly string[]
   status: () => StatusDocument
+  records: RecordsAnswerOptions
   /** `server.commandPrefix`. */
   commandPrefix: string
   /** Undefined without `control.token`: then there are no commands. */
@@ -54,7 +56,8 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
   async function render(make: Make): Promise<Answer> {
     try {
       const answer = await make()
-      return { ...answer, body: Buffer.from(answer.body) }
+      const { body } = answer
+      return typeof body === 'string' ? { ...answer, body: Buffer.from(body) } : answer
     } catch (error) {
       // Reported once, not by each client.
       onError(error)
@@ -83,7 +86,10 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
 type Read = (query: string) => Answer | Promise<Answer>
 
 /** The readable resources by path. */
-function readsOf({ commandPrefix, live, metrics, ready, status }: OpsServerOptions, shared: Shared): Map<string, Read> {
+function readsOf(
+  { commandPrefix, live, metrics, ready, records, status }: OpsServerOptions,
+  shared: Shared,
+): Map<string, Read> {
   const page = (refreshes: boolean): Make => {
     const headers = { ...pageHeaders }
     return () => ({
@@ -107,6 +113,7 @@ function readsOf({ commandPrefix, live, metrics, ready, status }: OpsServerOptio
     ['/livez', () => health(live())],
     ['/readyz', () => health(ready())],
     ['/status', () => shared.of(asJson)],
+    ['/records', createRecordsAnswer(records)],
   ])
 }
 

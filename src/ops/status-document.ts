@@ -7,7 +7,8 @@ import type { Snapshot } from '../observe/snapshot.ts'
 import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
-import { showCause, toDate, type Causes } from './causes.ts'
+import { toDate } from '../runtime/instant.ts'
+import { showCause, type Causes } from './causes.ts'
 import { failureText, type SubscriptionNames } from './words.ts'
 
 /** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */

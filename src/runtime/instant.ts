@@ -8,3 +8,9 @@ export function parseInstant(text: string): number | undefined {
     return undefined
   }
 }
+
+/** Null for a time that Date can't hold: it must not keep the rest from being shown. */
+export function toDate(ms: number | undefined): Date | null {
+  const date = new Date(ms ?? NaN)
+  return Number.isNaN(date.getTime()) ? null : date
+}

@@ -6,6 +6,8 @@ import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
+import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
+import type { ListedRecord } from '../../src/records/records.ts'
 import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
@@ -15,6 +17,7 @@ import { load, requiredEnv } from './configuration.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { keepingLog, type Line } from './log.ts'
 import { startPlatform } from './platform.ts'
+import { textOf } from './ops-server.ts'
 import { parseSamples, sumOf } from './samples.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -52,6 +55,18 @@ export interface DaemonOptions {
   gapMs?: number
 }
 
+/** What GET /records answers; `error` alone where the request is at fault. */
+export interface RecordsDocument {
+  source: string
+  records: readonly (Omit<ListedRecord, 'event'> & { event: string })[]
+  count: number
+  notFound: readonly string[]
+  incomplete: string | null
+  next: string | null
+  error: string | null
+  leader?: string | null
+}
+
 export interface RunningDaemon extends AsyncDisposable {
   clock: VirtualClock
   facts: TelemetryEvent[]
@@ -65,6 +80,8 @@ export interface RunningDaemon extends AsyncDisposable {
   listening: Promise<OpsServer>
   /** What its ops server was started with: /status, probes and commands. */
   ops(): OpsServerOptions
+  /** The answer to GET /records with this query. */
+  records(query: string): Promise<RecordsDocument & { status: number }>
   /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   /** Listeners that are open. */
@@ -192,6 +209,10 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     lists: () => requests.filter(({ url }) => url.pathname.endsWith('/webhooks')).length,
     listening: listening.promise,
     ops,
+    async records(query) {
+      const { status, ...answer } = await clock.run(createRecordsAnswer(ops().records)(query))
+      return { ...(JSON.parse(await clock.run(textOf(answer))) as RecordsDocument), status }
+    },
     async metric(name, labels) {
       const { text } = await ops().metrics()
       return sumOf(parseSamples(text), `webhook_reconciler_${name}`, labels)

@@ -5,12 +5,36 @@ import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
 import type { Probes } from '../../src/reconcile/retry/subscriptions.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
+import type { Answer as ServerAnswer } from '../../src/ops/listen.ts'
+import type { RecordsAnswerOptions } from '../../src/ops/records-answer.ts'
+import type { ListedRecord, RecordsPage } from '../../src/records/records.ts'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import { aStatusState } from './status.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Records for the answers to requests: these batches, whatever is asked for. */
+export function recordsOf(batches: () => AsyncIterable<ListedRecord[]>): RecordsAnswerOptions {
+  const end = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
+  const page: RecordsPage = {
+    source: 'memory',
+    batches: { [Symbol.asyncIterator]: () => batches()[Symbol.asyncIterator]() },
+    end: () => end,
+  }
+  return {
+    records: { fromMemory: () => Promise.resolve(page) },
+    instance: 'test',
+    subscriptions: { 'aaaaaaaa-0000-4000-8000-000000000001': 'payments-eu' },
+    now: () => Date.UTC(2026, 0, 15, 12),
+    standsBy: () => undefined,
+  }
+}
+
+async function* noBatches(): AsyncGenerator<ListedRecord[]> {
+  // Nothing is missing.
+}
 
 /** A server that answers well, with a clock on which its end can be waited for. */
 export interface Running extends OpsServer, AsyncDisposable {
@@ -26,6 +50,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     live: () => [],
     ready: () => [],
     status: () => toStatus(aStatusState()),
+    records: recordsOf(noBatches),
     commandPrefix: '',
     control: undefined,
     onError: (error) => {
@@ -43,6 +68,14 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
       await expect.poll(() => clock.sleepers()).toBe(0)
     },
   }
+}
+
+/** The text of an answer that a server has not sent. */
+export async function textOf({ body }: Pick<ServerAnswer, 'body'>): Promise<string> {
+  if (typeof body === 'string' || body instanceof Uint8Array) return Buffer.from(body).toString()
+  let text = ''
+  for await (const piece of body) text += piece
+  return text
 }
 
 export interface Answer {

@@ -16,7 +16,7 @@ interface Scene extends Listener, AsyncDisposable {
   answered: () => number
 }
 
-async function open(body: string | Uint8Array = 'ok', maxConnections?: number): Promise<Scene> {
+async function open(body: string | Uint8Array | AsyncIterable<string> = 'ok', maxConnections?: number): Promise<Scene> {
   const clock = createVirtualClock()
   let answered = 0
   const listener = await listen({
@@ -103,4 +103,42 @@ test.each([
   if (oldest !== undefined) await closed(oldest)
   expect(others.filter((socket) => socket.closed)).toEqual([])
   for (const socket of others) socket.destroy()
+})
+
+/** An endless answer of 64 KiB pieces, and how many were made. */
+function pieces(): { body: AsyncIterable<string>; made: () => number; ended: Promise<undefined> } {
+  let made = 0
+  const ended = Promise.withResolvers<undefined>()
+  async function* body(): AsyncGenerator<string> {
+    try {
+      for (;;) yield await Promise.resolve('x'.repeat(65_536 * Math.sign((made += 1))))
+    } finally {
+      ended.resolve(undefined)
+    }
+  }
+  return { body: body(), made: () => made, ended: ended.promise }
+}
+
+test('an answer in pieces is made no faster than it is read, and not at all when its reader has gone', async () => {
+  const endless = pieces()
+  await using scene = await open(endless.body)
+  const socket = await connected(scene.port, get)
+  socket.pause()
+  // What the kernel takes of unread bytes, and no more.
+  await expect.poll(() => endless.made()).toBeGreaterThan(1)
+  let before = -1
+  await expect.poll(() => before === (before = endless.made())).toBe(true)
+  expect(endless.made()).toBeLessThan(320)
+  socket.resetAndDestroy()
+  await endless.ended
+})
+
+test('an answer in pieces ends with its connection after 30 s', async () => {
+  const endless = pieces()
+  await using scene = await open(endless.body)
+  const socket = await connected(scene.port, get)
+  await expect.poll(() => endless.made()).toBeGreaterThan(1)
+  await scene.clock.advance(30_000)
+  await closed(socket)
+  await endless.ended
 })

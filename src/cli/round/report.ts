@@ -10,7 +10,7 @@ import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import { isBreakers } from '../../reconcile/retry/gates.ts'
 import type { Trouble } from '../../reconcile/retry/platform-breaker.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
-import type { ExplainedRecord } from '../record.ts'
+import type { ExplainedRecord } from '../../records/shown-record.ts'
 import type { Gathered } from './gather.ts'
 import type { RecordSelection } from './select.ts'
 

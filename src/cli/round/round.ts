@@ -1,5 +1,6 @@
 // One round for three commands: select, decide, retry unless it is a dry run, report. `plan` and `retry` select; `once` takes what is due.
-import { groupByCause, showCause, toDate } from '../../ops/causes.ts'
+import { groupByCause, showCause } from '../../ops/causes.ts'
+import { toDate } from '../../runtime/instant.ts'
 import { createGrace } from '../../ops/grace.ts'
 import { counted, span } from '../../ops/words.ts'
 import { decide, type Situation } from '../../reconcile/decide.ts'
@@ -10,7 +11,7 @@ import { askDaemon, openCircuitsOf, pausedSince, situationOf, type AskedDaemon }
 import type { CommandFlags } from '../flags.ts'
 import type { Io } from '../io.ts'
 import { createMoments } from '../moments.ts'
-import { explainRecord, type ExplainedRecord } from '../record.ts'
+import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
 import { inSession, unavailable, type Session } from '../session.ts'
 import { gather } from './gather.ts'
 import { toText } from './report-text.ts'

@@ -1,0 +1,131 @@
+// GET /records: the records that a query means, as one JSON document or as lines, sent as fast as they are read. @see docs/status.md "Records"
+import { readCursor, writeCursor } from '../records/cursor.ts'
+import { BadRequest, onlyThese, readFilter, textOf, type Fields } from '../records/filter.ts'
+import type { ListedRecord, RecordsReader, RecordsPage } from '../records/records.ts'
+import { redactedJson } from '../runtime/redact.ts'
+import { json, type Answer } from './listen.ts'
+import type { SubscriptionNames } from './words.ts'
+
+export interface RecordsAnswerOptions {
+  records: RecordsReader
+  instance: string
+  subscriptions: SubscriptionNames
+  /** The platform's time, epoch ms. */
+  now: () => number
+  /** Undefined for an instance that leads; else who does. */
+  standsBy: () => { leader: string | undefined } | undefined
+}
+
+const filters = ['event', 'webhook', 'since', 'until', 'type', 'subscription', 'response', 'decision'] as const
+const parameters = [...filters, 'limit', 'cursor', 'format', 'source'] as const
+const formats = ['json', 'ndjson'] as const
+const sources = ['memory', 'auto'] as const
+export const maxPage = 10_000
+const defaultPage = 100
+
+/** An answer that says why nothing was done. */
+export function refuse(status: number, error: string, more: object = {}): Answer {
+  return { status, contentType: json, body: `${redactedJson({ error, ...more })}\n` }
+}
+
+/** An instance that stands by knows no records, and retries none. */
+export function standbyAnswer({ leader }: { leader: string | undefined }): Answer {
+  const error = `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
+  return refuse(409, error, { leader: leader ?? null })
+}
+
+function fieldsOf(query: string): Fields {
+  const fields: Record<string, string[]> = {}
+  const params = new URLSearchParams(query)
+  onlyThese(Object.fromEntries(params), parameters)
+  for (const [name, value] of params) (fields[name] ??= []).push(value)
+  return fields
+}
+
+/** @throws BadRequest */
+export function limitOf(fields: Fields, max: number): number {
+  const text = textOf(fields, 'limit') ?? String(defaultPage)
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0
+  if (limit >= 1 && limit <= max) return limit
+  throw new BadRequest(`limit: a number from 1 to ${max}.`)
+}
+
+function oneOf<T extends string>(fields: Fields, name: string, allowed: readonly [T, ...T[]]): T {
+  const text = textOf(fields, name) ?? allowed[0]
+  const found = allowed.find((one) => one === text)
+  if (found !== undefined) return found
+  throw new BadRequest(`${name}: one of ${allowed.join(', ')}.`)
+}
+
+interface Shown {
+  head: object
+  page: RecordsPage
+  /** Of the end. */
+  next: () => string | null
+}
+
+function endOf({ next, page }: Shown, count: number): object {
+  const { error = null, incomplete = null, notFound } = page.end()
+  return { count, notFound, incomplete, next: next(), error }
+}
+
+const ofBatch = (batch: readonly ListedRecord[]): string[] => batch.map((record) => redactedJson(record))
+
+/** One object, whose end says how it ended. */
+async function* asDocument(shown: Shown): AsyncGenerator<string> {
+  yield `${redactedJson(shown.head).slice(0, -1)},"records":[`
+  let count = 0
+  for await (const batch of shown.page.batches) {
+    if (batch.length === 0) continue
+    yield `${count === 0 ? '\n' : ',\n'}${ofBatch(batch).join(',\n')}`
+    count += batch.length
+  }
+  yield `],${redactedJson(endOf(shown, count)).slice(1)}\n`
+}
+
+/** A head, the records, an end; without the end it was cut off. */
+async function* asLines(shown: Shown): AsyncGenerator<string> {
+  yield `${redactedJson(shown.head)}\n`
+  let count = 0
+  for await (const batch of shown.page.batches) {
+    if (batch.length > 0) yield `${ofBatch(batch).join('\n')}\n`
+    count += batch.length
+  }
+  yield `${redactedJson({ end: true, ...endOf(shown, count) })}\n`
+}
+
+/** Gives the answer to a query. */
+export function createRecordsAnswer(options: RecordsAnswerOptions): (query: string) => Promise<Answer> {
+  const { instance, records, standsBy, subscriptions } = options
+
+  async function answer(query: string): Promise<Answer> {
+    const fields = fieldsOf(query)
+    const [format, limit] = [oneOf(fields, 'format', formats), limitOf(fields, maxPage)]
+    oneOf(fields, 'source', sources)
+    const meant = Object.fromEntries(Object.entries(fields).filter(([name]) => filters.includes(name as never)))
+    const text = textOf(fields, 'cursor')
+    const cursor = text === undefined ? undefined : readCursor(text, meant)
+    const asOf = cursor?.asOf ?? Math.round(options.now())
+    const filter = readFilter(meant, { now: asOf, subscriptions })
+    const standby = standsBy()
+    if (standby !== undefined) return standbyAnswer(standby)
+    const page = await records.fromMemory({ filter, limit, after: cursor?.after })
+    const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
+    const next = (): string | null => {
+      const last = page.end().next
+      return last === undefined ? null : writeCursor(last, asOf, meant)
+    }
+    const shown = { head, page, next }
+    if (format === 'json') return { status: 200, contentType: json, body: asDocument(shown) }
+    return { status: 200, contentType: 'application/x-ndjson; charset=utf-8', body: asLines(shown) }
+  }
+
+  return async (query) => {
+    try {
+      return await answer(query)
+    } catch (error) {
+      if (error instanceof BadRequest) return refuse(400, error.message)
+      throw error
+    }
+  }
+}

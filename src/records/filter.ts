@@ -1,0 +1,154 @@
+// The selection of records by a request: its fields, read and checked, and the test of a record. Pure functions.
+import { parseDuration } from '../config/duration.ts'
+import { isUuid } from '../platform/record.ts'
+import { decisions } from '../reconcile/decide.ts'
+import { parseInstant } from '../runtime/instant.ts'
+
+/** The request is at fault: its message names the field, and what is allowed. Nothing was done. */
+export class BadRequest extends Error {}
+
+/** The texts of each field. A field of one value has one of them. */
+export type Fields = Readonly<Record<string, readonly string[]>>
+
+/** Names in the configuration by the id of their subscription. */
+type Names = Readonly<Record<string, string>>
+
+/** Each given part narrows; within a part any will do. Times in epoch ms. */
+export interface RecordFilter {
+  eventId?: string
+  /** Lower case. */
+  webhookIds?: readonly string[]
+  /** Events at or after `from`, and before `until`. */
+  from?: number
+  until?: number
+  type?: readonly string[]
+  subscription?: readonly string[]
+  /** The receiver's last answer: `503`, `4xx`, `none`. */
+  response?: readonly string[]
+  decision?: readonly string[]
+}
+
+export interface ReadContext {
+  /** Durations count from here, epoch ms. */
+  now: number
+  subscriptions: Names
+}
+
+/** As many values as a list in one request may have. */
+const maxValues = 1000
+
+/** @throws BadRequest */
+export function textOf(fields: Fields, name: string): string | undefined {
+  const [value, ...others] = fields[name] ?? []
+  if (others.length > 0) throw new BadRequest(`${name}: one value, not ${others.length + 1}.`)
+  return value
+}
+
+/** @throws BadRequest for a field that is not among these */
+export function onlyThese(fields: object, allowed: readonly string[]): void {
+  const other = Object.keys(fields).find((name) => !allowed.includes(name))
+  if (other === undefined) return
+  throw new BadRequest(`There is no field ${JSON.stringify(other.slice(0, 40))}: known are ${allowed.join(', ')}.`)
+}
+
+/** @throws BadRequest */
+export function uuidOf(text: string, name: string): string {
+  if (isUuid(text)) return text.toLowerCase()
+  throw new BadRequest(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000.`)
+}
+
+/** The id of a subscription that is given by its id or its name. @throws BadRequest */
+export function subscriptionIdOf(text: string, names: Names): string {
+  const [named, ...others] = Object.entries(names).flatMap(([id, name]) => (name === text ? [id] : []))
+  if (others.length > 0) throw new BadRequest('subscription: several have that name; give the id of one.')
+  if (named !== undefined) return named.toLowerCase()
+  if (isUuid(text)) return text.toLowerCase()
+  throw new BadRequest('subscription: an id (UUID), or a name of subscriptions in the configuration.')
+}
+
+/** @throws BadRequest */
+function momentOf(text: string, name: string, now: number): number {
+  const ago = parseDuration(text)
+  const at = ago === undefined ? parseInstant(text) : now - ago
+  if (at !== undefined && Number.isFinite(new Date(at).getTime())) return at
+  throw new BadRequest(`${name}: a moment with its zone such as 2026-01-15T12:00:00Z, or how long ago, such as 6h.`)
+}
+
+/** @throws BadRequest */
+function responseOf(text: string): string {
+  if (/^(?:none|[1-5](?:xx|\d\d))$/.test(text)) return text
+  throw new BadRequest('response: a status code such as 503, a class such as 4xx, or none.')
+}
+
+/** @throws BadRequest */
+function decisionOf(text: string): string {
+  if ((decisions as readonly string[]).includes(text)) return text
+  throw new BadRequest(`decision: one of ${decisions.join(', ')}.`)
+}
+
+/** @throws BadRequest */
+function typeOf(text: string): string {
+  if (text !== '' && text.length <= 200) return text
+  throw new BadRequest('type: an event type of 1 to 200 characters.')
+}
+
+/** The filter of these fields; others are left alone. @throws BadRequest */
+export function readFilter(fields: Fields, { now, subscriptions }: ReadContext): RecordFilter {
+  const filter: RecordFilter = {}
+  function list(name: string, read: (text: string) => string): string[] | undefined {
+    const texts = fields[name]
+    if (texts === undefined) return undefined
+    if (texts.length === 0 || texts.length > maxValues) throw new BadRequest(`${name}: 1 to ${maxValues} values.`)
+    return [...new Set(texts.map(read))]
+  }
+  const [event, since, until] = [textOf(fields, 'event'), textOf(fields, 'since'), textOf(fields, 'until')]
+  if (event !== undefined) filter.eventId = uuidOf(event, 'event')
+  if (since !== undefined) filter.from = momentOf(since, 'since', now)
+  if (until !== undefined) filter.until = momentOf(until, 'until', now)
+  if ((filter.from ?? -Infinity) >= (filter.until ?? Infinity)) throw new BadRequest('since: a moment before until.')
+  const lists = {
+    webhookIds: list('webhook', (text) => uuidOf(text, 'webhook')),
+    type: list('type', typeOf),
+    subscription: list('subscription', (text) => subscriptionIdOf(text, subscriptions)),
+    response: list('response', responseOf),
+    decision: list('decision', decisionOf),
+  }
+  return { ...filter, ...Object.fromEntries(Object.entries(lists).filter(([, values]) => values !== undefined)) }
+}
+
+/** The fields of a record that a filter reads. */
+export interface Filtered {
+  id: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  responseStatusCode: number | null
+  eventAt: number
+}
+
+/** True for a record that fits, apart from its decision. Ids are compared last: to unpack them costs most. */
+export function matcherOf({
+  eventId,
+  from = -Infinity,
+  response,
+  subscription,
+  type,
+  until = Infinity,
+  webhookIds,
+}: RecordFilter): (record: Filtered) => boolean {
+  const has = (wanted: readonly string[] | undefined, value: string): boolean => wanted?.includes(value) ?? true
+  const ids = webhookIds && new Set(webhookIds)
+  const answered = (code: number | null): boolean =>
+    response === undefined ||
+    (code === null
+      ? response.includes('none')
+      : response.includes(String(code)) || response.includes(`${Math.floor(code / 100)}xx`))
+  return (record) =>
+    record.eventAt >= from &&
+    record.eventAt < until &&
+    has(type, record.eventType) &&
+    has(subscription, record.subscriptionId) &&
+    answered(record.responseStatusCode) &&
+    (eventId === undefined || record.eventId.toLowerCase() === eventId) &&
+    (ids === undefined || ids.has(record.id.toLowerCase()))
+}

@@ -1,0 +1,50 @@
+// Records of the backlog in the order of their events, a page at a time. Pure functions, in steps.
+import type { FailedRecord } from '../reconcile/failed-record.ts'
+import type { Steps } from '../runtime/steps.ts'
+
+/** The place of a record in a list: the second of its event on the platform's wall clock, then its key in the backlog. */
+export type ListPlace = Pick<FailedRecord, 'key' | 'localSecond'>
+
+/** Records of one step, which takes a few milliseconds. */
+const recordsPerStep = 2000
+
+export function inOrder(a: ListPlace, b: ListPlace): number {
+  if (a.localSecond !== b.localSecond) return a.localSecond - b.localSecond
+  return a.key < b.key ? -1 : a.key > b.key ? 1 : 0
+}
+
+export interface PageWish {
+  fits: (record: FailedRecord) => boolean
+  /** The last place of the page before. */
+  after: ListPlace | undefined
+  limit: number
+}
+
+/**
+ * The first `limit` records that fit, in order, and whether there are more. A page costs one look at each record, and memory
+ * for its own ones, however many there are.
+ */
+export function* pageOf(
+  records: Iterable<FailedRecord>,
+  { after, fits, limit }: PageWish,
+): Steps<{ page: FailedRecord[]; isLast: boolean }> {
+  let kept: FailedRecord[] = []
+  /** Those behind it are of a later page. */
+  let last: FailedRecord | undefined
+  let seen = 0
+  function cut(): void {
+    kept = kept.toSorted(inOrder).slice(0, limit + 1)
+    last = kept[limit]
+  }
+  for (const record of records) {
+    seen += 1
+    if (seen % recordsPerStep === 0) yield
+    if (after !== undefined && inOrder(record, after) <= 0) continue
+    if (last !== undefined && inOrder(record, last) > 0) continue
+    if (!fits(record)) continue
+    kept.push(record)
+    if (kept.length >= 2 * limit + recordsPerStep) cut()
+  }
+  cut()
+  return { page: kept.slice(0, limit), isLast: kept.length <= limit }
+}

@@ -1,0 +1,85 @@
+// One record as the platform shows it, with what is decided of it, why, and when it is retried next. Pure functions.
+import type { WebhookRecord } from '../platform/record.ts'
+import {
+  decide,
+  nextRetryOf,
+  noRetry,
+  type Decision,
+  type NextRetry,
+  type Situation,
+  type Verdict,
+} from '../reconcile/decide.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import { sentenceOf, type Because } from '../reconcile/reasons.ts'
+import { toDate } from '../runtime/instant.ts'
+
+/** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
+export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
+
+/** One record as the platform shows it, with what is decided of it and why. */
+export interface ExplainedRecord extends Pick<
+  FailedRecord,
+  'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'
+> {
+  webhookId: string
+  status: WebhookRecord['status']
+  state: State
+  event: Date | null
+  lastAttempt: Date | null
+  leavesWindow: Date | null
+  /** The rule that matched, and its sentence. */
+  why: Because
+  explanation: string
+  /** When it is retried next, and what that waits for; null when no clock tells. */
+  nextRetry: Date | null
+  nextRetryBy: NextRetry['by']
+}
+
+export interface ExplainOptions {
+  policy: Policy
+  situation: Situation
+  /** Default: `failed`. */
+  status?: WebhookRecord['status']
+  /** True for a record that an operator selected, in the window or not. */
+  isSelected?: boolean
+}
+
+type Stated = Pick<Verdict, 'because'> & { state: State; next: NextRetry }
+
+function stateOf(
+  entry: FailedRecord,
+  leavesAt: number,
+  { isSelected, policy, situation, status }: ExplainOptions,
+): Stated {
+  if (status !== undefined && status !== 'failed') return { state: status, because: status, next: noRetry }
+  const verdict = decide(entry, policy, situation)
+  const { because, decision, dueAt } = verdict
+  const decided = { state: decision, because, next: nextRetryOf(verdict, situation, leavesAt) }
+  if (decision === 'excluded' || isSelected === true) return decided
+  if (leavesAt < situation.now) return { state: 'outside', because: 'outside', next: noRetry }
+  const settledAt = entry.eventAt + policy.window.settle
+  if (settledAt <= situation.now || decision === 'exhausted') return decided
+  const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
+  return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
+}
+
+/** A pure function of the record, the policy and the situation: `explain` shows one, `plan --records` many. */
+export function explainRecord(entry: FailedRecord, options: ExplainOptions): ExplainedRecord {
+  const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
+  const leavesAt = entry.eventAt + options.policy.window.lookback
+  const { because, next, state } = stateOf(entry, leavesAt, options)
+  return {
+    webhookId: entry.id,
+    ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
+    status: options.status ?? 'failed',
+    state,
+    event: toDate(entry.eventAt),
+    lastAttempt: entry.lastAttemptLocal === null ? null : toDate(entry.lastAt),
+    leavesWindow: toDate(leavesAt),
+    why: because,
+    explanation: sentenceOf(because),
+    nextRetry: toDate(next.at),
+    nextRetryBy: next.by,
+  }
+}

@@ -1,0 +1,159 @@
+// GET /records of the whole daemon, beside a sandbox: which records it gives, in which pages, and what it refuses.
+import { describe, expect, test } from 'vitest'
+import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
+import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { textOf } from '../support/ops-server.ts'
+
+const hourMs = 3_600_000
+
+/** 40 due, 30 of them of one subscription, and 7 exhausted records, which nothing retries. */
+async function observed(day: Day): Promise<RunningDaemon> {
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 40, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 4 })
+  day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
+  return day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+}
+
+test('all that is held comes once, the oldest event first, in pages of any size', async () => {
+  await using day = await beginDay()
+  const daemon = await observed(day)
+  const whole = await daemon.records('limit=1000')
+  expect(whole).toMatchObject({ status: 200, source: 'memory', count: 47, next: null, incomplete: null, error: null })
+  const ids = whole.records.map(({ webhookId }) => webhookId)
+  expect(new Set(ids).size).toBe(47)
+  expect(whole.records.map(({ event }) => event)).toEqual(whole.records.map(({ event }) => event).toSorted())
+  for (const limit of [1, 10, 46, 47]) {
+    const paged: string[] = []
+    let cursor = ''
+    do {
+      const page = await daemon.records(`limit=${limit}${cursor}`)
+      expect(page.count).toBeLessThanOrEqual(limit)
+      paged.push(...page.records.map(({ webhookId }) => webhookId))
+      cursor = page.next === null ? '' : `&cursor=${page.next}`
+    } while (cursor !== '')
+    expect(paged).toEqual(ids)
+  }
+})
+
+test('parameters narrow, and their values widen', async () => {
+  await using day = await beginDay()
+  const daemon = await observed(day)
+  const { records } = await daemon.records('limit=1000')
+  const [first, second] = records
+  const { eventId = '', subscriptionId = '', webhookId = '' } = first ?? {}
+  const count = async (query: string): Promise<number> => (await daemon.records(`limit=1000&${query}`)).count
+  expect(await count('decision=exhausted')).toBe(7)
+  expect(await count('decision=exhausted&decision=blocked')).toBe(47)
+  expect(await count('decision=awaiting')).toBe(0)
+  expect(await count(`webhook=${webhookId}&webhook=${second?.webhookId.toUpperCase()}`)).toBe(2)
+  expect(await count(`event=${eventId}`)).toBe(1)
+  const own = records.filter((one) => one.subscriptionId === subscriptionId).length
+  expect(await count(`subscription=${subscriptionId}`)).toBe(own)
+  const [day4, day3] = [await count('since=85h&source=memory'), await count('since=85h&until=20h&source=memory')]
+  expect(day4).toBeLessThan(47)
+  expect(day3).toBeLessThan(day4)
+  const failing = records.filter(({ responseStatusCode: code }) => code !== null && code >= 500).length
+  expect(await count('response=5xx')).toBe(failing)
+  const missing = '00000000-0000-4000-8000-000000000000'
+  expect(await daemon.records(`webhook=${webhookId}&webhook=${missing}`)).toMatchObject({
+    count: 1,
+    notFound: [missing],
+  })
+})
+
+test('a record has its decision, its reason and its next retry, and nothing of its payload', async () => {
+  await using day = await beginDay()
+  const daemon = await observed(day)
+  const [record] = (await daemon.records('decision=exhausted&limit=1')).records
+  expect(record).toMatchObject({
+    status: 'failed',
+    decision: 'exhausted',
+    why: 'max-attempts',
+    explanation: 'It has as many attempts as retry.maxAttempts allows.',
+    nextRetry: null,
+    nextRetryBy: 'never',
+    attempts: 30,
+  })
+  expect(Object.keys(record ?? {})).not.toContain('requestPayload')
+})
+
+test('lines say the same as the document, and their end shows that they are whole', async () => {
+  await using day = await beginDay()
+  const daemon = await observed(day)
+  const { records } = await daemon.records('limit=20')
+  const answer = await day.clock.run(createRecordsAnswer(daemon.ops().records)('limit=20&format=ndjson'))
+  expect(answer.contentType).toContain('application/x-ndjson')
+  const lines = (await textOf(answer))
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+  expect(lines[0]).toMatchObject({ schemaVersion: 1, source: 'memory' })
+  expect(lines.slice(1, -1)).toEqual(records)
+  expect(lines.at(-1)).toMatchObject({ end: true, count: 20, error: null })
+})
+
+test('before the first full sweep the answer says that it is not whole', async () => {
+  await using day = await beginDay()
+  day.sandbox.seed({ count: 5, from: day.clock.now() - 2 * hourMs, to: day.clock.now() - hourMs, attempts: 1 })
+  const daemon = await day.start({}, ({ url }) => (url.pathname.endsWith('/webhooks') ? { status: 503 } : undefined))
+  expect(await daemon.records('')).toMatchObject({
+    count: 0,
+    incomplete: 'No full sweep has ended yet since the start.',
+  })
+})
+
+describe('a request at fault is answered with the field and what is allowed', () => {
+  const uuid = '123e4567-e89b-12d3-a456-426614174000'
+  test.each<[query: string, said: string]>([
+    ['evnt=x', 'There is no field "evnt": known are event, webhook,'],
+    ['Event=x', 'There is no field "Event"'],
+    ['__proto__=x', 'There is no field "__proto__"'],
+    ['constructor=x', 'There is no field "constructor"'],
+    ['=x', 'There is no field ""'],
+    [`${'x'.repeat(5000)}=1`, `There is no field "${'x'.repeat(40)}":`],
+    ['event=', 'event: a UUID such as'],
+    ['event=x', 'event: a UUID such as'],
+    [`event=${uuid}%00`, 'event: a UUID such as'],
+    [`event=${uuid}&event=${uuid}`, 'event: one value, not 2.'],
+    [`webhook=${uuid}/../x`, 'webhook: a UUID such as'],
+    [Array.from({ length: 1001 }, () => `webhook=${uuid}`).join('&'), 'webhook: 1 to 1000 values.'],
+    ['since=yesterday', 'since: a moment with its zone'],
+    ['since=2026-01-15T12:00:00', 'since: a moment with its zone'],
+    ['since=7', 'since: a moment with its zone'],
+    ['since=999999999999d', 'since: a moment with its zone'],
+    ['since=-1h', 'since: a moment with its zone'],
+    ['until=', 'until: a moment with its zone'],
+    ['since=1h&until=2h', 'since: a moment before until.'],
+    ['since=1h&until=1h', 'since: a moment before until.'],
+    ['type=', 'type: an event type of 1 to 200 characters.'],
+    [`type=${'x'.repeat(201)}`, 'type: an event type of 1 to 200 characters.'],
+    ['subscription=nobody', 'subscription: an id (UUID), or a name'],
+    ['response=600', 'response: a status code such as 503'],
+    ['response=5XX', 'response: a status code such as 503'],
+    ['response=50', 'response: a status code such as 503'],
+    ['decision=gone', 'decision: one of due, backing-off,'],
+    ['limit=0', 'limit: a number from 1 to 10000.'],
+    ['limit=10001', 'limit: a number from 1 to 10000.'],
+    ['limit=1e3', 'limit: a number from 1 to 10000.'],
+    ['limit=-1', 'limit: a number from 1 to 10000.'],
+    ['limit=1&limit=2', 'limit: one value, not 2.'],
+    ['format=xml', 'format: one of json, ndjson.'],
+    ['source=receiver', 'source: one of'],
+    ['cursor=', 'cursor: the field "next"'],
+    ['cursor=x', 'cursor: the field "next"'],
+    [`cursor=0000000000000000.1.1.${uuid}`, 'cursor: it is of another list'],
+  ])('%.60s', async (query, said) => {
+    await using day = await beginDay()
+    const daemon = await day.start()
+    const { error, status } = await daemon.records(query)
+    expect([status, error]).toEqual([400, expect.stringContaining(said)])
+  })
+
+  test('a cursor of another list', async () => {
+    await using day = await beginDay()
+    const daemon = await observed(day)
+    const { next } = await daemon.records('limit=1&decision=exhausted')
+    expect(await daemon.records(`limit=5&decision=exhausted&cursor=${next}`)).toMatchObject({ status: 200, count: 5 })
+    expect(await daemon.records(`limit=5&cursor=${next}`)).toMatchObject({ status: 400 })
+  })
+})
