@@ -1,11 +1,14 @@
 // The container image, built for real by buildah and run as a container runtime does: PID 1, its own user, nothing writable.
-import { lstatSync, readFileSync, readdirSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { globSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { buildImage, imageObstacle, type Image, type RunningImage } from '../support/image.ts'
+import { readElf } from '../../tools/image-files.ts'
+import { buildFresh, buildImage, imageObstacle, withPackages, type Image, type RunningImage } from '../support/image.ts'
+import { trustedAuthority } from '../support/certificates.ts'
 import { testKeys } from '../support/keys.ts'
 import { get } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
@@ -52,14 +55,8 @@ describeWith(obstacle, 'image', () => {
     image[Symbol.dispose]()
   })
 
-  test('names itself, its version and its source', () => {
-    const { Labels, StopSignal, User } = image.config
-    expect(Labels['org.opencontainers.image.version']).toBe(version)
-    expect(Labels['org.opencontainers.image.revision']).toMatch(/^[0-9a-f]{40}$/)
-    expect(Date.parse(Labels['org.opencontainers.image.created'] ?? '')).toBeLessThan(systemClock.now())
-    expect(Labels['org.opencontainers.image.base.digest']).toMatch(/^sha256:[0-9a-f]{64}$/)
-    expect(Labels).toHaveProperty(['org.opencontainers.image.source'])
-    expect({ StopSignal, User }).toEqual({ StopSignal: 'SIGTERM', User: '1000:1000' })
+  test('ends with SIGTERM, and has a user without rights', () => {
+    expect(image.config).toMatchObject({ StopSignal: 'SIGTERM', User: '1000:1000' })
   })
 
   test('holds Node, its libraries and the bundle: no shell, no package, nothing that its user owns', () => {
@@ -113,13 +110,18 @@ describeWith(obstacle, 'image', () => {
     expect(output).not.toMatch(/was rejected|was not initialized/)
   })
 
-  test('trusts the authorities of its system store where it is told to, and can write nowhere', async () => {
+  test('trusts an authority that is put into its system store, and can write nowhere', async () => {
+    const store = join(image.root, 'etc/ssl/certs')
+    mkdirSync(store, { recursive: true })
+    using authority = await trustedAuthority()
+    writeFileSync(join(store, 'own.pem'), authority.pem)
     const script = `const { getCACertificates } = require('node:tls')
       console.log(getCACertificates('default').length > getCACertificates('bundled').length)
       for (const path of ['/x', '/tmp/x', '/app/x', '/app/dist/main.cjs'])
         try { require('node:fs').writeFileSync(path, ''); console.log(path) } catch {}`
     await using running = image.start(['node', '-e', script], { NODE_USE_SYSTEM_CA: '1' })
     expect(await ran(running)).toEqual({ code: 0, output: 'true\n' })
+    rmSync(store, { recursive: true })
   })
 
   test('as PID 1 of uid 1000 it recovers records, is healthy, and ends with SIGTERM', async () => {
@@ -168,5 +170,35 @@ describeWith(obstacle, 'other targets', () => {
     const code = await running.ended()
     expect({ code, user: image.config.User }, running.output()).toEqual({ code: 0, user: '1000:1000' })
     expect(running.output()).toContain(shows)
+  })
+})
+
+describeWith(obstacle, 'the files of an image', () => {
+  test('are the same bit for bit in two builds, of which one has no network; its labels say from what', () => {
+    const { digest, labels } = buildFresh()
+    expect(withPackages(buildFresh)).toEqual({ digest, labels })
+    const name = (label: string): string => `org.opencontainers.image.${label}`
+    const sha256 = expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as string
+    expect(labels).toMatchObject({
+      [name('version')]: version,
+      [name('revision')]: execFileSync('git', ['rev-parse', 'HEAD'], { cwd: repository, encoding: 'utf8' }).trim(),
+      [name('base.digest')]: sha256,
+    })
+    expect(Date.parse(labels[name('created')] ?? '')).toBeLessThan(systemClock.now())
+    expect(labels).toHaveProperty([name('source')])
+  })
+
+  test('are those of arm64 where that is asked for', () => {
+    using image = buildImage(undefined, 'arm64')
+    expect(image.architecture).toBe('arm64')
+    const paths = globSync(['usr/local/bin/node', 'lib/**/*.so*'], { cwd: image.root })
+    expect(paths.length).toBeGreaterThan(5)
+    const foreign = paths.filter((path) => readElf(readFileSync(join(image.root, path))).machine !== 183)
+    expect(foreign).toEqual([])
+    // Only what has run on arm64 could be in it.
+    expect(readdirSync(join(image.root, 'app/dist/cache'))).toEqual([])
+    expect(readFileSync(join(image.root, 'var/lib/dpkg/status'), 'utf8').match(/^Architecture: .*$/gm)).toEqual(
+      Array.from({ length: 4 }, () => 'Architecture: arm64'),
+    )
   })
 })

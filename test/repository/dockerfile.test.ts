@@ -1,6 +1,6 @@
 // What the Dockerfile shares with the rest of the repository. The image that it makes is tried by test/e2e/image.e2e.ts.
 import { expect, test } from 'vitest'
-import { isInContext, parseDockerfile, parsePairs } from '../support/dockerfile.ts'
+import { isInContext, parseDockerfile, parsePairs, type Stage } from '../support/dockerfile.ts'
 import { keys } from '../../src/config/schema.ts'
 import { heapPercent } from '../../src/runtime/memory.ts'
 import { read } from './texts.ts'
@@ -15,9 +15,17 @@ test('the stages build on the Node that the tests run on, slim and by its digest
   expect(args).toEqual({
     BASE: `docker.io/library/node:${pinned}-slim`,
     BASE_DIGEST: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as string,
+    TARGET_BASE_DIGEST: '${BASE_DIGEST}',
   })
   const bases = stages.filter(({ image }) => !stages.some(({ name }) => name === image)).map(({ image }) => image)
-  expect(bases).toEqual(['${BASE}@${BASE_DIGEST}', 'scratch'])
+  expect(new Set(bases)).toEqual(new Set(['${BASE}@${BASE_DIGEST}', '${BASE}@${TARGET_BASE_DIGEST}', 'scratch']))
+})
+
+test('what runs in the build runs on the architecture of the builder, so that an image of another one needs no emulation', () => {
+  const platformOf = (stage: Stage | undefined): string | undefined =>
+    stage && (stage.platform ?? platformOf(stages.find(({ name }) => name === stage.image)))
+  const running = stages.filter(({ instructions }) => instructions.some(({ name }) => name === 'RUN'))
+  expect(running.map(platformOf)).toEqual(running.map(() => '$BUILDPLATFORM'))
 })
 
 test('keys, tests, packages and the history stay out of the build', () => {
@@ -29,7 +37,7 @@ test('keys, tests, packages and the history stay out of the build', () => {
 
 test('nothing is fetched but packages, whose scripts do not run', () => {
   const all = stages.flatMap(({ instructions }) => instructions)
-  expect(all.filter(({ name, rest }) => name === 'ADD' || /\b(?:curl|wget)\b/.test(rest))).toEqual([])
+  expect(all.filter(({ name, rest }) => name === 'ADD' || /\b(?:apt-get|curl|wget)\b/.test(rest))).toEqual([])
   const installs = all.filter(({ rest }) => rest.includes('npm ci'))
   expect(installs.map(({ rest }) => rest.includes('--ignore-scripts'))).toEqual([true])
 })

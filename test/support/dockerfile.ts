@@ -16,6 +16,8 @@ export interface Dockerfile {
 export interface Stage {
   /** What stands behind FROM, and its name if it has one. */
   image: string
+  /** Of `--platform`: what the stage runs on. Undefined: what the image is for, or the platform of the stage below. */
+  platform: string | undefined
   name: string | undefined
   instructions: Instruction[]
 }
@@ -32,8 +34,9 @@ export function parseDockerfile(text: string): Dockerfile {
   for (const line of lines.split('\n').filter((candidate) => candidate !== '')) {
     const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? []
     if (name.toUpperCase() === 'FROM') {
-      const [image = '', , stageName] = rest.split(/\s+/)
-      stages.push({ image, name: stageName, instructions: [] })
+      const [, platform, from = ''] = /^(?:--platform=(\S+)\s+)?(.*)$/.exec(rest) ?? []
+      const [image = '', , stageName] = from.split(/\s+/)
+      stages.push({ image, platform, name: stageName, instructions: [] })
     } else if (stages.length === 0) Object.assign(args, parsePairs(rest))
     else stages.at(-1)?.instructions.push({ name: name.toUpperCase(), rest: rest.trim() })
   }

@@ -1,9 +1,10 @@
-// The real container image: built by buildah on a base made here, and run as a container runtime would, without one.
+// The real container image: built by buildah on bases made here, and run as a container runtime would, without one.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -14,11 +15,12 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../../src/runtime/clock.ts'
 
 const repository = join(import.meta.dirname, '../..')
 /** What buildah needs inside a container or a small virtual machine, where namespaces and overlays may be missing. */
 const buildahEnv = { ...process.env, BUILDAH_ISOLATION: 'chroot', STORAGE_DRIVER: 'vfs' }
+/** That of this machine. */
+const ownArchitecture: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 /** Libraries of the Node that nodejs.org builds. */
 const libraries = ['libstdc++6', 'libatomic1']
 /** The authorities that this machine trusts: npm is to reach the registry from the build as it does from here. */
@@ -48,39 +50,81 @@ export function imageObstacle(): string | undefined {
   return missing.length === 0 ? undefined : `not installed: ${missing.join(', ')}`
 }
 
-/** A small Debian with the pinned Node and the npm of this machine, in place of the official image: no registry is asked. */
-function makeBase(tag: string): void {
-  const folder = mkdtempSync(join(tmpdir(), 'base-image-'))
+/** As Docker names them; debootstrap does too. */
+export type Architecture = 'amd64' | 'arm64'
+
+function inFolder<T>(prefix: string, use: (folder: string) => T): T {
+  const folder = mkdtempSync(join(tmpdir(), prefix))
   try {
+    return use(folder)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Debian's files. Of another architecture they are unpacked and not set up, as nothing of them runs here. */
+function makeDebian(root: string, architecture: Architecture, isForeign: boolean): void {
+  const words = ['--variant=minbase', `--include=${libraries.join(',')}`, `--arch=${architecture}`]
+  run('debootstrap', [...(isForeign ? ['--foreign'] : []), ...words, 'bookworm', root])
+  const archives = join(root, 'var/cache/apt/archives')
+  if (isForeign) {
+    const entries = globSync('*.deb', { cwd: archives }).map((file) => {
+      run('dpkg-deb', ['--extract', join(archives, file), root])
+      return `${run('dpkg-deb', ['--field', join(archives, file)])}\n`
+    })
+    writeFileSync(join(root, 'var/lib/dpkg/status'), entries.join('\n'))
+  }
+  for (const cache of ['var/cache/apt', 'var/lib/apt/lists', 'debootstrap']) {
+    rmSync(join(root, cache), { recursive: true, force: true })
+  }
+}
+
+/** The pinned Node of an architecture: a folder with bin/node and LICENSE. */
+function nodePackage(folder: string, architecture: Architecture, isForeign: boolean): string {
+  if (!isForeign) return join(repository, 'node_modules/node/node_modules', `node-linux-${process.arch}`)
+  const name = `node-linux-${architecture}`
+  const archive = run('npm', ['pack', '--silent', '--pack-destination', folder, `${name}@${process.versions.node}`])
+  run('tar', ['-xzf', join(folder, archive), '-C', folder])
+  return join(folder, 'package')
+}
+
+/** A small Debian with the pinned Node and the npm of this machine, in place of the official image: no registry of images is asked. */
+function makeBase(tag: string, architecture: Architecture): void {
+  inFolder('base-image-', (folder) => {
     const root = join(folder, 'root')
-    run('debootstrap', ['--variant=minbase', `--include=${libraries.join(',')}`, 'bookworm', root])
+    const isForeign = architecture !== ownArchitecture
+    makeDebian(root, architecture, isForeign)
     const [bin, modules] = [join(root, 'usr/local/bin'), join(root, 'usr/local/lib/node_modules')]
     mkdirSync(modules, { recursive: true })
-    cpSync(realpathSync(join(repository, 'node_modules/node/bin/node')), join(bin, 'node'))
+    const unpacked = nodePackage(folder, architecture, isForeign)
+    cpSync(join(unpacked, 'bin/node'), join(bin, 'node'))
+    cpSync(join(unpacked, 'LICENSE'), join(root, 'usr/local/LICENSE'))
     cpSync(join(realpathSync(run('which', ['npm'])), '../..'), join(modules, 'npm'), { recursive: true })
     symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(bin, 'npm'))
-    const unpacked = join(repository, 'node_modules/node/node_modules', `node-linux-${process.arch}`)
-    cpSync(join(unpacked, 'LICENSE'), join(root, 'usr/local/LICENSE'))
     if (existsSync(authorities)) {
       mkdirSync(join(root, 'etc/ssl/certs'), { recursive: true })
       cpSync(realpathSync(authorities), join(root, authorities))
       mkdirSync(join(root, 'usr/local/etc'), { recursive: true })
       writeFileSync(join(root, 'usr/local/etc/npmrc'), `cafile=${authorities}\n`)
     }
-    for (const cache of ['var/cache/apt', 'var/lib/apt/lists']) rmSync(join(root, cache), { recursive: true })
     const containerfile = join(folder, 'Containerfile')
     writeFileSync(containerfile, 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n')
-    run('buildah', ['build', '--format', 'docker', '--quiet', '--file', containerfile, '--tag', tag, root])
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+    const words = ['--platform', `linux/${architecture}`, '--format', 'docker', '--quiet', '--file', containerfile]
+    run('buildah', ['build', ...words, '--tag', tag, root])
+  })
 }
 
-/** The name of a base image for this Node; it is made when it is not there, and then stays. */
-function baseImage(): string {
-  const tag = `localhost/library/node:${process.versions.node}-slim`
-  if (!succeeds('buildah', ['inspect', '--type', 'image', tag])) makeBase(tag)
-  return tag
+const baseName = `localhost/library/node:${process.versions.node}-slim`
+
+/** The digest of a base image for this Node; it is made when it is not there, and then stays. */
+function baseDigest(architecture: Architecture): string {
+  const tag = architecture === ownArchitecture ? baseName : `${baseName}-${architecture}`
+  if (!succeeds('buildah', ['inspect', '--type', 'image', tag])) makeBase(tag, architecture)
+  return digestOf(tag)
+}
+
+function digestOf(image: string): string {
+  return run('buildah', ['inspect', '--type', 'image', '--format', '{{.FromImageDigest}}', image])
 }
 
 export interface ImageConfig {
@@ -107,6 +151,8 @@ export interface Image extends Disposable {
   /** The file system, as a folder of this machine. */
   root: string
   config: ImageConfig
+  /** That its configuration names. */
+  architecture: string
   /** Runs these words as the container's first process, as its user, with a file system that can't be written. */
   start(words: readonly string[], env?: Readonly<Record<string, string>>): RunningImage
 }
@@ -167,30 +213,71 @@ async function firstProcess(unshare: ChildProcess): Promise<number> {
   }
 }
 
-/** Builds a target, and unpacks it; both go when it is disposed of. Default: the program. */
-export function buildImage(target?: 'debug' | 'sandbox'): Image {
-  const tag = `localhost/webhook-reconciler-test${target === undefined ? '' : `-${target}`}:${process.pid}`
-  const targetWords = target === undefined ? [] : ['--target', target]
-  const revision = run('git', ['-C', repository, 'rev-parse', 'HEAD']).trim()
-  const base = baseImage()
+/** The words of `buildah build`, but the tag. Times of files and of the image are those of the commit. */
+function buildWords(architecture: Architecture): string[] {
+  const [revision = '', seconds = ''] = run('git', ['-C', repository, 'log', '-1', '--format=%H %ct']).split(' ')
   const given = {
-    BASE: base,
-    BASE_DIGEST: run('buildah', ['inspect', '--type', 'image', '--format', '{{.FromImageDigest}}', base]),
+    BASE: baseName,
+    BASE_DIGEST: baseDigest(ownArchitecture),
+    TARGET_BASE_DIGEST: baseDigest(architecture),
     REVISION: revision,
-    CREATED: new Date(systemClock.now()).toISOString(),
+    CREATED: new Date(Number(seconds) * 1000).toISOString(),
   }
   const buildArgs = Object.entries(given).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`])
+  return ['build', '--layers', '--platform', `linux/${architecture}`, '--timestamp', seconds, ...buildArgs]
+}
+
+const testTag = (name: string): string => `localhost/webhook-reconciler-test${name}:${process.pid}`
+
+interface FreshImage {
+  FromImageDigest: string
+  OCIv1: { config: { Labels: Record<string, string> } }
+}
+
+function inspect(image: string): unknown {
+  return JSON.parse(run('buildah', ['inspect', '--type', 'image', image]))
+}
+
+/**
+ * Builds the image from nothing, and returns its digest and labels. In the format of OCI: into Docker's, buildah writes a
+ * random id. Without a cache: buildah 1.28 takes labels from it whose arguments have changed.
+ * @param packages a cache of npm to build from, without any network
+ */
+export function buildFresh(packages?: string): { digest: string; labels: Record<string, string> } {
+  const tag = testTag('-fresh')
+  const words = [...buildWords(ownArchitecture), '--format', 'oci', '--no-cache', '--tag', tag]
+  if (packages === undefined) run('buildah', [...words, repository])
+  else run('unshare', ['--net', 'buildah', ...words, '--build-context', `npm-cache=${packages}`, repository])
+  const { FromImageDigest: digest, OCIv1 } = inspect(tag) as FreshImage
+  run('buildah', ['rmi', '--force', tag])
+  return { digest, labels: OCIv1.config.Labels }
+}
+
+/** Fills a folder with the packages of the lock file, as a cache of npm, for as long as `use` takes. */
+export function withPackages<T>(use: (packages: string) => T): T {
+  return inFolder('npm-cache-', (folder) => {
+    for (const file of ['package.json', 'package-lock.json', '.npmrc'])
+      cpSync(join(repository, file), join(folder, file))
+    const packages = join(folder, 'cache')
+    run('npm', ['ci', '--ignore-scripts', '--cache', packages, '--prefix', folder])
+    return use(packages)
+  })
+}
+
+/** Builds a target, and unpacks it; both go when it is disposed of. Default: the program, for this architecture. */
+export function buildImage(target?: 'debug' | 'sandbox', architecture = ownArchitecture): Image {
+  const tag = testTag(`-${target ?? 'program'}-${architecture}`)
+  const targetWords = target === undefined ? [] : ['--target', target]
   // Docker's format: that of OCI knows no HEALTHCHECK.
-  run('buildah', ['build', '--format', 'docker', '--layers', ...buildArgs, ...targetWords, '--tag', tag, repository])
-  const container = run('buildah', ['from', '--pull-never', tag])
-  const inspected = JSON.parse(run('buildah', ['inspect', '--type', 'image', tag])) as {
-    Docker: { config: ImageConfig }
-  }
+  run('buildah', [...buildWords(architecture), '--format', 'docker', ...targetWords, '--tag', tag, repository])
+  const container = run('buildah', ['from', '--pull-never', '--platform', `linux/${architecture}`, tag])
+  const { Docker } = inspect(tag) as { Docker: { architecture: string; config: ImageConfig } }
   const root = run('buildah', ['mount', container])
-  const { config } = inspected.Docker
+  const { architecture: named, config } = Docker
   return {
     root,
     config,
+    architecture: named,
     start: (words, env = {}) => startIn(root, config, words, env),
     [Symbol.dispose]() {
       run('buildah', ['rm', container])
