@@ -12,7 +12,9 @@ import {
   folder,
   hasKubectl,
   inputOf,
+  isSelected,
   only,
+  podsOf,
   readManifests,
   readMonitor,
   readOverlay,
@@ -21,13 +23,17 @@ import {
   secretKeys,
   specOf,
   targetOf,
+  withCompare,
   type Deployment,
+  type NetworkPolicy,
 } from '../support/overlays.ts'
+import { brokenControls, type SecuredPod } from '../support/pod-security.ts'
 import { describeWith } from '../support/needs.ts'
 import { read } from './texts.ts'
 
 const overlays = ['deployment', 'sidecar'] as const
 const alerts = read('config/prometheus/alerts.yaml')
+const { version } = JSON.parse(read('package.json')) as { version: string }
 
 describeWith(
   hasKubectl ? undefined : 'kubectl 1.21 or newer is not installed',
@@ -50,9 +56,7 @@ function describeOverlays(): void {
       expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
     })
 
-    test('it runs the daemon of this version with the file of the config map', () => {
-      const { version } = JSON.parse(read('package.json')) as { version: string }
-      expect(daemon.image).toMatch(new RegExp(`/webhook-reconciler:${version}$`))
+    test('it runs the daemon with the file of the config map', () => {
       expect(daemon.args).toEqual(['run'])
       expect(Object.keys(settings.data)).toEqual([basename(input.env[fileVariable] ?? '')])
       // Its pause and resume find token and address by the same variables.
@@ -90,19 +94,6 @@ function describeOverlays(): void {
       expect(secretFiles.map((path) => basename(path ?? ''))).toEqual(secretKeys)
       expect(mounts.map((mount) => mount.name)).toEqual(pod.volumes.map((volume) => volume.name))
       for (const other of pod.containers) if (other !== daemon) expect(other).not.toHaveProperty('volumeMounts')
-    })
-
-    test('it runs without root, writes nothing and may nothing', () => {
-      expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false })
-      expect(daemon.securityContext).toEqual({
-        runAsNonRoot: true,
-        runAsUser: 1000,
-        runAsGroup: 1000,
-        readOnlyRootFilesystem: true,
-        allowPrivilegeEscalation: false,
-        capabilities: { drop: ['ALL'] },
-        seccompProfile: { type: 'RuntimeDefault' },
-      })
     })
 
     test('the daemon is reached by the namespace of the monitoring alone', () => {
@@ -197,42 +188,89 @@ function describeOverlays(): void {
     })
   })
 
-  test('three issuers in one namespace: each has a name, pods, a configuration, a Secret, a scrape job and a Lease of its own', () => {
+  describe('three issuers in one namespace, each with the nightly comparison', () => {
     const names = ['eu', 'uk', 'us'] as const
     const issuers = names.map((name) => readOverlay(`issuers/${name}`))
-    const manifests = renderOverlay(join(folder, 'issuers'))
-    expect(manifests).toHaveLength(issuers.reduce((sum, issuer) => sum + issuer.manifests.length, 0))
-    expect(manifests.flatMap(problemsOfManifest)).toEqual([])
-    expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
-    expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
-    for (const issuer of issuers) {
-      for (const { matchLabels } of [issuer.deployment.selector, issuer.policy.podSelector]) {
-        const found = issuers.filter(({ deployment: { template } }) =>
-          Object.entries(matchLabels).every(([label, value]) => template.metadata.labels[label] === value),
-        )
-        expect(found).toEqual([issuer])
-      }
-    }
+    const manifests = withCompare((copy) => renderOverlay(join(copy, 'issuers')))
     const own = names.map((name) => `webhook-reconciler-${name}`)
-    const secrets = issuers.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
-    expect(secrets).toEqual(own.map((name) => [name]))
-    expect(issuers.map(targetOf).map(({ job }) => job)).toEqual(own.map((name) => `webhooks/${name}`))
-    const configs = issuers.map((issuer) => loadConfig(inputOf(issuer)).config)
-    expect(new Set(configs.map(({ platform }) => platform.baseUrl)).size).toBe(3)
-    expect(configs[2]?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
-    const { rules } = only(issuers[2]?.manifests ?? [], 'Role')
-    expect(rules).toContainEqual(expect.objectContaining({ resourceNames: ['webhook-reconciler-us'] }))
+    const makers = manifests.filter((manifest) => podsOf(manifest).length > 0)
+
+    test('the API takes each object, and no two have the same name', () => {
+      expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+      expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
+      expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
+    })
+
+    test.each(own)('%s: both of its pods mount its own configuration and Secret', (name) => {
+      const pods = makers
+        .flatMap(podsOf)
+        .filter(({ metadata }) => metadata.labels['webhook-reconciler/instance'] === name)
+      expect(pods).toHaveLength(2)
+      for (const { spec } of pods) {
+        expect(spec.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? [])).toEqual([name])
+        const [config] = spec.volumes.flatMap(({ configMap }) => configMap?.name ?? [])
+        const { data } = manifests.find(({ metadata }) => metadata.name === config) ?? only([], 'ConfigMap')
+        expect((data as Record<string, string>)['config.yaml']).toContain(`your-instance${name.slice(-3)}\n`)
+      }
+    })
+
+    test('one network policy selects each pod, and a Deployment its own alone', () => {
+      const policies = manifests.filter(({ kind }) => kind === 'NetworkPolicy')
+      const deployments = manifests.filter(({ kind }) => kind === 'Deployment')
+      for (const maker of makers) {
+        const labels = podsOf(maker)[0]?.metadata.labels ?? {}
+        expect(policies.filter(({ spec }) => isSelected((spec as NetworkPolicy).podSelector, labels))).toHaveLength(1)
+        const owners = deployments.filter(({ spec }) => isSelected((spec as Deployment).selector, labels))
+        expect(owners).toEqual(maker.kind === 'Deployment' ? [maker] : [])
+      }
+    })
+
+    test('each daemon has a scrape job, an address of the platform and a Lease of its own', () => {
+      expect(issuers.map(targetOf).map(({ job }) => job)).toEqual(own.map((name) => `webhooks/${name}`))
+      const configs = issuers.map((issuer) => loadConfig(inputOf(issuer)).config)
+      expect(new Set(configs.map(({ platform }) => platform.baseUrl)).size).toBe(3)
+      expect(configs[2]?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
+      const { rules } = only(issuers[2]?.manifests ?? [], 'Role')
+      expect(rules).toContainEqual(expect.objectContaining({ resourceNames: ['webhook-reconciler-us'] }))
+    })
+
+    test('a namespace that enforces Pod Security `restricted` takes each pod', () => {
+      const broken = makers.map((maker) => [maker.metadata.name, podsOf(maker).flatMap((pod) => brokenControls(pod))])
+      expect(broken).toEqual(makers.map(({ metadata }) => [metadata.name, []]))
+    })
+
+    test('what is ours writes nothing, asks no API with a token of the pod, and names its version', () => {
+      const pods = makers.flatMap(podsOf)
+      expect(pods.map(({ spec }) => spec)).toEqual(
+        pods.map(
+          () => expect.objectContaining({ automountServiceAccountToken: false, enableServiceLinks: false }) as object,
+        ),
+      )
+      const ours = pods
+        .flatMap(({ spec }) => spec.containers)
+        .filter(({ image }) => image.includes('webhook-reconciler:'))
+      expect(ours).toHaveLength(6)
+      for (const { image, resources, securityContext } of ours) {
+        expect(image).toBe(`registry.example.com/webhook-reconciler:${version}`)
+        expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true, runAsUser: 1000, runAsGroup: 1000 })
+        expect(resources).toMatchObject({ requests: { 'ephemeral-storage': '64Mi' } })
+      }
+      // The pod of a sidecar is the receiver's: its version stands there.
+      const versions = makers.map(({ kind, metadata }) => [kind, metadata.labels?.['app.kubernetes.io/version']])
+      expect(versions.filter(([, named]) => named !== version)).toEqual([['Deployment', undefined]])
+    })
+
+    test('a comparison ends in time, and once', () => {
+      const jobs = manifests.filter(({ kind }) => kind === 'CronJob').map(({ spec }) => spec)
+      expect(jobs).toHaveLength(3)
+      const jobTemplate = { spec: { backoffLimit: 0, activeDeadlineSeconds: 7200, ttlSecondsAfterFinished: 172_800 } }
+      const expected = { concurrencyPolicy: 'Forbid', startingDeadlineSeconds: 600, timeZone: 'Etc/UTC', jobTemplate }
+      for (const job of jobs) expect(job).toMatchObject(expected)
+    })
   })
 }
 
 const container = read('config/kubernetes/base/container.yaml')
-
-test('the nightly comparison is a CronJob that mounts what the overlays make', () => {
-  expect(problemsOfManifest(only(readManifests(join(folder, 'compare/cronjob.yaml')), 'CronJob'))).toEqual([])
-  const text = read('config/kubernetes/compare/cronjob.yaml')
-  const names = ['webhook-reconciler-config', 'secretName: webhook-reconciler\n', '/etc/webhook-reconciler/secret']
-  for (const name of names) expect([text.includes(name), container.includes(name)]).toEqual([true, true])
-})
 
 test('the API takes secret.example.yaml, and its comment makes the same keys', () => {
   expect(problemsOfManifest(secret)).toEqual([])
@@ -265,3 +303,57 @@ test.each<[problem: string, change: (spec: object) => void]>([
   change(manifest['spec'] as object)
   expect(problemsOfManifest(manifest)).toEqual([expect.stringContaining(problem)])
 })
+
+/** A pod that breaks no control. */
+const soundPod = (): SecuredPod => {
+  const securityContext = {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ['ALL'] },
+    runAsNonRoot: true,
+    seccompProfile: { type: 'RuntimeDefault' },
+  }
+  return { spec: { containers: [{ securityContext }, { securityContext: { ...securityContext } }], volumes: [] } }
+}
+
+/** A change to the last container's security context, the container, the pod's security context, or the pod. */
+type Change = Record<'context' | 'container' | 'podContext' | 'pod' | 'metadata', object>
+
+test.each<[broken: string[], change: Partial<Change>]>([
+  [[], {}],
+  [[], { container: { livenessProbe: { httpGet: { path: '/' } }, ports: [{ containerPort: 80 }] } }],
+  [[], { context: { capabilities: { drop: ['ALL'], add: ['NET_BIND_SERVICE'] }, runAsUser: 1000 } }],
+  [[], { context: { seccompProfile: undefined }, podContext: { seccompProfile: { type: 'Localhost' } } }],
+  [['HostProcess'], { podContext: { windowsOptions: { hostProcess: true } } }],
+  [['Host Namespaces'], { pod: { hostPID: true } }],
+  [['Privileged Containers'], { context: { privileged: true } }],
+  [['Capabilities (baseline)', 'Capabilities'], { context: { capabilities: { drop: ['ALL'], add: ['SYS_ADMIN'] } } }],
+  [['Capabilities'], { context: { capabilities: { drop: ['ALL'], add: ['CHOWN'] } } }],
+  [['Capabilities'], { context: { capabilities: { drop: ['NET_RAW'] } } }],
+  [['HostPath Volumes', 'Volume Types'], { pod: { volumes: [{ name: 'x', hostPath: { path: '/' } }] } }],
+  [['Volume Types'], { pod: { volumes: [{ name: 'x', nfs: { server: 'x', path: '/' } }] } }],
+  [['Host Ports'], { container: { ports: [{ containerPort: 80, hostPort: 80 }] } }],
+  [['Host Probes / Lifecycle Hooks'], { container: { startupProbe: { tcpSocket: { host: '127.0.0.1', port: 1 } } } }],
+  [['AppArmor'], { context: { appArmorProfile: { type: 'Unconfined' } } }],
+  [['AppArmor'], { metadata: { annotations: { 'container.apparmor.security.beta.kubernetes.io/a': 'unconfined' } } }],
+  [['SELinux'], { podContext: { seLinuxOptions: { type: 'spc_t' } } }],
+  [['/proc Mount Type'], { context: { procMount: 'Unmasked' } }],
+  [['Seccomp'], { context: { seccompProfile: { type: 'Unconfined' } } }],
+  [['Seccomp'], { context: { seccompProfile: undefined } }],
+  [['Sysctls'], { podContext: { sysctls: [{ name: 'kernel.msgmax', value: '1' }] } }],
+  [['Privilege Escalation'], { context: { allowPrivilegeEscalation: undefined } }],
+  [['Running as Non-root'], { context: { runAsNonRoot: undefined } }],
+  [['Running as Non-root'], { podContext: { runAsNonRoot: false } }],
+  [['Running as Non-root user'], { context: { runAsUser: 0 } }],
+  [['Privilege Escalation', 'Running as Non-root', 'Capabilities', 'Seccomp'], { pod: { initContainers: [{}] } }],
+])(
+  'Pod Security `restricted` refuses %j for %j',
+  (broken, { container, context, metadata = {}, pod, podContext = {} }) => {
+    const template = soundPod()
+    const last = template.spec.containers.at(-1)
+    Object.assign(template, { metadata })
+    Object.assign(template.spec, { securityContext: podContext }, pod)
+    Object.assign(last ?? {}, container)
+    Object.assign(last?.securityContext ?? {}, context)
+    expect(brokenControls(JSON.parse(JSON.stringify(template)) as object).toSorted()).toEqual(broken.toSorted())
+  },
+)

@@ -34,11 +34,15 @@ test('sets the version everywhere, and dates the CHANGELOG', () => {
     '  "version": "9.8.7",',
     '      "version": "9.8.7",',
   ])
-  const files = ['package.json', 'Dockerfile', 'docs/operations.md', 'config/kubernetes/base/container.yaml']
+  const manifests = ['base/container', 'compare/cronjob', 'deployment/deployment'].map(
+    (name) => `config/kubernetes/${name}.yaml`,
+  )
+  const files = ['package.json', 'Dockerfile', 'docs/operations.md', ...manifests]
   expect(changed).toEqual(expect.arrayContaining([...files, 'package-lock.json']))
   for (const file of files) {
     expect(readCopy(file)).toContain('9.8.7')
     expect(readCopy(file)).not.toContain(`reconciler:${old}`)
+    expect(readCopy(file)).not.toContain(`io/version: ${old}`)
   }
 })
 

@@ -1,6 +1,7 @@
 // The overlays of config/kubernetes as kubectl renders them, read as far as tests ask.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { fileVariable } from '../../src/config/key.ts'
@@ -39,6 +40,36 @@ export function renderOverlay(folder: string): Manifest[] {
   return parsed(execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' }), folder)
 }
 
+/** The manifests with the nightly comparison in both overlays, as docs/compare.md adds it, for as long as `use` takes. */
+export function withCompare<T>(use: (folder: string) => T): T {
+  const copy = mkdtempSync(join(tmpdir(), 'kubernetes-'))
+  try {
+    cpSync(folder, copy, { recursive: true })
+    for (const overlay of ['deployment', 'sidecar']) {
+      const file = join(copy, overlay, 'kustomization.yaml')
+      writeFileSync(file, readFileSync(file, 'utf8').replace('  - ../base\n', '  - ../base\n  - ../compare\n'))
+    }
+    return use(copy)
+  } finally {
+    rmSync(copy, { recursive: true })
+  }
+}
+
+/** The template of the pods that an object makes; none for other objects. */
+export function podsOf({ kind, spec }: Manifest): PodTemplate[] {
+  const { jobTemplate, template } = (spec ?? {}) as {
+    jobTemplate?: { spec: { template: PodTemplate } }
+    template?: PodTemplate
+  }
+  const found = kind === 'CronJob' ? jobTemplate?.spec.template : template
+  return found === undefined ? [] : [found]
+}
+
+/** What a selector asks of labels. */
+export function isSelected({ matchLabels }: Selector, labels: Labels): boolean {
+  return Object.entries(matchLabels).every(([label, value]) => labels[label] === value)
+}
+
 type Labels = Record<string, string>
 
 interface Selector {
@@ -51,14 +82,21 @@ interface Container {
   args?: string[]
   env?: { name: string; value?: string }[]
   ports: { name: string; containerPort: number }[]
+  resources?: object
   securityContext?: object
   volumeMounts?: { name: string; mountPath: string; readOnly?: boolean; subPath?: string }[]
+}
+
+export interface PodTemplate {
+  metadata: { labels: Labels; annotations?: Labels }
+  spec: Pod
 }
 
 interface Pod {
   serviceAccountName?: string
   terminationGracePeriodSeconds: number
   containers: Container[]
+  initContainers?: Container[]
   volumes: {
     name: string
     configMap?: { name: string }
@@ -71,7 +109,7 @@ export interface Deployment {
   replicas: number
   strategy: object
   selector: Selector
-  template: { metadata: { labels: Labels; annotations?: Labels }; spec: Pod }
+  template: PodTemplate
 }
 
 interface Port {
@@ -79,7 +117,7 @@ interface Port {
   port: number
 }
 
-interface NetworkPolicy {
+export interface NetworkPolicy {
   podSelector: Selector
   policyTypes: string[]
   ingress: { from?: object[]; ports: Port[] }[]
