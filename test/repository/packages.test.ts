@@ -38,11 +38,14 @@ test('nothing is imported that is not declared', () => {
   expect(imported.filter((name) => !Object.hasOwn(devDependencies, name))).toEqual([])
 })
 
-test('CI runs every part of .ci/run, by actions that are named by their hash', () => {
-  const workflow = read('.github/workflows/ci.yml')
-  const actions = Array.from(workflow.matchAll(/uses: (\S+)/g), ([, action]) => action)
+test.each(filesIn('.github/workflows', ['.yml']))('%s uses actions by their hash', (file) => {
+  const actions = Array.from(read(file).matchAll(/uses: (\S+)/g), ([, action]) => action)
   expect(actions.length).toBeGreaterThan(0)
   for (const action of actions) expect(action).toMatch(/@[0-9a-f]{40}$/)
+})
+
+test('CI runs every part of .ci/run', () => {
+  const workflow = read('.github/workflows/ci.yml')
   const [, parts] = /^ {2}parts=\((.+)\)$/m.exec(read('.ci/run')) ?? []
   const [, others = ''] = /part: \[(.+)\]/.exec(workflow) ?? []
   expect(workflow).toContain('- run: .ci/run check\n')
