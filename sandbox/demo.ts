@@ -30,6 +30,8 @@ const exhausted = { count: 25, attempts: 30 }
 /** The receiver comes up this long after a circuit has opened. */
 const repairMs = 1500
 const maxMs = 90_000
+/** What follows the eight digits by which the status page names an id. */
+const uuidTail = /(?<=^"[\da-f]{8})(?:-[\da-f]{4}){3}-[\da-f]{12}(?="$)/
 
 /** The part of the daemon's /status that the demo reads. */
 interface Status {
@@ -50,12 +52,15 @@ const { stdout } = process
 const startedAt = clock.monotonic()
 let bar = ''
 
-/** A line that stays, above the progress bar. */
-function say(text: string): void {
+/** A line that stays, above the progress bar, with as many of the details as fit. */
+function say(text: string, details: readonly string[] = []): void {
   const seconds = ((clock.monotonic() - startedAt) / 1000).toFixed(1).padStart(5)
-  stdout.write(
-    `${bar === '' ? '' : '\r\u001b[K'}${`${seconds} s  ${text}`.slice(0, (stdout.columns ?? 120) - 1)}\n${bar}`,
+  const width = stdout.columns ?? 120
+  const line = details.reduce(
+    (shown, detail) => (shown.length + detail.length + 1 < width ? `${shown} ${detail}` : shown),
+    `${seconds} s  ${text}`,
   )
+  stdout.write(`${bar === '' ? '' : '\r\u001b[K'}${line}\n${bar}`)
 }
 
 /** On a terminal only: elsewhere the lines say enough. */
@@ -66,12 +71,13 @@ function showProgress(done: number): void {
   stdout.write(`\r${bar}\u001b[K`)
 }
 
-/** The daemon's own line, as far as it fits; returns its fields. */
+/** The daemon's own line, as far as it fits, with ids as the status page shows them; returns its fields. */
 function sayLogLine(line: string): Record<string, unknown> {
   const fields = JSON.parse(line) as Record<string, unknown>
   const inLine = new Set(['level', 'time', 'instance', 'event', 'msg'])
   const data = Object.entries(fields).filter(([name]) => !inLine.has(name))
-  say(`daemon  ${String(fields['msg'])}  ${data.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')}`)
+  const details = data.map(([name, value]) => `${name}=${JSON.stringify(value).replace(uuidTail, '')}`)
+  say(`daemon  ${String(fields['msg'])} `, details)
   return fields
 }
 
@@ -170,7 +176,9 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
       `deliveries into the receiver while it was down: ${whileDown} of ${dueRecords}\n` +
       `delivered twice: ${repeated}; left alone at their limit of attempts: ${exhausted.count}\n`,
   )
-  return (await compare(sandbox, folder, env)) && isEqual
+  const isProcessed = await compare(sandbox, folder, env)
+  if (!keep) stdout.write('\nThe same with the status page at its end: npm run demo -- --keep\n')
+  return isProcessed && isEqual
 }
 
 const { help: isHelp, keep } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean' } } }).values

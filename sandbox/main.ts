@@ -202,9 +202,9 @@ function explanationOf(sandbox: Sandbox, controlUrl: string, token: string): str
   records   ${failed} failed, ${processing} processing, ${successful} successful
 
 In another terminal, the daemon against it; its status page is at http://127.0.0.1:10964/
-  npm start -- run --config ${keyFolder}/config.yaml
+  npm start --silent -- run --config ${keyFolder}/config.yaml
 In a third one, what an operator does, such as status, plan, pause, resume and probe; control.token ${token}
-  npm start -- pause --config ${keyFolder}/config.yaml
+  npm start --silent -- pause --config ${keyFolder}/config.yaml
 `
 }
 

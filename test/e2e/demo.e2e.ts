@@ -29,6 +29,8 @@ test('ends with equal counts and 0; with --keep it stays up until it is stopped'
   const story = ['daemon started', 'circuit opened', 'the receiver is up again', 'circuit closed', 'recovered: ']
   expect(story.filter((text) => !out.includes(text))).toEqual([])
   expect(story.map((text) => out.indexOf(text))).toEqual(story.map((text) => out.indexOf(text)).sort((x, y) => x - y))
+  // No value is cut, and an id has the eight digits of the status page.
+  expect(out).not.toMatch(/="[^"]*$|subscriptionId="[^"]{9}/m)
   // Piped: no line is written over itself.
   expect(out).not.toMatch(/[\r\u001b]/)
   // Its key and folder are gone.

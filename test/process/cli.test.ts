@@ -102,7 +102,7 @@ test.concurrent(
     const records = [{ count: 40, from: now - 20 * hour, to: now - hour, attempts: 1 }]
     const file = await folder.write('sandbox.yaml', stringify({ records }))
     await using platform = startProgram(['--port', '0', '--config', file], { ...sandboxProgram, cwd: folder.path })
-    await expect.poll(() => platform.stdout()).toContain('npm start -- run --config sandbox-keys/config.yaml')
+    await expect.poll(() => platform.stdout()).toContain('npm start --silent -- run --config sandbox-keys/config.yaml')
     const ran = await runCommand(['once', '--config', join(folder.path, 'sandbox-keys/config.yaml')])
     expect(ran.code, ran.out + ran.err).toBe(0)
     expect(ran.out).toMatch(/ recovered +40\n/)

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { processMetricNames } from '../../src/observe/process-metrics.ts'
 import { logEvents } from '../../src/observe/log/log-events.ts'
 import { metricDefinitions } from '../../src/observe/metrics.ts'
+import { heapPercent } from '../../src/runtime/memory.ts'
 import { load } from '../support/configuration.ts'
 import { filesIn, read, root } from './texts.ts'
 
@@ -126,6 +127,31 @@ test('the configuration in README is whole', () => {
   const { config } = load({ yaml: yaml.replaceAll(/^ {3}/gm, '') })
   expect(config.retry.enabled).toBe(false)
   expect(config.auth.issuerUrl).toBe('https://id.example.com/auth/realms/your-realm')
+})
+
+test('each unit of systemd that runs the program limits it alike', () => {
+  const units = ['docs/operations.md', 'docs/compare.md'].flatMap((file) =>
+    Array.from(read(file).matchAll(/```ini\n([^]*?)```/g), ([, unit = '']) => unit).filter((unit) =>
+      unit.includes('ExecStart='),
+    ),
+  )
+  expect(units).toHaveLength(2)
+  const limits = (unit: string): string[] =>
+    (
+      unit.match(/^ *(?:\w+(?:Max|CORE|BoundingSet|Privileges|Devices|Tmp|Home|System)=|Environment=NODE).*$/gm) ?? []
+    ).map((line) => line.trim())
+  const [daemon = '', comparison = ''] = units
+  expect(limits(daemon)).toEqual(
+    expect.arrayContaining([
+      'MemoryMax=512M',
+      'PrivateTmp=true',
+      'ProtectHome=true',
+      'ProtectSystem=strict',
+      'LimitCORE=0',
+    ]),
+  )
+  expect(limits(comparison)).toEqual(limits(daemon))
+  expect(daemon).toContain(`--max-old-space-size-percentage=${heapPercent}`)
 })
 
 test('README stays short', () => {

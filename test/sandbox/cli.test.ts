@@ -60,7 +60,7 @@ function readConfiguration(): { control: { token: string } } {
 
 test('runs until it is stopped, and writes the configuration of the daemon, for its owner alone', async () => {
   const running = await run('--port', '0')
-  expect(running.output).toContain('npm start -- run --config sandbox-keys/config.yaml')
+  expect(running.output).toContain('npm start --silent -- run --config sandbox-keys/config.yaml')
   const configuration = readConfiguration()
   const { token } = configuration.control
   expect(configuration).toMatchObject({

@@ -50,6 +50,25 @@ test('a scenario whose alerts are others is found out', async () => {
   for (const part of await unitTests(...wrong.map(toTestFile))) expect(part).toContain('FAILED')
 })
 
+test('what the documents have Prometheus or a collector scrape is understood', async () => {
+  const text = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8')
+  const [prometheus, collector] = Array.from(text.matchAll(/```yaml\n([^]*?)```/g), ([, block = '']) => block)
+  const { exporters, receivers, service } = parse(collector ?? '') as {
+    exporters: object
+    receivers: { prometheus: { config: object } }
+    service: { pipelines: object }
+  }
+  expect(service.pipelines).toEqual({
+    metrics: { receivers: Object.keys(receivers), exporters: Object.keys(exporters) },
+  })
+  await using folder = await makeFolder()
+  await folder.write('alerts.yaml', shipped)
+  for (const part of [prometheus ?? '', JSON.stringify(receivers.prometheus.config)]) {
+    const file = await folder.write('prometheus.yaml', part)
+    expect(promtool(['check', 'config', file])).toMatchObject({ code: 0 })
+  }
+})
+
 test('the recording rules', async () => {
   const bucket = (le: string): string => `webhook_reconciler_recovery_duration_seconds_bucket{le="${le}"}`
   const outcomes = (outcome: string): string => `webhook_reconciler_outcomes_total{outcome="${outcome}"}`
