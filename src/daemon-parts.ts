@@ -2,12 +2,21 @@
 import { createElection } from './leader-election/leader-election.ts'
 import { leadAlone, type LeaderElection } from './leader-election/leadership.ts'
 import type { LeaseClient } from './leader-election/lease-client.ts'
-import { createLeasePause } from './leader-election/lease-pause.ts'
+import { changeLease } from './leader-election/lease-pause.ts'
 import { onWallClock, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
 import type { Policy } from './reconcile/policy.ts'
+import {
+  changedText,
+  pausing,
+  readPauses,
+  resuming,
+  type ChangePauses,
+  type Pauses,
+  type PauseWish,
+} from './reconcile/retry/operator-pause.ts'
 import { createHistory, type ChartedState, type History } from './observe/history.ts'
 import { createIncidents, type Incidents } from './observe/incident.ts'
 import type { CountedLog } from './observe/log/log.ts'
@@ -18,6 +27,7 @@ import { createProgress, type Progress } from './observe/progress.ts'
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
 import { groupByCause, type Causes } from './ops/causes.ts'
+import type { ControlSecrets } from './ops/access.ts'
 import type { SharedPause } from './ops/control.ts'
 import type { startOpsServer } from './ops/server.ts'
 import { toStatus } from './ops/status.ts'
@@ -55,6 +65,8 @@ export interface DaemonOptions {
   lease?: LeaseClient | undefined
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
+  /** Secrets that open the commands, as their files hold them now. */
+  secrets: () => ControlSecrets
   /** Aborted to stop in good order. */
   stop: AbortSignal
   /** Default: the host itself. */
@@ -96,7 +108,7 @@ function chartedOf(
   return {
     missing: isListed ? backlog.size() + sweeper.onlyCounted() + expired : null,
     circuits: open + halfOpen,
-    paused: pause.since() !== undefined,
+    paused: pause.of(undefined) !== undefined,
   }
 }
 
@@ -159,9 +171,9 @@ export function createParts(options: DaemonOptions): DaemonParts {
       leaseDurationMs: config.leaderElection.leaseDuration,
       clock,
       emit,
-      onPause(since, isOurs) {
-        if (!current.pause.follow(since) || isOurs) return
-        emit({ type: 'operator', command: since === undefined ? 'resume' : 'pause', changed: true, via: 'lease' })
+      onPauses(text, isOurs) {
+        const changes = current.pause.follow(readPauses(text, clock.now()))
+        if (!isOurs) for (const change of changes) emit({ ...change, via: 'lease' })
       },
     })
   const leaderElection = election ?? leadAlone(identity, clock.now())
@@ -187,20 +199,34 @@ export function createParts(options: DaemonOptions): DaemonParts {
     }
   }
 
+  function sharedPause(): SharedPause {
+    const list = (): Pauses => current.pause.list()
+    if (election === undefined)
+      return { list, pause: (wish) => current.pause.pause(wish), resume: (whose) => current.pause.resume(whose) }
+    const command = async (command: 'pause' | 'resume', wish: PauseWish, change: ChangePauses) => {
+      const changed = await changeLease(election, (text) => changedText(text, change, clock.now()))
+      if (typeof changed === 'boolean') emit({ type: 'operator', command, changed, ...wish })
+      return changed
+    }
+    return {
+      list,
+      pause: (wish = {}) => command('pause', wish, pausing(wish, clock.now())),
+      resume: (subscriptionId) => command('resume', { subscriptionId }, resuming(subscriptionId)),
+      outlivesRestart: true,
+    }
+  }
+
   return {
     connection,
     leaderElection,
     reconciler: () => current,
     renew() {
-      const pausedSince = current.pause.since()
+      const pauses = current.pause.list()
       current = newReconciler()
-      current.pause.follow(pausedSince)
+      current.pause.follow(pauses)
       progress.begin(clock.monotonic())
     },
-    pause:
-      election === undefined
-        ? current.pause
-        : createLeasePause({ election, since: () => current.pause.since(), now: () => clock.now(), emit }),
+    pause: sharedPause(),
     policy,
     metrics,
     progress,

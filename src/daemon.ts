@@ -9,6 +9,7 @@ import { errorFields } from './observe/log/log.ts'
 import type { LogFields } from './observe/log/log-events.ts'
 import type { Probes } from './reconcile/retry/subscriptions.ts'
 import type { Listener } from './ops/listen.ts'
+import { createAccess } from './ops/access.ts'
 import { createGrace } from './ops/grace.ts'
 import { notifyChanges } from './ops/notify.ts'
 import { startOpsServer } from './ops/server.ts'
@@ -145,9 +146,9 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
 }
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () => StatusDocument): Promise<Listener> {
-  const { clock, config, log, stop } = options
+  const { clock, config, log, secrets, stop } = options
   const { leaderElection, metrics, pause, reconciler, snapshot } = parts
-  const { allowRemote, token } = config.control
+  const { allowRemote } = config.control
 
   function probe(): Probes | CommandRefusal {
     if (leaderElection.isLeading()) return reconciler().probe()
@@ -170,7 +171,14 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
       standsBy: () => (leaderElection.isLeading() ? undefined : leaderElection.state()),
     },
     commandPrefix: config.server.commandPrefix ?? '',
-    control: token === undefined ? undefined : { token, allowRemote, pause, probe },
+    control: {
+      access: createAccess({ secrets, allowRemote, clock }),
+      instance: config.instance.name,
+      subscriptions: config.subscriptions,
+      pause,
+      probe,
+      now: clock.now,
+    },
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))
     },

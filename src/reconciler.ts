@@ -18,7 +18,7 @@ import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { circuitNumbers } from './reconcile/retry/circuit-breaker.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
-import { createGates, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
+import { createGates, pauseEndsInMs, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
@@ -228,6 +228,7 @@ export function createReconciler(
     breaker,
     subscriptions,
     gates,
+    pause,
     receiver,
     clock,
     concurrency: config.retry.concurrency,
@@ -272,13 +273,17 @@ export function createReconciler(
   function situations(): (subscriptionId: string) => Situation {
     const [now, monotonic] = [client.now(), clock.monotonic()]
     const stops = stopsForMs(gates.shut())
+    const pausedForMs = (subscriptionId: string): number => {
+      const paused = pause.of(subscriptionId)
+      return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
+    }
     const views = new Map(subscriptions.views(monotonic).map((view) => [view.subscriptionId, view]))
     return (subscriptionId) => {
       const view = views.get(subscriptionId)
       return {
         now,
         gate: gates.of(subscriptionId),
-        stopsForMs: stops,
+        stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
         pausesForMs: view?.pausesForMs,
         failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
         closedAt: now - (monotonic - subscriptions.closedAt(subscriptionId)),
@@ -314,6 +319,7 @@ export function createReconciler(
       seenUntil: sweeper.seenUntil(),
       circuitCounts: subscriptions.counts(clock.monotonic()),
       gates: gates.shut(),
+      pauses: pause.list(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),

@@ -23,7 +23,8 @@ import type { CommandFlags } from './flags.ts'
 import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { keySetting, openTransport } from './service.ts'
+import { keySetting } from './secrets.ts'
+import { openTransport } from './service.ts'
 import { openPlatform, type Platform } from './session.ts'
 
 type StepName =
@@ -189,7 +190,7 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
 }
 
 function checkKey({ config, origins }: LoadedConfig, io: Io): Found<Reloadable<SigningKey>> {
-  const setting = keySetting(config, origins, io)
+  const setting = keySetting(config.auth, origins, io)
   const value = loadKey(setting)
   const { bits, fingerprint } = value.current()
   const warnings = keyWarnings(value.current(), setting).map(({ message }) => message)

@@ -28,8 +28,9 @@ export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>
 export interface DaemonCall {
   url: string
   /** Default: GET. */
-  method?: 'POST'
+  method?: 'POST' | 'DELETE'
   headers?: Record<string, string>
+  body?: string
   timeoutMs: number
 }
 
@@ -53,7 +54,7 @@ async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
 
 /** One exchange on a connection of its own, never by a proxy: the daemon is on this host. Rejects only with the signal's reason. */
 export async function callDaemon(
-  { headers, timeoutMs, url, ...options }: DaemonCall,
+  { body: sent, headers, timeoutMs, url, ...options }: DaemonCall,
   { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
 ): Promise<DaemonAnswer> {
   const late = new AbortController()
@@ -68,7 +69,7 @@ export async function callDaemon(
       signal: AbortSignal.any([signal, late.signal]),
     })
     const answered = Promise.withResolvers<IncomingMessage>()
-    outgoing.on('response', answered.resolve).on('error', answered.reject).end()
+    outgoing.on('response', answered.resolve).on('error', answered.reject).end(sent)
     const response = await answered.promise
     const body = await bodyOf(response)
     return body === undefined ? { problem: 'an answer over 4 MiB' } : { status: response.statusCode ?? 0, body }

@@ -5,20 +5,8 @@ import { waitText } from '../ops/words.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
+import { fieldsOf } from './ask.ts'
 import type { Io } from './io.ts'
-
-const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-
-/** The fields of a JSON object, with its times as dates; none for another text. */
-export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
-  const revive = (_: string, value: unknown): unknown =>
-    typeof value === 'string' && isTime.test(value) ? new Date(value) : value
-  try {
-    return { ...(JSON.parse(text, revive) as object | null) }
-  } catch {
-    return {}
-  }
-}
 
 /** The daemon's state. */
 export interface DaemonState extends StatusDocument {
@@ -70,7 +58,8 @@ export function stopsOf(daemon: AskedDaemon, passed?: Gate): readonly string[] {
 
 /** Since when an operator has paused the daemon, as far as it is known. */
 export function pausedSince(daemon: AskedDaemon): Date | null {
-  return 'problem' in daemon || daemon.paused === null ? null : (daemon.paused.since ?? daemon.now)
+  if ('problem' in daemon) return null
+  return daemon.pauses.find(({ subscriptionId }) => subscriptionId === null)?.since ?? null
 }
 
 /** What the daemon has against retries of a subscription now, as far as it is known. `passed` names a gate to leave out. */

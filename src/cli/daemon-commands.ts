@@ -1,15 +1,14 @@
-// The commands for the running daemon: `status`, `pause`, `resume`, `probe`. They read server.* and control.* alone.
-import { environmentName } from '../config/key.ts'
-import { loadSections } from '../config/load.ts'
-import type { Config } from '../config/schema.ts'
-import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
-import { redact, redactedJson } from '../runtime/redact.ts'
-import { callDaemon, originOf } from './daemon-call.ts'
-import { askDaemon, fieldsOf, readStatus, stopsOf } from './daemon-client.ts'
+// The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
+import { openOf, isWholeKnown } from '../ops/figures.ts'
+import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
 import { counted } from '../ops/words.ts'
 import type { Probes } from '../reconcile/retry/subscriptions.ts'
+import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
+import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
+import { redactedJson, visibleText } from '../runtime/redact.ts'
+import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, createPaint, widthOf } from './format.ts'
+import { answer, createPaint, createProgressLine, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { incidentText, statusText } from './status-text.ts'
@@ -17,87 +16,98 @@ import { incidentText, statusText } from './status-text.ts'
 const watchMs = 2000
 const clearScreen = '\u001b[H\u001b[J'
 
+/** The worst last. */
+export const levels: readonly Level[] = ['well', 'working', 'waiting', 'trouble']
+
 /** Shows the status once. */
-async function showStatus(url: string, options: CommandFlags, io: Io): Promise<ExitCode> {
-  const moments = createMoments(options.zone)
-  const read = await readStatus(url, io)
+async function showStatus(daemon: Daemon, options: CommandFlags, io: Io): Promise<ExitCode> {
+  const status = await askStatus(daemon, io)
   const isScreen = options.watch === true && options.json !== true && io.stdout.isTTY === true
-  const start = isScreen ? clearScreen : ''
-  if ('problem' in read) {
-    io.stderr.write(`${start}${url} does not answer (${read.problem}): ${toReach}.\n`)
-    return exitCode.incomplete
+  const shown = {
+    url: daemon.url,
+    moments: createMoments('UTC'),
+    paint: createPaint(io.stdout, io.env),
+    width: widthOf(io.stdout),
   }
-  const shown = { url, moments, paint: createPaint(io.stdout, io.env), width: widthOf(io.stdout) }
-  const { incident, instance, schemaVersion } = read
+  const { incident, instance, schemaVersion, summary } = status
   const [document, text] = options.incident
     ? [{ schemaVersion, instance, incident }, incidentText]
-    : [{ ...read, url: undefined }, statusText]
+    : [status, statusText]
   if (options.json && options.watch) io.stdout.write(`${redactedJson(document)}\n`)
-  else answer(io.stdout, options, document, () => start + text(read, shown))
-  return read.unreadable == null && read.unlisted == null ? exitCode.done : exitCode.incomplete
+  else answer(io.stdout, options, document, () => (isScreen ? clearScreen : '') + text(status, shown))
+  const isBad = options.failOn !== undefined && levels.indexOf(summary.level) >= levels.indexOf(options.failOn)
+  return isBad || status.unreadable != null || status.unlisted != null ? exitCode.incomplete : exitCode.done
 }
 
-/** Runs `status`. With --watch it ends with a signal. */
+/** Runs `status`. With --watch it ends with a signal, and a daemon that is away may come back. */
 export async function statusCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
-  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
-  const url = originOf(server, options.port)
+  const daemon = findDaemon(io, options, 'status')
   for (;;) {
-    const code = await showStatus(url, options, io)
-    if (options.watch !== true) return code
-    await io.clock.sleep(watchMs, io.signal)
+    try {
+      const code = await showStatus(daemon, options, io)
+      if (options.watch !== true) return code
+    } catch (error) {
+      if (options.watch !== true || !(error instanceof CommandFailure)) throw error
+      io.stderr.write(`${error.message}\n`)
+    }
+    try {
+      await io.clock.sleep(watchMs, io.signal)
+    } catch (error) {
+      if (isAbort(error, io.signal)) return exitCode.interrupted
+      throw error
+    }
   }
 }
 
-/** @throws ConfigurationError */
-function tokenOf(control: Config['control']): string {
-  if (control.token !== undefined) return control.token
-  const key = 'control.token'
-  const message = `is required for this command: give the daemon and this command the same, such as by ${environmentName(key)}_FILE`
-  throw new ConfigurationError([{ key, origin: 'missing', message }])
+/** How the state is to what `wait` waits for: it has come, it cannot come by itself, or what is still awaited. */
+function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
+  const { expired, failed, missing, summary } = status
+  if (missing === 0 && isWholeKnown(status)) return { done: true }
+  const lost = failed.exhausted + expired
+  if (lost > 0 && openOf(status) === 0 && isWholeKnown(status)) return { never: summary.headline }
+  return { awaited: summary.headline }
+}
+
+/** Runs `wait`: a daemon that is away may come back until the time is over. */
+export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
+  const daemon = findDaemon(io, options, 'wait')
+  const { timeout = Infinity } = options
+  const end = io.clock.monotonic() + timeout
+  const line = createProgressLine(io.stderr, io.clock)
+  for (;;) {
+    const asked = await askStatus(daemon, io).catch((error: unknown) => {
+      if (error instanceof CommandFailure) return error
+      throw error
+    })
+    const state = asked instanceof CommandFailure ? { awaited: asked.message } : progressOf(asked)
+    const name = asked instanceof CommandFailure ? '' : `${visibleText(asked.instance)}: `
+    if ('done' in state) {
+      line.clear()
+      io.stdout.write(`${name}nothing is missing\n`)
+      return exitCode.done
+    }
+    const isOver = io.clock.monotonic() >= end
+    if ('never' in state || isOver) {
+      line.clear()
+      const why = 'never' in state ? state.never : `${state.awaited} The time is over (--timeout).`
+      io.stderr.write(`${name}${visibleText(why)}\n`)
+      return asked instanceof CommandFailure ? asked.code : exitCode.incomplete
+    }
+    line.show(() => name + visibleText(state.awaited))
+    await io.clock.sleep(Math.min(watchMs, Math.max(1, end - io.clock.monotonic())), io.signal)
+  }
 }
 
 /** The answer to `pause` and `resume`. */
-interface PauseAnswer {
+interface PauseAnswer extends PauseStatus {
+  instance: string
   paused: boolean
-  since?: Date
   changed: boolean
   outlivesRestart?: boolean
+  pauses: PauseStatus[]
 }
 
-/** The daemon waits for up to 20 s for the Kubernetes API. */
-const controlTimeoutMs = 25_000
-const toReach = 'run this where the daemon runs (kubectl exec), or forward the port'
-
-/** Refusals in other words than the daemon's own, which are for any client. */
-const refusals: Readonly<Partial<Record<number, string>>> = {
-  401: 'refuses the token: give the control.token that the daemon was started with',
-  404: 'answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off',
-}
-
-/** The daemon's answer to a command, or why there is none. */
-async function send(
-  url: string,
-  token: string,
-  io: Io,
-): Promise<PauseAnswer | Probes | { code: ExitCode; problem: string }> {
-  const headers = { authorization: `Bearer ${token}` }
-  const answer = await callDaemon({ url, method: 'POST', headers, timeoutMs: controlTimeoutMs }, io)
-  if ('problem' in answer) {
-    if (answer.problem === 'TIMEOUT') {
-      const why = `has not answered within ${controlTimeoutMs / 1000} s: the command is sent, and not confirmed`
-      return { code: exitCode.incomplete, problem: `${url} ${why}; ask for it with webhook-reconciler status` }
-    }
-    const why = `does not answer (${answer.problem}): ${toReach}; the daemon listens at server.host and server.port`
-    return { code: exitCode.incomplete, problem: `${url} ${why}` }
-  }
-  const { body, status } = answer
-  const fields = fieldsOf(body)
-  if (status === 200 && ('circuits' in fields || 'changed' in fields)) return fields as unknown as PauseAnswer | Probes
-  const unexpected = `answers HTTP ${status}, and not as the daemon does: check server.host and server.port`
-  const told = 'error' in fields ? `refuses: ${redact(String(fields['error']))}` : unexpected
-  const code = status === 401 || status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
-  return { code, problem: `${url} ${refusals[status] ?? told}` }
-}
+type ProbeAnswer = Probes & { instance: string }
 
 function probeText({ circuits, underWay }: Probes): string {
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
@@ -105,26 +115,54 @@ function probeText({ circuits, underWay }: Probes): string {
   return `${counted(underWay, 'probe is', 'probes are')} under way: ask for the status in a few seconds`
 }
 
-function pauseText(name: string, { changed, outlivesRestart, since }: PauseAnswer, { show }: Moments): string {
-  if (name === 'resume') return changed ? 'retries resumed' : 'was not paused'
-  const atRestart = outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
-  if (changed) return `retries paused; resume with webhook-reconciler resume${atRestart}`
-  return `paused already${since === undefined ? '' : ` since ${show(since)}`}`
+/** `since ..., until ... (INC-7)` */
+function spanText({ reason, since, until }: PauseStatus, { show }: Moments): string {
+  const end = until === null ? '' : `, until ${show(until)}`
+  return `since ${show(since)}${end}${reason === null ? '' : ` (${reason})`}`
+}
+
+function pauseText(name: string, done: PauseAnswer, { subscription }: CommandFlags, moments: Moments): string {
+  const whose = subscription === undefined ? '' : ` of subscription ${String(subscription)}`
+  if (name === 'resume') return done.changed ? `retries${whose} resumed` : `retries${whose} were not paused`
+  const flag = subscription === undefined ? '' : ` --subscription ${String(subscription)}`
+  const atRestart = done.outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
+  if (!done.changed) return `retries${whose} are paused already, ${spanText(done, moments)}`
+  return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
+}
+
+/** What still blocks retries after `resume`: the gates that block all, and the pauses that hold. */
+async function blockedText(daemon: Daemon, { pauses }: PauseAnswer, moments: Moments, io: Io): Promise<string> {
+  const { gates } = await askStatus(daemon, io)
+  const all = gates.flatMap(({ gate }) =>
+    gate !== 'outcomes' && gate !== 'paused' && describeGate(gate).blocks === 'everything' ? [reasonOf(gate)] : [],
+  )
+  const held = pauses.map((pause) => `${pause.subscriptionId ?? 'all retries'} paused ${spanText(pause, moments)}`)
+  const still = [...all, ...held]
+  return still.length === 0 ? '' : `; still blocked: ${still.join('; ')}`
 }
 
 /** Runs `pause`, `resume` and `probe`. */
 export async function controlCommand(io: Io, options: CommandFlags, _: unknown, name: string): Promise<ExitCode> {
-  const moments = createMoments(options.zone)
-  const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
-  const sent = await send(`${originOf(config.server, options.port)}/-/${name}`, tokenOf(config.control), io)
-  if ('problem' in sent) {
-    io.stderr.write(`${sent.problem}\n`)
-    return sent.code
+  const moments = createMoments(options.zone ?? 'UTC')
+  const daemon = findDaemon(io, options, name)
+  const { for: span, reason, subscription } = options
+  const body = { subscription, for: span, reason }
+  const isProbe = name === 'probe'
+  const request = { path: `/-/${name}`, method: 'POST', has: isProbe ? 'circuits' : 'changed', body } as const
+  let fields: unknown
+  try {
+    fields = await ask(daemon, request, io)
+  } catch (error) {
+    if (!isAbort(error, io.signal)) throw error
+    io.stderr.write('Interrupted: the command may have been done. Ask for it with webhook-reconciler status.\n')
+    return exitCode.interrupted
   }
-  const text = 'circuits' in sent ? probeText(sent) : pauseText(name, sent, moments)
-  const stops = name === 'resume' ? stopsOf(await askDaemon(config.server, io)) : []
-  const blocked = stops.length === 0 ? '' : `; still blocked: ${stops.join('; ')}`
-  if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, instance, ...sent })}\n`)
-  else io.stdout.write(`${instance}: ${text}${blocked}\n`)
-  return 'circuits' in sent && sent.circuits === 0 && sent.underWay > 0 ? exitCode.incomplete : exitCode.done
+  const probed = isProbe ? (fields as ProbeAnswer) : undefined
+  const paused = isProbe ? undefined : (fields as PauseAnswer)
+  const text = paused ? pauseText(name, paused, options, moments) : probeText(probed ?? { circuits: 0, underWay: 0 })
+  const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
+  const { instance } = fields as { instance: string }
+  if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)
+  else io.stdout.write(visibleText(`${instance}: ${text}${blocked}\n`))
+  return probed?.circuits === 0 && probed.underWay > 0 ? exitCode.incomplete : exitCode.done
 }

@@ -1,4 +1,6 @@
 // The flags of the command line. A command gets those that the table in program.ts gives it.
+import type { Level } from '../ops/status-document.ts'
+
 export interface CommandFlags {
   config?: string
   /** Prints one document, else text for people. */
@@ -23,6 +25,13 @@ export interface CommandFlags {
   yes?: true
   output?: string
   watch?: true
+  /** A level of the status: it, or a worse one, is a failure. */
+  failOn?: Level
+  /** In ms. */
+  timeout?: number
+  /** Of a pause: how long, as it was given, and why. */
+  for?: string
+  reason?: string
   incident?: true
   ready?: true
 }

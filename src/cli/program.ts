@@ -1,12 +1,13 @@
 // The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { parseDuration } from '../config/duration.ts'
+import { CommandFailure, ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
-69 platform unreachable; 70 bug; 78 configuration; 130 interrupted while only reading.`
+69 platform or daemon unreachable; 70 bug; 78 configuration; 130 interrupted while only reading.`
 
 const programName = 'webhook-reconciler'
 
@@ -27,6 +28,12 @@ function numberFrom(min: number, max: number): (text: string) => number {
   }
 }
 
+function durationMs(text: string): number {
+  const ms = parseDuration(text)
+  if (ms !== undefined) return ms
+  throw new InvalidArgumentError('It takes a duration such as 90s, 30m or 2h.')
+}
+
 const perSecond = numberFrom(0.01, 1000)
 
 const config = new Option(
@@ -43,7 +50,9 @@ const port = new Option('--port <number>', 'port of the daemon; default server.p
 const session = [config, zone, json, new Option('--verbose', 'write the log too, to stderr')]
 
 /** The options of the commands for the running daemon. */
-const daemon = [config, port, zone, json]
+const daemon = [config, port, json]
+
+const whose = new Option('--subscription <name or id>', 'only the retries of this subscription')
 
 const moment = 'a moment with zone, a local one in --zone, or how long ago'
 
@@ -145,9 +154,26 @@ function addCommands(add: Add): void {
     async () => (await import('./daemon-commands.ts')).statusCommand,
   )
     .option('--watch', 'show it again every two seconds, until Ctrl-C')
+    .addOption(
+      new Option('--fail-on <level>', 'exit 1 when the level is this one or worse').choices([
+        'working',
+        'waiting',
+        'trouble',
+      ]),
+    )
     .option('--incident', 'show the incident under way, or the last one, alone')
-  add('pause', 'have the running daemon hold its retries until it is resumed or restarted', daemon, control)
-  add('resume', "end an operator's pause of the running daemon", daemon, control)
+  add(
+    'wait',
+    'wait until nothing is missing any more; exit 1 when the time is over, or what is left is not retried',
+    [config, port],
+    async () => (await import('./daemon-commands.ts')).waitCommand,
+  )
+    .addOption(new Option('--until <state>', 'what to wait for').choices(['recovered']).default('recovered'))
+    .option('--timeout <duration>', 'wait no longer: 30m, 2h; default without end', durationMs)
+  add('pause', 'have the running daemon hold its retries until they are resumed', [...daemon, zone, whose], control)
+    .option('--for <duration>', 'end it by itself after 30m, 2h or 3d; default until it is resumed, or a restart')
+    .option('--reason <text>', 'shown on the page and in status, and kept in the audit, such as INC-7')
+  add('resume', "end an operator's pause of the running daemon", [...daemon, zone, whose], control)
   add('probe', 'end the cooldowns of open circuits now: after you fixed the receiver', daemon, control)
   add(
     'healthcheck',
@@ -155,6 +181,24 @@ function addCommands(add: Add): void {
     [config, port],
     async () => (await import('./daemon-call.ts')).healthcheckCommand,
   ).option('--ready', 'ask whether it is ready instead')
+}
+
+/** Examples under the help of a command. */
+const examples: Readonly<Record<string, readonly string[]>> = {
+  run: ['run --config config.yaml'],
+  plan: ['plan', 'plan --since 6h --type account-activated'],
+  once: ['once --json'],
+  retry: ['retry 123e4567-e89b-12d3-a456-426614174000', 'retry --since 6h --response 5xx --rate 5'],
+  explain: ['explain 123e4567-e89b-12d3-a456-426614174000', 'explain --json 123e4567-e89b-12d3-a456-426614174000'],
+  compare: ['compare processed.csv --since 24h', 'compare - --since 2026-01-02 --zone Europe/Riga --records'],
+  check: ['check', 'check --json'],
+  'print-config': ['print-config --config config.yaml'],
+  status: ['status', 'status --watch', 'status --fail-on trouble', 'status --incident --json'],
+  wait: ['wait --until recovered --timeout 30m'],
+  pause: ['pause', 'pause --subscription payments-eu --for 2h --reason INC-7'],
+  resume: ['resume', 'resume --subscription payments-eu'],
+  probe: ['probe'],
+  healthcheck: ['healthcheck', 'healthcheck --ready'],
 }
 
 /** `ended` gets the exit code of the command that ran. */
@@ -171,6 +215,8 @@ function createProgram(io: Io, ended: (code: ExitCode) => void): Command {
   addCommands((name, description, options, load) => {
     const command = root.command(name).description(description)
     for (const option of options) command.addOption(option)
+    const lines = (examples[name] ?? []).map((example) => `  ${programName} ${example}\n`)
+    command.addHelpText('after', `\nExamples:\n${lines.join('').trimEnd()}`)
     return command.action(async () => {
       const run = await load()
       ended(await run(io, command.opts<never>(), command.args, name as never))
@@ -202,6 +248,10 @@ async function reportError(error: unknown, command: string | undefined, io: Io):
     if (error.code !== 'commander.help')
       io.stderr.write(`See ${[programName, command ?? [], '--help'].flat().join(' ')}.\n`)
     return exitCode.usage
+  }
+  if (error instanceof CommandFailure) {
+    io.stderr.write(`${visibleText(error.message)}\n`)
+    return error.code
   }
   if (error instanceof ConfigurationError) {
     printProblems(error, io)

@@ -21,7 +21,7 @@ function openLease({ leaderElection }: Config, { clock, env, readFile, version }
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
 export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
-  const { config, log, key, certificate, http } = openService(io, options, logOutput)
+  const { config, log, key, certificate, http, secrets } = openService(io, options, logOutput)
   const lease = openLease(config, io)
   const proxy = proxyFromEnvironment(io.env)
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
@@ -34,6 +34,7 @@ export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCod
       lease,
       key,
       certificate,
+      secrets,
       transport: http.transport,
       proxy: proxy && shownProxies(proxy),
       schedule: createSchedule(config.schedule, io),

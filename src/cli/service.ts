@@ -1,18 +1,18 @@
 // Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP, ready to use.
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
-import { keys } from '../config/schema.ts'
-import { readTwin } from '../config/sources.ts'
 import { connectionsOf } from '../reconciler.ts'
+import type { ControlSecrets } from '../ops/access.ts'
 import { createLog, type CountedLog, type Log } from '../observe/log/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
-import { keyWarnings, loadKey, type PrivateKeySetting, type SigningKey } from '../platform/auth/private-key.ts'
+import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-key.ts'
 import { loadCertificate, mismatchOf, type Certificate } from '../platform/auth/certificate.ts'
-import { refuse, type Reloadable } from '../platform/auth/reloadable.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { proxyFromEnvironment } from '../platform/http/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Io, Output } from './io.ts'
+import { controlSecrets, keySetting } from './secrets.ts'
 
 export interface Service {
   config: Config
@@ -20,30 +20,8 @@ export interface Service {
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
-}
-
-export type Origins = ReadonlyMap<string, string>
-
-/** Where the signing key is to be had. The passphrase is read anew with each new key, if it stands in a file. */
-export function keySetting(
-  { auth }: Config,
-  origins: Origins,
-  { env, readFile }: Pick<Io, 'env' | 'readFile'>,
-): PrivateKeySetting {
-  const { privateKey, privateKeyFile, privateKeyPassphrase } = auth
-  const originOf = (key: string): string => origins.get(key) ?? key
-  const [key, origin] = ['auth.privateKeyPassphrase', originOf('auth.privateKeyPassphrase')]
-  const read = (): string => {
-    const path = origin === keys.find((known) => known.key === key)?.fileTwin ? env[origin] : undefined
-    if (path === undefined) return privateKeyPassphrase ?? ''
-    const found = readTwin(path.trim(), readFile)
-    if ('problem' in found) throw refuse({ key, origin }, found.problem)
-    return found.raw
-  }
-  const passphrase = privateKeyPassphrase === undefined ? {} : { passphrase: { read, origin } }
-  // The configuration has made sure that there is exactly one of the two.
-  if (privateKeyFile !== undefined) return { file: privateKeyFile, ...passphrase }
-  return { pem: privateKey ?? '', origin: originOf('auth.privateKey'), ...passphrase }
+  /** Secrets that open the daemon's commands. */
+  secrets: () => ControlSecrets
 }
 
 function openCertificate(
@@ -98,11 +76,12 @@ export function openService(
   })
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
   if (shortfall !== undefined) log.event('memory_limit_low', shortfall)
-  const setting = keySetting(config, origins, io)
+  const setting = keySetting(config.auth, origins, io)
   const key = loadKey(setting)
   // People at a terminal hear of it from check.
   for (const { key: name, message } of quiet ? [] : keyWarnings(key.current(), setting))
     log.event('key_weak', { key: name, problem: message })
   const certificate = openCertificate(config, key, log, io.clock.now())
-  return { config, log, key, certificate, http: openTransport(config, io) }
+  const secrets = controlSecrets(config, loadKey(setting), { ...io, origins })
+  return { config, log, key, certificate, http: openTransport(config, io), secrets }
 }

@@ -125,17 +125,18 @@ const minTokenLength = 32
  * A token goes through a header: of visible characters, as spaces and line breaks at its end don't come through, and
  * what isn't ASCII comes through as the client's encoding writes it. @see RFC 6750 section 2.1
  */
+export function controlTokenProblem(token: string): string | undefined {
+  if (!/^[!-~]*$/.test(token))
+    return 'must hold only ASCII letters, digits and signs: no spaces, no line break at its end, nothing else'
+  if (token.length >= minTokenLength) return undefined
+  return `must be at least ${minTokenLength} characters long; take a random one, such as: openssl rand -hex 32`
+}
+
 const safeToken: Check = (config) => {
-  const token = config.value('control.token')
-  if (typeof token !== 'string') return none()
-  const refuse = (message: string): ConfigurationProblem[] => [
-    { key: 'control.token', origin: config.origin('control.token'), message },
-  ]
-  if (!/^[!-~]*$/.test(token)) {
-    return refuse('must hold only ASCII letters, digits and signs: no spaces, no line break at its end, nothing else')
-  }
-  if (token.length >= minTokenLength) return none()
-  return refuse(`must be at least ${minTokenLength} characters long; take a random one, such as: openssl rand -hex 32`)
+  const key = 'control.token'
+  const token = config.value(key)
+  const message = typeof token === 'string' ? controlTokenProblem(token) : undefined
+  return message === undefined ? none() : [{ key, origin: config.origin(key), message }]
 }
 
 /** All of them; their order is that of their messages. */

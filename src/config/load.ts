@@ -158,35 +158,35 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
 
 export interface LoadedSections<Section extends keyof Config> {
   config: Pick<Config, Section>
-  /** `instance.name`, or the host's name where that can't be used: it is only shown. */
-  instance: string
+  /** As in LoadedConfig, of these keys. */
+  origins: LoadedConfig['origins']
 }
 
 /**
  * Loads some sections, for commands that only talk to the running daemon. Other sections may be invalid or missing: an
- * operator who pauses in an incident may not have the key.
- * @throws ConfigurationError with the problems of these sections, or of a file that can't be read as YAML
+ * operator who pauses in an incident may not have the key. `parts` are their keys, where not all are wanted.
+ * @throws ConfigurationError with the problems of these, or of a file that can't be read as YAML
  */
 export function loadSections<Section extends keyof Config>(
   input: ConfigInput,
   sections: readonly Section[],
+  parts: readonly string[] = sections,
 ): LoadedSections<Section> {
-  const name = 'instance.name'
-  const isOurs = (key: string): boolean => sections.some((section) => key.startsWith(`${section}.`))
+  const isOurs = (key: string): boolean => parts.some((part) => key === part || key.startsWith(`${part}.`))
   const isToTell = ({ key }: ConfigurationProblem): boolean =>
-    [fileFlag, fileVariable, ...sections].includes(key) ||
+    [fileFlag, fileVariable].includes(key) ||
     isOurs(key) ||
-    sections.some((section) => key.startsWith(`${environmentName(section)}_`))
-  const { checked, problems } = examine(
+    parts.some((part) => key.startsWith(`${environmentName(part)}_`))
+  const { checked, given, problems } = examine(
     input,
-    keys.filter(({ key }) => isOurs(key) || key === name),
+    keys.filter(({ key }) => isOurs(key)),
   )
   const told = problems.filter(isToTell)
   if (told.length > 0) throw new ConfigurationError(told)
-  const values = [...checked].filter(([key]) => isOurs(key)).map(([key, { value }]) => [key, value] as const)
-  const instance = checked.get(name)?.value
+  const values = [...checked].map(([key, { value }]) => [key, value] as const)
+  const origins = new Map(values.map(([key]) => [key, given.get(key)?.origin ?? 'default']))
   return {
     config: nest(values) as unknown as Pick<Config, Section>,
-    instance: typeof instance === 'string' ? instance : input.hostName,
+    origins,
   }
 }

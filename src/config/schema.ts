@@ -187,7 +187,7 @@ export const schema = z.strictObject({
   control: z.strictObject({
     token: optional(
       secretText(),
-      'Bearer token for POST /-/pause, /-/resume and /-/probe, at least 32 characters. Unset: these paths answer 404.',
+      'Bearer token for the control requests, at least 32 characters. Unset: only commands on this host that can read the private key.',
       { secret: true, fileTwin: true },
     ),
     allowRemote: setting(flag(), false, 'true: accept control requests from other hosts too, not only from this one.'),

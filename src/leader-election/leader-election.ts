@@ -18,19 +18,19 @@ export interface ElectionOptions {
   clock: Clock
   emit: (event: LeadershipEvent) => void
   /**
-   * Called for each state of the lease that is seen, before this instance leads by it. `since`: epoch ms of the operator's
-   * pause; undefined while there is none. `isOurs`: this instance has just written it.
+   * Called for each state of the lease that is seen, before this instance leads by it. `text`: the annotation of the operator's
+   * pauses; empty while there is none. `isOurs`: this instance has just written it.
    */
-  onPause: (since: number | undefined, isOurs: boolean) => void
+  onPauses: (text: string, isOurs: boolean) => void
 }
 
 export interface Election extends LeaderElection {
-  /** Writes the operator's pause (epoch ms), or its end, into the lease; whether that changed it. Rejects with LeaseFailure. */
-  setPause(since: number | undefined): Promise<boolean>
+  /** Changes the annotation of the operator's pauses; whether that changed it. Rejects with LeaseFailure. */
+  changePauses(change: (text: string) => string): Promise<boolean>
 }
 
-/** Holds the operator's pause, so that it outlives the leader: ISO 8601, and absent while retries go on. */
-export const pauseAnnotation = 'webhook-reconciler/paused-since'
+/** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
+export const pauseAnnotation = 'webhook-reconciler/paused'
 
 /** Another instance may write between our read and our write, but hardly so often. */
 const maxConflicts = 5
@@ -46,15 +46,11 @@ const minBetweenGivingMs = 600_000
 const abstainFactor = 2
 const noAnswer: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
 
-/** A pause that a person wrote in another form is a pause all the same, since it was first seen. */
-function pauseOf({ annotations }: Lease, now: number): number | undefined {
-  const text = annotations[pauseAnnotation]
-  return text === undefined || text === '' ? undefined : (parseInstant(text) ?? now)
-}
+const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''
 
-function withPause({ annotations }: Lease, since: number | undefined): Record<string, string> {
+function withPauses({ annotations }: Lease, text: string): Record<string, string> {
   const others = Object.fromEntries(Object.entries(annotations).filter(([name]) => name !== pauseAnnotation))
-  return since === undefined ? others : { ...others, [pauseAnnotation]: new Date(since).toISOString() }
+  return text === '' ? others : { ...others, [pauseAnnotation]: text }
 }
 
 /** Acts with a signal that aborts after `ms` by a LeaseFailure with this message. */
@@ -87,7 +83,7 @@ async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
 }
 
 export function createElection(options: ElectionOptions): Election {
-  const { client, clock, emit, identity, leaseDurationMs, onPause } = options
+  const { client, clock, emit, identity, leaseDurationMs, onPauses } = options
   const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
   /** One exchange with the API at a time: an older answer never comes after a newer one. */
   const oneByOne = pLimit(1)
@@ -143,7 +139,7 @@ export function createElection(options: ElectionOptions): Election {
 
   function observe(lease: Lease, isOurs: boolean): void {
     sighting.see(lease)
-    onPause(pauseOf(lease, clock.now()), isOurs)
+    onPauses(pausesOf(lease), isOurs)
   }
 
   async function readLease(signal: AbortSignal, isOurs: boolean): Promise<Lease | undefined> {
@@ -217,16 +213,15 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   /** A leader renews the lease with the same write, so that commands cannot keep it from that. */
-  async function claimPause(pausedSince: number | undefined, signal: AbortSignal): Promise<boolean> {
-    const isChangeOf = (lease: Lease): boolean =>
-      (pauseOf(lease, clock.now()) !== undefined) !== (pausedSince !== undefined)
+  async function claimPauses(change: (text: string) => string, signal: AbortSignal): Promise<boolean> {
+    const isChangeOf = (lease: Lease): boolean => change(pausesOf(lease)) !== pausesOf(lease)
     const held = own()
     const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
     // That nothing changes, only a read shows: another instance may have written since.
     const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
-    const annotations = isChange ? withPause(lease, pausedSince) : lease.annotations
+    const annotations = isChange ? withPauses(lease, change(pausesOf(lease))) : lease.annotations
     const claim = lease.holder === identity && mayTake() ? claimOf(lease) : lease
     await write({ ...claim, annotations }, signal, true)
     return isChange
@@ -291,9 +286,9 @@ export function createElection(options: ElectionOptions): Election {
       const limit = [maxReleaseMs, 'the lease could not be released in time: it expires'] as const
       await within(limit, clock, (signal) => attempt(() => giveAway(signal)))
     },
-    setPause(pausedSince) {
+    changePauses(change) {
       const limit = [maxPauseMs, `the Kubernetes API took over ${maxPauseMs / 1000} s: ask for the status`] as const
-      const claim = (signal: AbortSignal): Promise<boolean> => againOnConflict(() => claimPause(pausedSince, signal))
+      const claim = (signal: AbortSignal): Promise<boolean> => againOnConflict(() => claimPauses(change, signal))
       return within(limit, clock, (signal) => oneByOne(claim, signal))
     },
   }

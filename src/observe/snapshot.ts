@@ -6,6 +6,7 @@ import type { Excluded } from '../reconcile/reasons.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
+import type { Pauses } from '../reconcile/retry/operator-pause.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { ProgressState } from './progress.ts'
 
@@ -48,6 +49,8 @@ export interface ReconcilerState {
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]
+  /** The operator's. */
+  pauses: Pauses
   /** Undefined without `receiver.healthUrl`; both are undefined before the first answer. */
   receiver: { up: boolean | undefined; detail?: string | undefined } | undefined
   /** Current limit of calls per second. */

@@ -1,120 +1,192 @@
-// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe, with the token and from this host.
-import { createHash, timingSafeEqual } from 'node:crypto'
+// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe.
 import type { IncomingMessage } from 'node:http'
-import { BlockList } from 'node:net'
+import { parseDuration } from '../config/duration.ts'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
+import { isUuid } from '../platform/record.ts'
 import type { Probes } from '../reconcile/retry/subscriptions.ts'
-import type { Pause } from '../reconcile/retry/operator-pause.ts'
+import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
 import { redactedJson } from '../runtime/redact.ts'
+import type { Access } from './access.ts'
 import { json, type Answer } from './listen.ts'
+import { toPause } from './status-document.ts'
+import type { SubscriptionNames } from './words.ts'
 
 type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
 
-/** The operator's pause, also one that is kept outside of this process. */
-export interface SharedPause extends Pick<Pause, 'since'> {
+/** The operator's pauses, also those that are kept outside of this process. */
+export interface SharedPause {
+  /** Those that hold now. */
+  list(): Pauses
   /** Each gives whether it changed anything. */
-  pause(): Done<boolean>
-  resume(): Done<boolean>
-  /** True when a restart does not end the pause. */
+  pause(wish?: PauseWish): Done<boolean>
+  resume(subscriptionId?: string): Done<boolean>
+  /** True when a restart does not end them. */
   outlivesRestart?: boolean
 }
 
 export interface ControlOptions {
-  /** `control.token`. It is compared, and goes nowhere else. */
-  token: string
-  /** `control.allowRemote`: true takes commands from other hosts too. */
-  allowRemote: boolean
+  access: Access
+  /** `instance.name`: a command may have reached another daemon than it meant. */
+  instance: string
+  /** `subscriptions`: by these names, too. */
+  subscriptions: SubscriptionNames
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
   probe: () => Done<Probes>
+  /** Host clock, epoch ms. */
+  now: () => number
 }
 
 /** A command's answer; undefined for a path that is no command. */
 export type Control = (path: string, request: IncomingMessage) => Promise<Answer> | undefined
 
-/** No command needs a body. One that comes is read to its end and dropped, up to this many bytes. */
+/** Bodies are small JSON objects. */
 const maxBodyBytes = 16_384
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8)
-loopback.addAddress('::1', 'ipv6')
-
-/** An IPv4 address may come as an IPv6 one (`::ffff:127.0.0.1`): BlockList knows that. */
-function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
-  return loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
-}
+/** Each is kept in the lease, and compared for each retry. */
+const maxPauses = 100
+const maxReasonLength = 200
+const maxPauseMs = 366 * 86_400_000
 
 function answer(status: number, body: object, headers?: Record<string, string>): Answer {
   return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
 }
 
-/** What is so now, or why the command could not be done. */
-type Command = () => Promise<object | CommandRefusal>
+/** The fault of a request. Nothing is done then. */
+class Refusal extends Error {}
 
-const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
-
-/**
- * True for a request that carries the token. Digests have one length, so the comparison takes one time.
- * @see RFC 9110 section 11.1: the scheme's name is not case-sensitive
- */
-function hasToken({ headers }: IncomingMessage, expected: Buffer): boolean {
-  const [, given = ''] = /^Bearer +(.*)$/i.exec(headers.authorization ?? '') ?? []
-  // Node reads header values as Latin-1: this gives back the bytes as they came.
-  return timingSafeEqual(digest(Buffer.from(given, 'latin1')), expected)
-}
-
-/** False when the body was cut off or is too large. */
-async function dropBody(request: IncomingMessage): Promise<boolean> {
+/** Undefined when the body was cut off or is too large. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = []
   let bytes = 0
   try {
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       bytes += (chunk as Buffer).length
-      if (bytes > maxBodyBytes) return false
+      if (bytes > maxBodyBytes) return undefined
+      chunks.push(chunk as Buffer)
     }
-    return true
+    return Buffer.concat(chunks).toString()
   } catch {
-    return false
+    return undefined
   }
 }
 
+/** The fields of a body, which may be empty. @throws Refusal that names the field and what is allowed */
+function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<string, string | undefined>> {
+  let fields: unknown
+  try {
+    fields = body.trim() === '' ? {} : JSON.parse(body)
+  } catch {
+    throw new Refusal('The body is no JSON: send an object, or nothing.')
+  }
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+    throw new Refusal('The body must be a JSON object, or nothing.')
+  for (const [name, value] of Object.entries(fields)) {
+    const known = allowed.length === 0 ? 'this command takes none' : `known are ${allowed.join(', ')}`
+    if (!allowed.includes(name)) throw new Refusal(`There is no field ${JSON.stringify(name)}: ${known}.`)
+    if (typeof value !== 'string') throw new Refusal(`${name}: a text.`)
+  }
+  return fields as Record<string, string>
+}
+
+/** The id of a subscription that is given by its id or its name. @throws Refusal */
+export function subscriptionOf(text: string, names: SubscriptionNames): string {
+  const [named, ...others] = Object.entries(names).flatMap(([id, name]) => (name === text ? [id] : []))
+  if (others.length > 0) throw new Refusal('subscription: several have that name; give the id of one.')
+  if (named !== undefined) return named.toLowerCase()
+  if (isUuid(text)) return text.toLowerCase()
+  const known = Object.values(names).slice(0, 20).join(', ')
+  throw new Refusal(
+    `subscription: an id (UUID), or a name of subscriptions in the configuration${known && `: ${known}`}.`,
+  )
+}
+
+/** @throws Refusal */
+function wishOf(
+  { for: span, reason, subscription }: Readonly<Record<string, string | undefined>>,
+  { now, pause, subscriptions }: ControlOptions,
+): PauseWish {
+  const subscriptionId = subscription === undefined ? undefined : subscriptionOf(subscription, subscriptions)
+  const ms = span === undefined ? undefined : parseDuration(span)
+  if (span !== undefined && !(ms !== undefined && ms > 0 && ms <= maxPauseMs))
+    throw new Refusal('for: a duration such as 30m, 2h or 3d, at most a year.')
+  const words = reason?.trim()
+  if (words !== undefined && !(words !== '' && words.length <= maxReasonLength && !/\p{Cc}/u.test(words)))
+    throw new Refusal(`reason: 1 to ${maxReasonLength} characters on one line.`)
+  const list = pause.list()
+  if (list.length >= maxPauses && !list.some((one) => one.subscriptionId === subscriptionId))
+    throw new Refusal(`subscription: ${maxPauses} are paused already; pause all, or resume some.`)
+  return { subscriptionId, until: ms === undefined ? undefined : now() + ms, reason: words }
+}
+
 /**
- * The three commands. Each answers 200 with what is so now:
- * `{ paused, since, changed }` (`since` only while paused, `changed: false` when it was so before), or
- * `{ circuits, underWay }`: cooldowns that ended, and circuits whose probe is under way. Errors are `{ error }`.
+ * The commands. Each answers 200 with what is so now, `docs/status.md` has the fields. Errors are `{ error }`.
  *
  * The Host header is not checked. DNS rebinding gains nothing: no browser adds a bearer token by itself.
  */
-export function createControl({ allowRemote, pause, probe, token }: ControlOptions): Control {
-  const expected = digest(Buffer.from(token, 'utf8'))
+export function createControl(options: ControlOptions): Control {
+  const { access, instance, pause, probe, subscriptions } = options
 
-  function pauseAnswer(changed: boolean | CommandRefusal): object {
+  function pauseAnswer(changed: boolean | CommandRefusal, subscriptionId: string | undefined): object {
     if (typeof changed === 'object') return changed
-    const since = pause.since()
-    const paused = since !== undefined
-    const kept = pause.outlivesRestart === true
-    return { paused, ...(paused && { since: new Date(since) }), changed, ...(kept && { outlivesRestart: true }) }
+    const pauses = pause.list()
+    const found = pauses.find((one) => one.subscriptionId === subscriptionId)
+    const { since, until, reason } = found === undefined ? {} : toPause(found)
+    return {
+      ...{
+        instance,
+        subscriptionId: subscriptionId ?? null,
+        paused: found !== undefined,
+        since,
+        until,
+        reason,
+        changed,
+      },
+      ...(pause.outlivesRestart === true && { outlivesRestart: true }),
+      pauses: pauses.map(toPause),
+    }
   }
 
-  const commands: ReadonlyMap<string, Command> = new Map([
-    ['/-/pause', async () => pauseAnswer(await pause.pause())],
-    ['/-/resume', async () => pauseAnswer(await pause.resume())],
-    ['/-/probe', async () => probe()],
+  const commands: ReadonlyMap<string, (body: string) => Promise<object | CommandRefusal>> = new Map([
+    [
+      '/-/pause',
+      async (body: string) => {
+        const wish = wishOf(fieldsOf(body, ['subscription', 'for', 'reason']), options)
+        return pauseAnswer(await pause.pause(wish), wish.subscriptionId)
+      },
+    ],
+    [
+      '/-/resume',
+      async (body: string) => {
+        const { subscription } = fieldsOf(body, ['subscription'])
+        const whose = subscription === undefined ? undefined : subscriptionOf(subscription, subscriptions)
+        return pauseAnswer(await pause.resume(whose), whose)
+      },
+    ],
+    [
+      '/-/probe',
+      async (body: string) => {
+        fieldsOf(body, [])
+        return { instance, ...(await probe()) }
+      },
+    ],
   ])
 
-  async function run(command: Command, request: IncomingMessage): Promise<Answer> {
-    if (!allowRemote && !isLocal(request.socket)) {
-      const error =
-        'Commands are taken from this host alone: use kubectl exec or port-forward, or set control.allowRemote.'
-      return answer(403, { error })
-    }
-    if (!hasToken(request, expected)) {
-      const error = 'Send the header "authorization: Bearer <token>" with the token of control.token.'
-      return answer(401, { error }, { 'www-authenticate': 'Bearer' })
+  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<Answer> {
+    const refused = access(request)
+    if (refused !== undefined) {
+      const headers = refused.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
+      return answer(refused.status, { error: refused.error }, headers)
     }
     if (request.method !== 'POST') return answer(405, { error: 'Send a POST.' }, { allow: 'POST' })
-    if (!(await dropBody(request))) return answer(400, { error: 'Send the command without a body.' })
-    const done = await command()
-    return 'problem' in done ? answer(503, { error: done.problem }) : answer(200, done)
+    const body = await bodyOf(request)
+    if (body === undefined) return answer(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
+    try {
+      const done = await command(body)
+      return 'problem' in done ? answer(503, { error: done.problem }) : answer(200, done)
+    } catch (error) {
+      if (error instanceof Refusal) return answer(400, { error: error.message })
+      throw error
+    }
   }
 
   return (path, request) => {

@@ -52,6 +52,10 @@ function unknownEnd(status: StatusFacts): string {
   switch (drain.limitedBy) {
     case 'gate':
       return 'Retries are blocked.'
+    case 'paused': {
+      const { pausedDeliveries } = status
+      return `${counted(pausedDeliveries, 'delivery waits', 'deliveries wait')} for the end of an operator's pause.`
+    }
     case 'circuit': {
       const [only] = circuits.list
       const whom =

@@ -5,7 +5,7 @@ import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
-import type { GateStatus, Level, StatusFacts, StatusSummary } from './status-document.ts'
+import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   answerText,
   clockTime,
@@ -33,9 +33,42 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
 
 const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const
 
+/** Until when it lasts, and why. */
+function pauseDetail({ reason, until }: PauseStatus, now: Date): string {
+  const end = until === null ? '' : ` It ends at ${clockTime(until, now)} UTC.`
+  return `${end}${reason === null ? '' : ` Reason: ${sentence(reason)}`}`.trim()
+}
+
+/** Subscriptions that an operator has paused. An aside while retries of others are wanted. */
+function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts): NoticeReason[] {
+  const paused = pauses.filter(({ subscriptionId }) => subscriptionId !== null)
+  if (paused.length === 0) return []
+  const nameOf = ({ subscriptionId }: PauseStatus): string => subscriptionName(subscriptionId ?? '', names)
+  const [first] = paused
+  const whom = paused.length === 1 && first ? nameOf(first) : counted(paused.length, 'subscription')
+  const isOther = causes.list.some(
+    ({ byDecision, records, subscriptionId }) =>
+      records > byDecision.exhausted && !paused.some((one) => one.subscriptionId === subscriptionId),
+  )
+  const details = paused.slice(0, maxRefusing).map((one) => {
+    const since = one.since === null ? '' : `since ${clockTime(one.since, now)} UTC`
+    return `${paused.length > 1 ? `${nameOf(one)}: ` : ''}${sentence(since)} ${pauseDetail(one, now)}`.trim()
+  })
+  const { advice, level, runbook } = { runbook: null, ...describeGate('subscription-paused') }
+  const more = paused.length > maxRefusing ? ['More stand in /status.'] : []
+  return [
+    {
+      ...{ level, advice, runbook, detail: [...details, ...more].join(' ') },
+      text: `Retries of ${whom} are paused by an operator.`,
+      ...(isOther && { isAside: true as const }),
+    },
+  ]
+}
+
 /** The part of a gate's sentences that only this moment knows. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
-  const { now, rate, receiver } = status
+  const { now, pauses, rate, receiver } = status
+  const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
   return [
     ...(gate === 'throttled' ? [`It lasts another ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
@@ -43,8 +76,11 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${answerText(call)}.`]),
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
+    ...(pause === undefined ? [] : [pauseDetail(pause, now)]),
     ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
-  ].join(' ')
+  ]
+    .join(' ')
+    .trim()
 }
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
@@ -58,9 +94,11 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is no reason then.
   const isIdle = openOf(status) === 0
-  const shut = status.gates.filter(({ gate }) => gate !== 'circuit' && !(isIdle && gate === 'limit'))
+  const own: ReadonlySet<string> = new Set(['circuit', 'subscription-paused', ...(isIdle ? ['limit'] : [])])
+  const shut = status.gates.filter(({ gate }) => !own.has(gate))
   return [
     ...shut.map((gate) => gateReason(gate, status)),
+    ...pausedReason(status),
     ...(isIdle || status.circuits.notClosed === 0 ? [] : [circuitReason(status)]),
   ]
 }

@@ -22,8 +22,7 @@ export interface OpsServerOptions {
   records: RecordsAnswerOptions
   /** `server.commandPrefix`. */
   commandPrefix: string
-  /** Undefined without `control.token`: then there are no commands. */
-  control: ControlOptions | undefined
+  control: ControlOptions
   /** Gets an error that kept an answer from being made, which is a bug. The client gets 500. */
   onError: (error: unknown) => void
   clock: Clock
@@ -121,13 +120,13 @@ function readsOf(
 export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
   const shared = createShared(options)
   const reads = readsOf(options, shared)
-  const command = options.control && createControl(options.control)
+  const command = createControl(options.control)
   const nothing = `There is nothing here. Try ${[...reads.keys()].join(', ')}.\n`
 
   async function answerTo(request: IncomingMessage): Promise<Answer> {
     const url = request.url ?? '/'
     const path = url.split('?', 1)[0] ?? '/'
-    const commanded = await command?.(path, request)
+    const commanded = await command(path, request)
     if (commanded !== undefined) {
       if (commanded.status === 200) shared.forget()
       return commanded

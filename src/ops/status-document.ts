@@ -7,6 +7,7 @@ import type { Snapshot } from '../observe/snapshot.ts'
 import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
+import type { OperatorPause } from '../reconcile/retry/operator-pause.ts'
 import { toDate } from '../runtime/instant.ts'
 import { showCause, type Causes } from './causes.ts'
 import { failureText, type SubscriptionNames } from './words.ts'
@@ -104,6 +105,25 @@ function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {
   }
 }
 
+/** One of the operator's pauses. */
+export interface PauseStatus {
+  /** Null: of all retries. */
+  subscriptionId: string | null
+  since: Date | null
+  /** Null: until it is resumed. */
+  until: Date | null
+  reason: string | null
+}
+
+export function toPause({ reason, since, subscriptionId, until }: OperatorPause): PauseStatus {
+  return {
+    subscriptionId: subscriptionId ?? null,
+    since: toDate(since),
+    until: toDate(until),
+    reason: reason ?? null,
+  }
+}
+
 const toCircuit = ({ openForMs, pausesForMs, ...view }: CircuitView, now: number) => ({
   ...view,
   pausesForSeconds: toSeconds(pausesForMs),
@@ -154,6 +174,7 @@ function deliveriesOf(state: StatusState) {
     missing: missingOf(state),
     expired,
     refusedAgain: state.endless.refused,
+    pausedDeliveries: state.endless.paused,
     drain: drainStatus(state),
     failed: { ...failed },
     excluded: { ...state.excluded },
@@ -175,12 +196,11 @@ function deliveriesOf(state: StatusState) {
 function retriesOf(state: StatusState) {
   const { circuits, gates, leadership, notAccepted, now, receiver } = state
   const { reason } = notAccepted
-  const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     awaiting: state.awaiting,
     inFlight: state.inFlight,
     leadership: leadership.kind === 'none' ? null : toLeadership(leadership),
-    paused: pause === undefined ? null : { since: toDate(pause.since) },
+    pauses: state.pauses.map(toPause),
     holding: gates.map(({ gate }) => gate),
     gates: gates.map(toGate),
     receiver: receiver === undefined ? null : { up: receiver.up ?? null, detail: receiver.detail ?? null },

@@ -22,10 +22,10 @@ export interface Drain {
   doneAt: number | undefined
   /**
    * What decides: the `pace` of recoveries, or `backoff`: `notBefore`, which for the daemon is the end of the last backoff.
-   * And of an unknown end: a `gate` that stops all retries for an unknown time, `circuit`s that are not closed, records
+   * And of an unknown end: a `gate` that stops all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records
    * that are `refused` again and again, or a wrong `zone`, which hides records.
    */
-  limitedBy: 'pace' | 'backoff' | 'gate' | 'circuit' | 'refused' | 'zone'
+  limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'zone'
 }
 
 /** Unknown when records are due and none recovers, or when the end of the backoffs is not known. */
@@ -64,6 +64,7 @@ export interface DrainSource {
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates }: DrainSource): Drain['limitedBy'] | undefined {
   if (stopForUnknownTime(gates)) return 'gate'
+  if (endless.paused > 0) return 'paused'
   if (endless.circuit > 0) return 'circuit'
   return endless.refused > 0 ? 'refused' : undefined
 }

@@ -46,6 +46,17 @@ export class UsageError extends Error {
   }
 }
 
+/** A command could not be done. Its message says what to do; it ends the program with this code. */
+export class CommandFailure extends Error {
+  readonly code: ExitCode
+
+  constructor(code: ExitCode, message: string) {
+    super(message)
+    this.name = 'CommandFailure'
+    this.code = code
+  }
+}
+
 /** True for the rejection that an aborted signal causes. */
 export function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
   return (

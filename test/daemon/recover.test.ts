@@ -79,10 +79,10 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   sandbox.receiver.up()
   await clock.advance(1000)
   expect(sandbox.stats.retries.accepted).toBe(sent)
-  expect(daemon.ops().control?.probe()).toEqual({ circuits: 1, underWay: 0 })
+  expect(daemon.ops().control.probe()).toEqual({ circuits: 1, underWay: 0 })
   await clock.advance(1000)
   expect(sandbox.stats.retries.accepted).toBe(sent + 3)
-  expect(daemon.ops().control?.probe()).toEqual({ circuits: 0, underWay: 1 })
+  expect(daemon.ops().control.probe()).toEqual({ circuits: 0, underWay: 1 })
   await daemon.goOn(20)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
   expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
@@ -93,7 +93,7 @@ test("during the operator's pause nothing is retried, all is blocked, and outcom
   const { clock, sandbox } = day
   sandbox.seed({ count: 30, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
   const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token })
-  await daemon.ops().control?.pause.pause()
+  await daemon.ops().control.pause.pause()
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThan(0)
   expect(sent).toBeLessThan(30)
@@ -104,9 +104,35 @@ test("during the operator's pause nothing is retried, all is blocked, and outcom
     holding: ['paused'],
     failed: { blocked: 30 - sent, due: 0, awaiting: 0 },
   })
-  await daemon.ops().control?.pause.resume()
+  await daemon.ops().control.pause.resume()
   await daemon.goOn(10)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
+})
+
+test("a subscription's pause holds its retries alone, and ends by itself at its time", async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const span = { from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 }
+  sandbox.seed({ count: 100, ...span, subscriptions: 2 })
+  const daemon = await day.start({ RECONCILER_RETRY_MAX_PER_SECOND: '0.2' })
+  const causes = () => daemon.ops().status().causes.list
+  const { subscriptionId = '' } = causes()[0] ?? {}
+  const records = causes().reduce((sum, one) => sum + (one.subscriptionId === subscriptionId ? one.records : 0), 0)
+  void daemon.ops().control.pause.pause({ subscriptionId, until: clock.now() + 2 * hourMs, reason: 'INC-7' })
+  await daemon.goOn(60)
+  const held = daemon.ops().status()
+  expect(new Set(causes().map((one) => one.subscriptionId))).toEqual(new Set([subscriptionId]))
+  for (const { nextRetry, nextRetryBy } of causes())
+    expect([nextRetryBy, Number(nextRetry) - clock.now()]).toEqual(['time', hourMs])
+  expect(held).toMatchObject({
+    ...{ holding: ['subscription-paused'], failed: { blocked: records, due: 0 }, drain: { limitedBy: 'paused' } },
+    summary: { level: 'waiting', detail: expect.stringContaining('Reason: INC-7.') as string },
+  })
+  expect(daemon.facts.filter(({ type }) => type === 'operator')).toHaveLength(1)
+  await daemon.goOn(60)
+  expect(daemon.facts).toContainEqual(expect.objectContaining({ command: 'resume', via: 'end', subscriptionId }))
+  await daemon.goOn(10)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 100 })
 })
 
 test('when the API refuses every token, PATCHes stop, tokens are not fetched in a storm, and all recovers after it', async () => {

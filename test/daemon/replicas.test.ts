@@ -261,7 +261,7 @@ describe('a standby', () => {
       expect(one.facts.filter(({ type }) => type === 'platform-request')).toEqual([])
       expect(one.ops().status()).toMatchObject({ holding: ['not-leader'] })
       expect([one.ops().ready(), one.ops().live()]).toEqual([[], []])
-      expect(one.ops().control?.probe()).toEqual({ problem: expect.stringContaining('stands by') as string })
+      expect(one.ops().control.probe()).toEqual({ problem: expect.stringContaining('stands by') as string })
       // The alert for a sweep that is overdue is the leader's alone.
       expect(await one.metric('progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
     }
@@ -294,7 +294,7 @@ describe("the operator's pause", () => {
     const [one, two] = replicas.all.filter((replica) => replica !== leader)
     if (one === undefined || two === undefined) throw new Error('there are two standbys')
     replicas.store.edit({ annotations: { other: 'x' } })
-    expect(await replicas.clock.run(Promise.resolve(one.ops().control?.pause.pause()))).toBe(true)
+    expect(await replicas.clock.run(Promise.resolve(one.ops().control.pause.pause()))).toBe(true)
     // For log and audit, of the instance that it came to.
     expect(one.facts).toContainEqual({ type: 'operator', command: 'pause', changed: true })
     await replicas.clock.advance(2 * retryMs)
@@ -309,7 +309,7 @@ describe("the operator's pause", () => {
     expect(replicas.patches.length).toBe(sent)
     expect(Object.keys(replicas.store.lease()?.annotations ?? {})).toEqual(['other', pauseAnnotation])
 
-    expect(await replicas.clock.run(Promise.resolve(two.ops().control?.pause.resume()))).toBe(true)
+    expect(await replicas.clock.run(Promise.resolve(two.ops().control.pause.resume()))).toBe(true)
     expect(replicas.store.lease()?.annotations).toEqual({ other: 'x' })
     await replicas.clock.advance(3 * minuteMs)
     expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
@@ -321,7 +321,7 @@ describe("the operator's pause", () => {
     seed(replicas)
     const leader = await leading(replicas)
     await replicas.until(() => replicas.patches.length > 0)
-    expect(await replicas.clock.run(Promise.resolve(leader.ops().control?.pause.pause()))).toBe(true)
+    expect(await replicas.clock.run(Promise.resolve(leader.ops().control.pause.pause()))).toBe(true)
     const sent = replicas.patches.length
     leader.faults = { ...noFaults, cut: true }
     await replicas.until(() => replicas.leader() === undefined)
@@ -341,7 +341,7 @@ describe("the operator's pause", () => {
       const from = replicas.clock.now()
       replicas.store.edit({ annotations: { [pauseAnnotation]: text } })
       await replicas.clock.advance(minuteMs)
-      const { paused } = leader.ops().status()
+      const [paused] = leader.ops().status().pauses
       const afterMs = (paused?.since?.getTime() ?? NaN) - from
       expect(afterMs).toBeGreaterThanOrEqual(0)
       expect(afterMs).toBeLessThanOrEqual(retryMs)
@@ -358,7 +358,7 @@ describe("the operator's pause", () => {
     const standby = replicas.all.find((one) => one !== leader)
     if (standby === undefined) throw new Error('there is a standby')
     standby.faults = faults()
-    expect(await replicas.clock.run(Promise.resolve(standby.ops().control?.pause.pause()))).toEqual({
+    expect(await replicas.clock.run(Promise.resolve(standby.ops().control.pause.pause()))).toEqual({
       problem: expect.stringMatching(/^Not confirmed: .+ Then send the command again\.$/) as string,
     })
     expect(standby.facts.filter(({ type }) => type === 'operator')).toEqual([])

@@ -13,7 +13,7 @@ describe('what it shows', () => {
     await using scene = startDaemon({ env: { ...withControl, ...withReceiver, RECONCILER_INSTANCE_NAME: 'blue' } })
     await scene.clock.settle()
     const at = scene.clock.now()
-    void scene.ops().control?.pause.pause()
+    void scene.ops().control.pause.pause()
     await scene.clock.advance(1000)
     expect(scene.ops().status()).toMatchObject({
       schemaVersion: 2,
@@ -23,7 +23,7 @@ describe('what it shows', () => {
       startedAt: new Date(at),
       now: new Date(at + 1000),
       failed: { due: 0, blocked: 0 },
-      paused: { since: new Date(at) },
+      pauses: [{ subscriptionId: null, since: new Date(at), until: null, reason: null }],
       holding: ['paused'],
       gates: [{ gate: 'paused', since: new Date(at), subscriptions: null }],
       receiver: { up: true },
@@ -34,8 +34,8 @@ describe('what it shows', () => {
     })
     const gate = (): Promise<number> => scene.metric('gates', { gate: 'paused' })
     expect([await scene.metric('paused'), await gate()]).toEqual([1, 1])
-    void scene.ops().control?.pause.resume()
-    expect(scene.ops().status()).toMatchObject({ paused: null, holding: [] })
+    void scene.ops().control.pause.resume()
+    expect(scene.ops().status()).toMatchObject({ pauses: [], holding: [] })
     expect([await scene.metric('paused'), await gate()]).toEqual([0, 0])
   })
 

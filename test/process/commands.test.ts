@@ -1,4 +1,5 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
+import { generateKeyPairSync } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
@@ -17,6 +18,7 @@ test('every command has a help, and a line in that of the program', async () => 
     const help = await runCommand([name, '--help'])
     expect(help.code).toBe(0)
     expect(help.out).toContain(`Usage: webhook-reconciler ${name}`)
+    if (name !== 'version') expect(help.out).toContain(`Examples:\n  webhook-reconciler ${name}`)
   }
 })
 
@@ -201,8 +203,12 @@ describe('pause and resume', () => {
     const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })
-    expect(paused.out).toMatch(/^test: retries paused; resume with webhook-reconciler resume or a restart/)
-    expect((await runCommand(['pause'], { env: own })).out).toMatch(/^test: paused already since \d{4}-\S+Z\n$/)
+    const since = String.raw`since \d{4}-\S+Z`
+    expect(paused.out).toMatch(
+      new RegExp(`^test: retries paused ${since}; resume with webhook-reconciler resume or a restart\n$`),
+    )
+    const again = await runCommand(['pause'], { env: own })
+    expect(again.out).toMatch(new RegExp(`^test: retries are paused already, ${since}\n$`))
     const { body } = await get(`${daemon.url}/status`)
     expect(JSON.parse(body)).toMatchObject({ holding: ['paused'] })
     seedDue(sandbox, 5)
@@ -215,26 +221,26 @@ describe('pause and resume', () => {
     await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: 5 })
     await runCommand(['pause'], { env: own })
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
-    expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
-    expect((await runCommand(['resume'], { env: own })).out).toBe('test: was not paused\n')
+    expect(JSON.parse(resumed.out)).toEqual({
+      ...{ schemaVersion: 2, instance: 'test', subscriptionId: null, paused: false, changed: true, pauses: [] },
+    })
+    // The name is the daemon's, whoever asks.
+    const named = { ...own, RECONCILER_INSTANCE_NAME: 'other' }
+    expect((await runCommand(['resume'], { env: named })).out).toBe('test: retries were not paused\n')
     // As by `kubectl exec`: platform and key are not known there.
     const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_REALM: 'main' }
     const byExec = await runCommand(['resume'], { env: alone })
-    expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: was not paused\n' })
+    expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: retries were not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
-    await using open = await startDaemon(await sandboxEnv(sandbox))
-    const without = await runCommand(['pause', '--port', new URL(open.url).port], { env })
-    expect(without).toMatchObject({ code: 1, out: '' })
-    expect(without.err).toContain('HTTP 404')
     expect((await runCommand(['probe'], { env: alone })).out).toBe('test: no circuit was open\n')
     expect(await runCommand(['probe', '--json'], { env: alone })).toMatchObject({
       code: 0,
-      out: '{"schemaVersion":1,"instance":"test","circuits":0,"underWay":0}\n',
+      out: '{"schemaVersion":2,"instance":"test","circuits":0,"underWay":0}\n',
     })
     daemon.kill('SIGTERM')
     const { stderr, stdout } = await daemon.ended()
-    for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
+    for (const { out, err } of [paused, resumed, wrong]) expect(out + err).not.toContain(token)
     expect(stdout + stderr + body).not.toContain(token)
     const told = daemon.log().filter(({ audit, event }) => audit === true && event.startsWith('operator_'))
     expect(told.map(({ changed, event }) => [event, changed])).toEqual([
@@ -250,14 +256,44 @@ describe('pause and resume', () => {
     ])
   })
 
-  test('no token: 78; no daemon there: 1; no port: 2', async () => {
-    const without = await runCommand(['pause'], { env: required })
+  test('need no control.token where the private key can be read; another key opens nothing', async () => {
+    await using sandbox = await startPlatform()
+    const env = await sandboxEnv(sandbox)
+    await using daemon = await startDaemon(env)
+    const { port } = new URL(daemon.url)
+    const { RECONCILER_AUTH_PRIVATE_KEY_FILE: file } = env
+    const own = { RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
+    expect(
+      await runCommand(['pause', '--for', '2h', '--reason', 'INC-7', '--zone', 'Europe/Riga'], { env: own }),
+    ).toMatchObject({
+      code: 0,
+      err: '',
+      out: expect.stringMatching(
+        /^test: retries paused since \S+, until \S+\+0[23]:00 \(INC-7\); resume with /,
+      ) as string,
+    })
+    const status = await runCommand(['status'], { env: own })
+    expect(status.out).toMatch(/It ends at [\d:-]+ UTC\. Reason: INC-7\./)
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+    const other = { RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_PRIVATE_KEY: pem }
+    const wrong = await runCommand(['resume'], { env: other })
+    expect(wrong).toMatchObject({ code: 4, out: '', err: expect.stringContaining('refuses the token') as string })
+    const unknown = await runCommand(['resume', '--subscription', 'nobody'], { env: own })
+    expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining('subscription: an id (UUID)') as string })
+  })
+
+  test('no token and no key: 78; no daemon there: 69; no port: 2', async () => {
+    const without = await runCommand(['pause'], { env: {} })
     expect(without.code).toBe(78)
-    expect(without.err).toContain('control.token (missing)')
+    expect(without.err).toContain('auth.privateKeyFile (missing)')
     const with_ = { ...required, RECONCILER_CONTROL_TOKEN: token }
     const nobody = await runCommand(['resume', '--port', '1'], { env: with_ })
-    expect(nobody.code).toBe(1)
-    expect(nobody.err).toContain('http://127.0.0.1:1/-/resume does not answer')
+    expect(nobody.code).toBe(69)
+    expect(nobody.err).toBe(
+      'No daemon answers at http://127.0.0.1:1 (ECONNREFUSED): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ' +
+        'or run this where it runs: kubectl exec POD -c webhook-reconciler -- webhook-reconciler resume.\n',
+    )
     expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
   })
 

@@ -12,6 +12,7 @@ import { token } from '../support/ops-server.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
 import { aStatusState } from '../support/status.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
 
@@ -44,7 +45,8 @@ interface ExplainDocument {
   records: NextRetry[]
 }
 
-const paused = { paused: { since }, gates: [{ gate: 'paused', opensInSeconds: null }] }
+const pauses = [{ subscriptionId: null, since, until: null, reason: null }]
+const paused = { pauses, gates: [{ gate: 'paused', opensInSeconds: null }] }
 
 describe('plan', () => {
   test('and explain say when the probe of an open circuit goes out, and do not call its records due', async () => {
@@ -125,7 +127,7 @@ test.each([
 })
 
 test('probe says how many cooldowns ended', async () => {
-  await using daemon = await startStatus({}, '{"circuits":2,"underWay":0}')
+  await using daemon = await startStatus({}, '{"instance":"beside","circuits":2,"underWay":0}')
   const env = { ...daemon.env, RECONCILER_CONTROL_TOKEN: token }
   expect((await runCommand(['probe'], { env })).out).toMatch(/: cooldowns ended: 2 circuits\n$/)
 })
@@ -212,10 +214,10 @@ blocked        1 min: "Retries are paused by an operator."
 
   test('shows the sentences of the daemon, its numbers and causes, and as JSON its document', async () => {
     await using daemon = await startStatus(whole)
-    const { code, err, out } = await runCommand(['status', '--zone', 'Europe/Riga'], { env: daemon.env })
+    const { code, err, out } = await runCommand(['status'], { env: daemon.env })
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out.replaceAll(/:\d{4,5},/g, ':PORT,')).toBe(
-      `beside at http://127.0.0.1:PORT, version 0.2.0, 2026-01-15T14:00:30+02:00
+      `beside at http://127.0.0.1:PORT, version 0.2.0, 2026-01-15T12:00:30Z
 waiting  Retries are paused by an operator. 5 deliveries are missing.
          -> Since 12:00:00 UTC. To go on: resume.
 
@@ -261,14 +263,56 @@ SUBSCRIPTION  LAST FAILURE           MISSING  DECISION  NEXT RETRY           OLD
       },
     })
     const { code, err, out } = await watching
-    expect({ code, err }).toEqual({ code: 130, err: 'Interrupted before the end. Nothing was changed.\n' })
+    expect({ code, err }).toEqual({ code: 130, err: '' })
     expect(out).toMatch(/^\u001b\[H\u001b\[Jbeside at /)
   })
 
-  test('where nothing listens: 1', async () => {
+  test('where nothing listens: 69; --fail-on says from which level on it ends with 1', async () => {
     const { code, err, out } = await runCommand(['status'], { env: { RECONCILER_SERVER_PORT: '1' } })
-    expect({ code, out }).toEqual({ code: 1, out: '' })
-    expect(err).toContain('http://127.0.0.1:1 does not answer (ECONNREFUSED): run this where the daemon runs')
+    expect({ code, out }).toEqual({ code: 69, out: '' })
+    expect(err).toContain('No daemon answers at http://127.0.0.1:1 (ECONNREFUSED): start it there')
+    await using daemon = await startStatus(whole)
+    const codes = ['trouble', 'waiting', 'working'].map(async (level) => {
+      const ran = await runCommand(['status', '--fail-on', level], { env: daemon.env })
+      return ran.code
+    })
+    expect(await Promise.all(codes)).toEqual([0, 1, 1])
+    expect((await runCommand(['status', '--fail-on', 'bad'], { env: daemon.env })).code).toBe(2)
+  })
+
+  test.each([
+    ['a status of another version', '{"schemaVersion":7,"summary":{}}', 'answers with schemaVersion 7'],
+    ['HTML', '<html>', 'answers HTTP 200, and not as a daemon of this version does'],
+  ])('%s: 1, and it says so', async (_, body, said) => {
+    await using daemon = await startStatus({}, body)
+    const { code, err } = await runCommand(['status'], { env: daemon.env })
+    expect([code, err]).toEqual([1, expect.stringContaining(said) as string])
+  })
+})
+
+describe('wait', () => {
+  const sweep = { kind: 'full', result: 'complete', startedAt: since, endedAt: since }
+  const seen = { lastFullSweep: since, lastCompleteSweep: since, sweeps: [sweep] }
+  const open = { ...seen, missing: 5, failed: { ...noCounts(), blocked: 3, exhausted: 2 } }
+
+  test.each<[string, object, number, string]>([
+    ['all has arrived', { ...seen, missing: 0 }, 0, 'beside: nothing is missing\n'],
+    ['nothing is known yet', { missing: 0 }, 1, 'The time is over (--timeout).'],
+    ['some are retried still', open, 1, 'The time is over (--timeout).'],
+    ['what is left is not retried', { ...open, failed: { ...noCounts(), exhausted: 5 } }, 1, 'beside: '],
+  ])('%s', async (_, fields, expected, said) => {
+    await using daemon = await startStatus(fields)
+    const { code, err, out } = await runCommand(['wait', '--timeout', '0s'], { env: daemon.env })
+    expect([code, err + out]).toEqual([expected, expect.stringContaining(said) as string])
+    expect(err.includes('over')).toBe(said.includes('over'))
+  })
+
+  test('asks until the end of the time, also a daemon that is away: 69', async () => {
+    const clock = createVirtualClock()
+    const args = ['wait', '--until', 'recovered', '--timeout', '30m', '--port', '1']
+    const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
+    expect([code, err]).toEqual([69, expect.stringMatching(/^No daemon answers .* The time is over/) as string])
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
   })
 })
 

@@ -25,6 +25,7 @@ const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toS
 function keyNamed(key: number): SigningKey {
   return {
     sign: (claims) => Promise.resolve(`${encode(assertionHeader)}.${encode(claims)}.${encode({ key })}`),
+    derive: () => 'proof',
     bits: 4096,
     fingerprint: `key ${key}`,
   }

@@ -30,7 +30,8 @@ export interface Life {
   /** What keeps it from being alive, as /livez says it. */
   problems(): readonly string[]
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
-  command(what: 'pause' | 'resume'): void
+  /** A pause ends by itself after `forMs`, if that is given. */
+  command(what: 'pause' | 'resume', forMs?: number): void
   /** Things that it waits for. */
   waiting(): number
 }
@@ -117,6 +118,7 @@ export function startLife(options: LifeOptions): Life {
     transport: options.transport,
     schedule: heardSchedule,
     ...options.keyFiles.open(),
+    secrets: () => ({ token: undefined, proofs: [] }),
     stop: stop.signal,
     host: {
       processMetrics: false,
@@ -154,8 +156,9 @@ export function startLife(options: LifeOptions): Life {
     metrics: () => (server === undefined ? undefined : read()),
     status: () => server?.status(),
     problems: () => server?.live() ?? [],
-    command(what) {
-      void server?.control?.pause[what]()
+    command(what, forMs) {
+      if (what === 'resume') void server?.control.pause.resume()
+      else void server?.control.pause.pause(forMs === undefined ? {} : { until: clock.now() + forMs })
     },
     waiting: () => waiting,
   }

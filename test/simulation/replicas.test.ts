@@ -59,11 +59,11 @@ async function command({ clock, leader, terms }: Replicas, target: Replica): Pro
   const leads = leader()
   const before = terms.length
   for (const name of ['pause', 'resume', 'pause', 'resume'] as const) {
-    const done = await clock.run(Promise.resolve(target.ops().control?.pause[name]()), 2 * leaseMs)
+    const done = await clock.run(Promise.resolve(target.ops().control.pause[name]()), 2 * leaseMs)
     if (target === leads) expect(done).toBe(true)
   }
   target.faults = noFaults
-  await clock.run(Promise.resolve(target.ops().control?.pause.resume()))
+  await clock.run(Promise.resolve(target.ops().control.pause.resume()))
   expect(leader(), 'commands cost the lead').toBe(leads)
   expect(terms).toHaveLength(before)
 }

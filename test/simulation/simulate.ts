@@ -98,7 +98,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     })
   }
   for (const { from, to } of scenario.pauses) {
-    timeline.after(from, () => life?.command('pause'))
+    // One of two ends by itself, by the host's clock: the resume then comes to nothing, or after a jump ends it.
+    timeline.after(from, () => life?.command('pause', from % 2 === 0 ? to - from : undefined))
     timeline.after(to, () => life?.command('resume'))
   }
   const hostNow = (): number => scenario.startAt + timeline.now() + hostAhead

@@ -156,6 +156,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
     lease: options.lease,
     certificate: options.certificate,
+    secrets: () => ({ token, proofs: [] }),
     proxy: undefined,
     version: '1.2.3',
     nodeVersion: 'v26',

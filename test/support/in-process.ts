@@ -91,6 +91,7 @@ export function inProcessKey(privateKeyPem: string): Reloadable<SigningKey> {
   const key = {
     bits: 4096,
     fingerprint: 'test',
+    derive: () => 'proof',
     sign(claims: object): Promise<string> {
       const text = `${encode(assertionHeader)}.${encode(claims)}`
       return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`)

@@ -119,7 +119,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     rateMaximum: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
-    endless: { circuit: 1791, refused: 0 },
+    endless: { circuit: 1791, paused: 0, refused: 0 },
     circuits: [
       aCircuit({ subscriptionId: uuid(2), pausesForMs: 83_000, openForMs: 47 * minuteMs, responseStatusCode: null }),
     ],

@@ -4,6 +4,8 @@ import { request as send, type IncomingHttpHeaders, type IncomingMessage } from 
 import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
 import type { Probes } from '../../src/reconcile/retry/subscriptions.ts'
+import { createAccess, type AccessOptions } from '../../src/ops/access.ts'
+import type { ControlOptions } from '../../src/ops/control.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
 import type { Answer as ServerAnswer } from '../../src/ops/listen.ts'
 import type { RecordsAnswerOptions } from '../../src/ops/records-answer.ts'
@@ -41,8 +43,10 @@ export interface Running extends OpsServer, AsyncDisposable {
   clock: VirtualClock
 }
 
-export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Running> {
-  const clock = createVirtualClock()
+export async function start(
+  changes: Partial<OpsServerOptions> = {},
+  clock: VirtualClock = createVirtualClock(),
+): Promise<Running> {
   const server = await startOpsServer({
     host: '127.0.0.1',
     port: 0,
@@ -52,7 +56,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     status: () => toStatus(aStatusState()),
     records: recordsOf(noBatches),
     commandPrefix: '',
-    control: undefined,
+    control: aControl(clock, { pause: createPause({ now: clock.now, wake: () => undefined, emit: () => undefined }) }),
     onError: (error) => {
       throw error as Error
     },
@@ -149,6 +153,24 @@ export async function startSlow(): Promise<Slow> {
 
 export const token = 'CANARY-b7f1c2d3e4a5968778695a4b3c2d1e0f'
 
+export const proof = 'CANARY-proof-of-the-private-key'
+export const team = '7b41c9de-8a30-4f6b-b1c5-93e2d40f6a18'
+
+export function aControl(
+  clock: VirtualClock,
+  changes: Pick<ControlOptions, 'pause'> & Partial<ControlOptions> & Partial<AccessOptions>,
+): ControlOptions {
+  const { allowRemote = false, secrets = () => ({ token, proofs: [proof] }), ...others } = changes
+  return {
+    access: createAccess({ secrets, allowRemote, clock }),
+    instance: 'payments',
+    subscriptions: { [team]: 'payments-eu' },
+    probe: () => ({ circuits: 0, underWay: 0 }),
+    now: clock.now,
+    ...others,
+  }
+}
+
 export interface RunningControl extends Running {
   pause: Pause
   /** How often the cooldowns were ended. */
@@ -157,12 +179,11 @@ export interface RunningControl extends Running {
 
 export async function startTestControl(changes: Partial<OpsServerOptions> = {}): Promise<RunningControl> {
   let probes = 0
-  let now = (): number => 0
-  const pause = createPause({ now: () => now(), wake: () => undefined, emit: () => undefined })
+  const clock = createVirtualClock()
+  const pause = createPause({ now: clock.now, wake: () => undefined, emit: () => undefined })
   const probe = (): Probes => ({ circuits: (probes += 1), underWay: 0 })
-  const server = await start({ control: { token, allowRemote: false, pause, probe }, ...changes })
-  now = server.clock.now
-  return { ...server, pause, probes: () => probes }
+  const server = await start({ control: aControl(clock, { pause, probe }), ...changes }, clock)
+  return { ...server, clock, pause, probes: () => probes }
 }
 
 export interface Command extends Ask {

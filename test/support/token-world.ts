@@ -34,6 +34,7 @@ export function fakeKey(fingerprint: string): SigningKey {
   return {
     bits: 4096,
     fingerprint,
+    derive: () => 'proof',
     sign: (claims) => Promise.resolve(`${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}.${fingerprint}`),
   }
 }

@@ -3,9 +3,23 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { createControl } from '../../src/ops/control.ts'
+import type { AccessOptions, ControlSecrets } from '../../src/ops/access.ts'
+import { createControl, type Control } from '../../src/ops/control.ts'
 import { createPause } from '../../src/reconcile/retry/operator-pause.ts'
-import { ask, closed, command, dial, start, startTestControl, token, type Command } from '../support/ops-server.ts'
+import {
+  aControl,
+  ask,
+  closed,
+  command,
+  dial,
+  proof,
+  startTestControl,
+  team,
+  token,
+  type Command,
+  type RunningControl,
+} from '../support/ops-server.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
 const head = `Host: x\r\nAuthorization: Bearer ${token}\r\n`
@@ -19,14 +33,17 @@ test('pause and resume answer with what is so now, and whether it was so before;
     expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
     return JSON.parse(body)
   }
-  expect(await say('/-/resume')).toEqual({ paused: false, changed: false })
-  expect(await say('/-/pause')).toEqual({ paused: true, since, changed: true })
+  const free = { instance: 'payments', subscriptionId: null, paused: false, pauses: [] }
+  const pause = { subscriptionId: null, since, until: null, reason: null }
+  const held = { instance: 'payments', paused: true, ...pause, pauses: [pause] }
+  expect(await say('/-/resume')).toEqual({ ...free, changed: false })
+  expect(await say('/-/pause')).toEqual({ ...held, changed: true })
   await control.clock.advance(60_000)
-  expect(await say('/-/pause')).toEqual({ paused: true, since, changed: false })
-  expect(control.pause.since()).toBe(Date.parse(since))
-  expect(await say('/-/resume')).toEqual({ paused: false, changed: true })
-  expect(control.pause.since()).toBeUndefined()
-  expect(await say('/-/probe')).toEqual({ circuits: 1, underWay: 0 })
+  expect(await say('/-/pause')).toEqual({ ...held, changed: false })
+  expect(control.pause.list()).toMatchObject([{ since: Date.parse(since) }])
+  expect(await say('/-/resume')).toEqual({ ...free, changed: true })
+  expect(control.pause.list()).toEqual([])
+  expect(await say('/-/probe')).toEqual({ instance: 'payments', circuits: 1, underWay: 0 })
   Object.assign(control.pause, { outlivesRestart: true })
   expect(await say('/-/pause')).toMatchObject({ paused: true, outlivesRestart: true })
 })
@@ -44,10 +61,62 @@ test('a command shows at once in answers that are otherwise shared for a second;
   expect(await scrape()).toBe('made 2\n')
 })
 
-test('without control.token each command is 404 as any other path', async () => {
-  await using server = await start()
-  const { body } = await ask(server.port, '/x')
-  for (const path of paths) expect(await command(server.port, path)).toMatchObject({ status: 404, body })
+describe('a body', () => {
+  const say = async (control: RunningControl, path: string, body: object | string): Promise<unknown[]> => {
+    const answer = await command(control.port, path, { body: typeof body === 'string' ? body : JSON.stringify(body) })
+    return [answer.status, JSON.parse(answer.body) as unknown]
+  }
+
+  test('pauses a subscription by name or id, until an end, for a reason; what was said last holds', async () => {
+    await using control = await startTestControl()
+    const until = '2026-01-15T14:00:00.000Z'
+    const pause = { subscriptionId: team, since, until, reason: 'INC-7' }
+    const wish = { subscription: 'payments-eu', for: '2h', reason: ' INC-7 ' }
+    const held = { ...pause, paused: true, changed: true, pauses: [pause] }
+    expect(await say(control, '/-/pause', wish)).toEqual([200, { instance: 'payments', ...held }])
+    expect(await say(control, '/-/resume', {})).toMatchObject([200, { paused: false, changed: false, pauses: [pause] }])
+    const endless = { ...pause, until: null, reason: null }
+    const again = await say(control, '/-/pause', { subscription: team.toUpperCase() })
+    expect(again).toMatchObject([200, { ...endless, changed: true }])
+    expect(await say(control, '/-/pause', {})).toMatchObject([200, { pauses: [endless, { subscriptionId: null }] }])
+    const resumed = await say(control, '/-/resume', { subscription: 'payments-eu' })
+    expect(resumed).toMatchObject([200, { subscriptionId: team, paused: false, pauses: [{ subscriptionId: null }] }])
+  })
+
+  test.each<[string, object | string, string]>([
+    ['/-/pause', { until: '2h' }, 'There is no field "until": known are subscription, for, reason.'],
+    ['/-/resume', { for: '2h' }, 'There is no field "for": known are subscription.'],
+    ['/-/probe', { now: 'x' }, 'There is no field "now": this command takes none.'],
+    ['/-/pause', { __proto__: null, constructor: 'x' }, 'There is no field "constructor"'],
+    ['/-/pause', '{', 'The body is no JSON'],
+    ['/-/pause', '[]', 'must be a JSON object'],
+    ['/-/pause', 'null', 'must be a JSON object'],
+    ['/-/pause', { for: 7200 }, 'for: a text'],
+    ['/-/pause', { for: '2 hours' }, 'for: a duration such as 30m'],
+    ['/-/pause', { for: '0s' }, 'for: a duration such as 30m'],
+    ['/-/pause', { for: '367d' }, 'at most a year'],
+    ['/-/pause', { reason: ' ' }, 'reason: 1 to 200 characters'],
+    ['/-/pause', { reason: 'x'.repeat(201) }, 'reason: 1 to 200 characters'],
+    ['/-/pause', { reason: 'a\nb' }, 'on one line'],
+    [
+      '/-/pause',
+      { subscription: 'nobody' },
+      'subscription: an id (UUID), or a name of subscriptions in the configuration: payments-eu',
+    ],
+    ['/-/resume', { subscription: '' }, 'subscription: an id'],
+  ])('%s with %j: 400 with the field and what is allowed, nothing done', async (path, body, error) => {
+    await using control = await startTestControl()
+    expect(await say(control, path, body)).toEqual([400, { error: expect.stringContaining(error) as string }])
+    expect([control.pause.list(), control.probes()]).toEqual([[], 0])
+  })
+
+  test('no more than 100 subscriptions are paused one by one', async () => {
+    await using control = await startTestControl()
+    for (let index = 0; index < 100; index += 1) control.pause.pause({ subscriptionId: `id ${index}` })
+    const refused = await say(control, '/-/pause', { subscription: team })
+    expect(refused).toMatchObject([400, { error: expect.stringContaining('pause all') as string }])
+    expect(control.pause.list()).toHaveLength(100)
+  })
 })
 
 describe('without the token', () => {
@@ -61,6 +130,7 @@ describe('without the token', () => {
     ['another scheme', `Token ${token}`],
     ['no scheme', token],
     ['other bytes', `Bearer \xe4${token}`],
+    ['the beginning of the proof', `Bearer ${proof.slice(0, -1)}`],
   ])('%s: 401, and nothing happens', async (_, authorization) => {
     await using control = await startTestControl()
     for (const path of paths) {
@@ -68,7 +138,7 @@ describe('without the token', () => {
       expect(answer).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer', connection: 'close' } })
       expect(answer.body).not.toContain('CANARY')
     }
-    expect([control.pause.since(), control.probes()]).toEqual([undefined, 0])
+    expect([control.pause.list(), control.probes()]).toEqual([[], 0])
   })
 
   test('a token in the query or in a cookie does not count', async () => {
@@ -76,7 +146,7 @@ describe('without the token', () => {
     const headers = { cookie: `authorization=Bearer ${token}`, 'x-authorization': `Bearer ${token}` }
     const answer = await command(control.port, `/-/pause?access_token=${token}`, { authorization: undefined, headers })
     expect(answer.status).toBe(401)
-    expect(control.pause.since()).toBeUndefined()
+    expect(control.pause.list()).toEqual([])
   })
 })
 
@@ -86,8 +156,10 @@ describe('from another host', () => {
     const body = Readable.from([])
     return Object.assign(body, { method: 'POST', headers: { authorization }, socket: { remoteAddress } }) as never
   }
+  const clock = createVirtualClock()
   const pause = createPause({ now: () => 0, wake: () => undefined, emit: () => undefined })
-  const options = { token, pause, probe: () => ({ circuits: 0, underWay: 0 }) }
+  const controlWith = (changes: Partial<AccessOptions>): Control =>
+    createControl(aControl(clock, { pause, ...changes }))
 
   test.each([
     ['127.8.9.10', 200],
@@ -99,16 +171,44 @@ describe('from another host', () => {
     ['::ffff:10.0.0.1', 403],
     [undefined, 403],
   ])('%s with the token: %i, and what to do if it is refused', async (address, status) => {
-    const control = createControl({ ...options, allowRemote: false })
+    const control = controlWith({ allowRemote: false })
     const answer = await control('/-/probe', requestFrom(address))
     const body = expect.stringContaining(status === 403 ? 'control.allowRemote' : 'circuits') as string
     expect(answer).toMatchObject({ status, body })
   })
 
   test('with control.allowRemote the token is enough, and still needed', async () => {
-    const control = createControl({ ...options, allowRemote: true })
+    const control = controlWith({ allowRemote: true })
     expect(await control('/-/probe', requestFrom('10.0.0.1'))).toMatchObject({ status: 200 })
     expect(await control('/-/probe', requestFrom('10.0.0.1', 'Bearer no'))).toMatchObject({ status: 401 })
+  })
+
+  test('the proof by the private key opens them on this host alone, with control.token or without', async () => {
+    for (const own of [token, undefined])
+      for (const allowRemote of [true, false]) {
+        const control = controlWith({ allowRemote, secrets: () => ({ token: own, proofs: ['new', proof] }) })
+        for (const given of ['new', proof])
+          expect(await control('/-/probe', requestFrom('127.0.0.1', `Bearer ${given}`))).toMatchObject({ status: 200 })
+        const away = await control('/-/probe', requestFrom('10.0.0.1', `Bearer ${proof}`))
+        expect(away).toMatchObject({ status: allowRemote ? 401 : 403 })
+        // Without control.token no text opens anything from elsewhere.
+        const empty = await control('/-/probe', requestFrom('10.0.0.1', 'Bearer '))
+        expect(empty?.status).toBe(allowRemote ? 401 : 403)
+      }
+  })
+
+  test('the files are read again at most once a second, and a token that was taken away opens nothing after it', async () => {
+    let [reads, secret] = [0, token]
+    const secrets = (): ControlSecrets => ({ token: secret, proofs: (reads += 1) > 0 ? [] : [] })
+    const control = controlWith({ secrets })
+    const statusOf = async (given: string): Promise<number | undefined> =>
+      (await control('/-/probe', requestFrom('::1', `Bearer ${given}`)))?.status
+    expect(await statusOf(token)).toBe(200)
+    secret = `${token}-rotated`
+    for (let asked = 0; asked < 50; asked += 1) expect(await statusOf('no')).toBe(401)
+    expect(reads).toBe(1)
+    await clock.advance(1000)
+    expect([await statusOf(token), await statusOf(secret), reads]).toEqual([401, 200, 2])
   })
 })
 
@@ -124,22 +224,22 @@ describe('with the token', () => {
     const answer = await command(control.port, path, how)
     expect(answer.status).toBe(status)
     expect(answer.headers.allow).toBe(status === 405 ? 'POST' : undefined)
-    expect(control.pause.since()).toBeUndefined()
+    expect(control.pause.list()).toEqual([])
   })
 
-  test('a query, the case of the scheme, a name that points here and a body of 16 KiB are ignored', async () => {
+  test('a query, the case of the scheme, a name that points here and spaces in a body are ignored', async () => {
     await using control = await startTestControl()
-    const request = { authorization: `bEARER  ${token}`, headers: { host: 'evil.example' }, body: 'x'.repeat(16_384) }
+    const request = { authorization: `bEARER  ${token}`, headers: { host: 'evil.example' }, body: ' '.repeat(16_384) }
     expect((await command(control.port, '/-/pause?reason=x', request)).status).toBe(200)
-    expect(control.pause.since()).toBeDefined()
+    expect(control.pause.list()).toHaveLength(1)
   })
 
-  test('a body that comes after its head is waited for, and dropped', async () => {
+  test('a body that comes after its head is waited for', async () => {
     await using control = await startTestControl()
     const socket = dial(control.port, `POST /-/pause HTTP/1.1\r\n${head}Content-Length: 2\r\n\r\n{`)
     // The other one's answer shows that the first has been read.
     await ask(control.port, '/livez')
-    expect(control.pause.since()).toBeUndefined()
+    expect(control.pause.list()).toEqual([])
     socket.write('}')
     const [answer] = (await once(socket, 'data')) as [Buffer]
     expect(answer.toString()).toMatch(/^HTTP\/1.1 200 /)
@@ -153,7 +253,7 @@ describe('with the token', () => {
     const [answer] = (await once(socket, 'data')) as [Buffer]
     expect(answer.toString()).toMatch(/^HTTP\/1.1 400 /)
     await closed(socket)
-    expect(control.pause.since()).toBeUndefined()
+    expect(control.pause.list()).toEqual([])
   })
 
   test('a client that goes away in the middle has given no command', async () => {

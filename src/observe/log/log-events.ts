@@ -36,7 +36,9 @@ type AnswerFields = {
 }
 type Failure = NonNullable<SweepReport['failure']>
 type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
-type CommandFields = Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>
+type CommandFields = Omit<Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>, 'until'> & {
+  until: string | undefined
+}
 /** The sums of an incident, with spans in seconds, and lists as texts. */
 type IncidentFields = Pick<
   Incident,
@@ -203,12 +205,12 @@ export const logEvents = {
   operator_paused: [
     ['info', 'debug'],
     'retries paused by the operator',
-    '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited. At debug when it was paused already.',
+    '`POST /-/pause`, of all retries or those of `subscriptionId`. It lasts until `until`, `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited. At debug when it was paused already.',
   ],
   operator_resumed: [
     ['info', 'debug'],
     'retries resumed by the operator',
-    '`POST /-/resume`. `via` as for `operator_paused`.',
+    '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has ended by itself.',
   ],
   leading: [
     ['info'],

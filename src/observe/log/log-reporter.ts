@@ -167,13 +167,10 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logOperator(event: FactOf<'operator'>): void {
-    if (event.command === 'probe') log.event('operator_probed', event)
-    else
-      log.event(
-        event.command === 'pause' ? 'operator_paused' : 'operator_resumed',
-        event,
-        event.changed ? 'info' : 'debug',
-      )
+    if (event.command === 'probe') return log.event('operator_probed', event)
+    const until = event.until === undefined ? undefined : new Date(event.until).toISOString()
+    const name = event.command === 'pause' ? 'operator_paused' : 'operator_resumed'
+    log.event(name, { ...event, until }, event.changed ? 'info' : 'debug')
   }
 
   function logIncident({ causes, endedAt, gates, longestSeconds, since: begunAt, ...sums }: Incident): void {

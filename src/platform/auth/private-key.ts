@@ -1,5 +1,5 @@
 // The service account's private key: loads it, explains what is wrong with it, and signs with it.
-import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
 import { assertionHeader } from '../wire.ts'
@@ -9,6 +9,8 @@ import { createReloadable, readCredentialFile, refuse, type Place, type Reloadab
 export interface SigningKey {
   /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
   sign(claims: Readonly<Record<string, string | number>>): Promise<string>
+  /** A secret of 32 bytes (Base64url) that only this key gives for this purpose. @see RFC 5869 (HKDF) */
+  derive(purpose: string): string
   /** Length of the modulus. */
   readonly bits: number
   /** SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex. Safe to log. */
@@ -142,6 +144,10 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
   if (!signsWell(key, publicKey)) throw refuse(place, 'holds a private key that is damaged; copy the file again')
   return {
     sign: (claims) => new SignJWT(claims).setProtectedHeader(assertionHeader).sign(key),
+    derive(purpose) {
+      const der = key.export({ type: 'pkcs8', format: 'der' })
+      return Buffer.from(hkdfSync('sha256', der, '', purpose, 32)).toString('base64url')
+    },
     bits,
     fingerprint: createHash('sha256')
       .update(publicKey.export({ type: 'spki', format: 'der' }))

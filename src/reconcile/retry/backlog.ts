@@ -68,8 +68,8 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined when none backs off. */
   lastDueAt: number | undefined
-  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, and those that are refused again and again. */
-  endless: { circuit: number; refused: number }
+  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, of subscriptions that an operator has paused, and those that are refused again and again. */
+  endless: { circuit: number; paused: number; refused: number }
 }
 
 const youngMs = 600_000
@@ -223,7 +223,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
       const edge = expiringBefore(now, policy.window, zone)
       let oldest = Infinity
       let lastDueAt: number | undefined
-      const endless = { circuit: 0, refused: 0 }
+      const endless = { circuit: 0, paused: 0, refused: 0 }
       const situations = new Map<string, Situation>()
       for (const entry of byKey.values()) {
         const { subscriptionId } = entry
@@ -236,7 +236,8 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'exhausted') {
           oldest = Math.min(oldest, entry.eventAt)
-          if (situation.failing !== undefined) endless.circuit += 1
+          if (situation.gate === 'subscription-paused') endless.paused += 1
+          else if (situation.failing !== undefined) endless.circuit += 1
           else if (decision === 'backing-off' && isRefusedAgain(entry, situation)) endless.refused += 1
         }
         if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)

@@ -6,6 +6,7 @@ import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
+import type { Pause } from './operator-pause.ts'
 import type { Planner } from './planner.ts'
 import { decide } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
@@ -43,6 +44,7 @@ export interface DispatchOptions {
   breaker: PlatformBreaker
   subscriptions: Subscriptions
   gates: Gates
+  pause: Pick<Pause, 'turn' | 'endsAt'>
   receiver: Pick<ReceiverHealth, 'up'>
   clock: Clock
   /** Maximum number of retries in flight. */
@@ -84,7 +86,8 @@ export interface Dispatcher {
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { backlog, breaker, client, clock, gates, outcomes, planner, policy, rate, receiver, subscriptions } = options
+  const { backlog, breaker, client, clock, gates, outcomes, pause, planner, policy } = options
+  const { rate, receiver, subscriptions } = options
   const limit = pLimit(options.concurrency)
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
@@ -122,10 +125,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   function pick(): Picked | undefined {
     if (!mayRetry()) return undefined
-    const monotonic = clock.monotonic()
-    return next(
-      ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && subscriptions.blocks(id, monotonic) === undefined,
-    )
+    return next(({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined)
   }
 
   /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
@@ -182,6 +182,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     },
     turn(signal) {
       turnedAt = activeMs()
+      pause.turn()
       subscriptions.turn(clock.monotonic())
       if (breaker.isPingDue()) pinging = breaker.ping(signal).catch(failed(signal))
     },
@@ -200,7 +201,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilDue() : Infinity
       const untilCircuit = (subscriptions.nextChangeAt() ?? Infinity) - monotonic
       const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
-      const wait = Math.min(untilPlan, untilCircuit, untilPing, rate.pausedForMs() || Infinity)
+      const untilPause = (pause.endsAt() ?? Infinity) - clock.now()
+      const wait = Math.min(untilPlan, untilCircuit, untilPing, untilPause, rate.pausedForMs() || Infinity)
       return wait === Infinity ? undefined : Math.max(1, wait)
     },
     broken: broken.signal,

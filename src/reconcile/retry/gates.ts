@@ -2,7 +2,7 @@
 import type { Reason } from '../../platform/http/http.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import type { Pause } from './operator-pause.ts'
+import type { OperatorPause, Pause } from './operator-pause.ts'
 import { troubles, type FailedCall, type PlatformBreaker, type Trouble } from './platform-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 
@@ -48,6 +48,12 @@ export const gateTable = {
     reason: 'Retries are paused by an operator.',
     advice: 'To resume: webhook-reconciler resume, or POST /-/resume.',
     runbook: 'Paused',
+  },
+  'subscription-paused': {
+    level: 'waiting',
+    blocks: 'subscription',
+    reason: 'Retries of a subscription are paused by an operator.',
+    advice: 'To resume: webhook-reconciler resume --subscription NAME_OR_ID.',
   },
   'receiver-down': {
     level: 'trouble',
@@ -140,7 +146,8 @@ type GateThatBlocks<B extends GateDescription['blocks']> = {
   [G in Gate]: (typeof gateTable)[G]['blocks'] extends B ? G : never
 }[Gate]
 type GlobalGate = GateThatBlocks<'everything'>
-export type SubscriptionGate = GateThatBlocks<'subscription'>
+/** Those that its circuit shuts. */
+export type SubscriptionGate = Exclude<GateThatBlocks<'subscription'>, 'subscription-paused'>
 
 /** A gate that is shut. */
 export interface ShutGate {
@@ -165,7 +172,7 @@ export interface Leadership {
 export interface GateSources {
   retriesEnabled: boolean
   leadership: Leadership
-  pause: Pick<Pause, 'since'>
+  pause: Pick<Pause, 'list' | 'of'>
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
   breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt' | 'call'>
   rate: Pick<RateLimiter, 'pausedForMs'>
@@ -176,12 +183,14 @@ export interface GateSources {
   /** Retried records without a known outcome, and how many there may be. */
   awaited: () => number
   maxAwaited: number
-  clock: Pick<Clock, 'monotonic'>
+  clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
 export interface Gates {
   /** The first shut gate that blocks a subscription, those included that block everything. */
   of(subscriptionId: string): Gate | undefined
+  /** The first one that blocks this subscription alone. */
+  ofSubscription(subscriptionId: string): Gate | undefined
   /**
    * True when the global gates allow a retry; `inFlight` retries have no answer yet. While the platform breaker is
    * half-open, one retry at a time passes its gate.
@@ -200,12 +209,17 @@ export function isBreakers(gate: Gate): gate is Trouble {
   return (troubles as readonly Gate[]).includes(gate)
 }
 
+/** How long a pause lasts, in ms; undefined when only a command ends it. */
+export function pauseEndsInMs(pause: Pick<OperatorPause, 'until'> | undefined, now: number): number | undefined {
+  return pause?.until === undefined ? undefined : Math.max(0, pause.until - now)
+}
+
 export function createGates(sources: GateSources): Gates {
   const { breaker, clock, leadership, pause, rate, receiver, retriesEnabled, subscriptions } = sources
   const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
     disabled: () => !retriesEnabled,
     'not-leader': () => !leadership.isLeading(),
-    paused: () => pause.since() !== undefined,
+    paused: () => pause.of(undefined) !== undefined,
     'receiver-down': () => receiver.isDown(),
     ...byTrouble((trouble) => breaker.gate() === trouble),
     throttled: () => rate.pausedForMs() > 0,
@@ -213,7 +227,7 @@ export function createGates(sources: GateSources): Gates {
   }
   const since: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
     'not-leader': () => leadership.since(),
-    paused: () => pause.since(),
+    paused: () => pause.of(undefined)?.since,
     'receiver-down': () => receiver.since(),
     ...byTrouble(() => breaker.since()),
   }
@@ -224,17 +238,24 @@ export function createGates(sources: GateSources): Gates {
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
     ...byTrouble(untilPing),
     throttled: () => rate.pausedForMs(),
+    paused: () => pauseEndsInMs(pause.of(undefined), clock.now()),
   }
   const globalGates = Object.keys(isShut) as GlobalGate[]
 
+  const ofSubscription = (subscriptionId: string): Gate | undefined =>
+    pause.of(subscriptionId) === undefined
+      ? subscriptions.blocks(subscriptionId, clock.monotonic())
+      : 'subscription-paused'
+
   return {
-    of: (subscriptionId) =>
-      globalGates.find((gate) => isShut[gate]()) ?? subscriptions.blocks(subscriptionId, clock.monotonic()),
+    of: (subscriptionId) => globalGates.find((gate) => isShut[gate]()) ?? ofSubscription(subscriptionId),
+    ofSubscription,
     admits: (inFlight) => breaker.allows(inFlight) && globalGates.every((gate) => isBreakers(gate) || !isShut[gate]()),
     shut() {
-      const blocked = subscriptions.blocked(clock.monotonic())
+      const paused = pause.list().filter(({ subscriptionId }) => subscriptionId !== undefined).length
+      const blocked = { ...subscriptions.blocked(clock.monotonic()), 'subscription-paused': paused }
       return gateNames.flatMap((gate): ShutGate[] => {
-        if (gate === 'circuit' || gate === 'limit') {
+        if (gate === 'circuit' || gate === 'limit' || gate === 'subscription-paused') {
           const subscriptions = blocked[gate]
           return subscriptions === 0 ? [] : [{ gate, since: undefined, subscriptions }]
         }

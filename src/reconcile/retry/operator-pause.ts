@@ -1,11 +1,39 @@
-// The operator's pause: nothing is retried until it is resumed. A restart forgets it, but for one that is kept in a lease.
+// The operator's pauses: of all retries or of a subscription's, until they end or are resumed. A restart forgets them, but for those that are kept in a lease.
+import { parseInstant } from '../../runtime/instant.ts'
+
+/** Extent and length of a pause. Times in epoch ms of this host's clock. */
+export interface PauseWish {
+  /** Undefined: all retries. */
+  subscriptionId?: string | undefined
+  /** Undefined: until it is resumed. */
+  until?: number | undefined
+  /** The operator's words. */
+  reason?: string | undefined
+}
+
+export interface OperatorPause extends PauseWish {
+  since: number
+}
+
+/** One for all retries, and one for each subscription, at most. */
+export type Pauses = readonly OperatorPause[]
+
+export interface PauseEvent extends PauseWish {
+  type: 'operator'
+  command: 'pause' | 'resume'
+  changed: boolean
+  /** `lease`: the command came to another instance, or the lease was edited; `end`: the pause has ended by itself. */
+  via?: 'lease' | 'end'
+}
 
 /** A command of the operator, also one that changed nothing. */
 export type OperatorEvent =
-  /** `via`: the command came to another instance, or the lease was edited, and this instance follows it. */
-  | { type: 'operator'; command: 'pause' | 'resume'; changed: boolean; via?: 'lease' }
+  | PauseEvent
   /** `circuits`: number of cooldowns that it ended. */
   | { type: 'operator'; command: 'probe'; circuits: number }
+
+/** A command on the list of pauses. */
+export type ChangePauses = (list: Pauses) => Pauses
 
 export interface PauseOptions {
   /** Host clock, epoch ms. */
@@ -17,36 +45,142 @@ export interface PauseOptions {
 
 export interface Pause {
   /** Each returns true when it changed anything. */
-  pause(): boolean
-  resume(): boolean
-  /** Takes over the pause that the lease shows, or its end; reports no command. Returns whether it changed anything. */
-  follow(since: number | undefined): boolean
-  /** Start of the pause, epoch ms; undefined while not paused. */
-  since(): number | undefined
+  pause(wish?: PauseWish): boolean
+  resume(subscriptionId?: string): boolean
+  /** Takes over the pauses that the lease shows; reports no command. Returns what changed. */
+  follow(list: readonly (PauseWish & { since: number | undefined })[]): PauseEvent[]
+  /** Reports those that have ended. */
+  turn(): void
+  /** Those that have not ended. */
+  list(): Pauses
+  /** That of a subscription, or of all retries; undefined without one. */
+  of(subscriptionId: string | undefined): OperatorPause | undefined
+  /** When the first of them ends, epoch ms; undefined when only a command ends them. */
+  endsAt(): number | undefined
+}
+
+function isSame(a: Pauses, b: Pauses): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
+}
+
+const among = (list: Pauses, subscriptionId: string | undefined): OperatorPause | undefined =>
+  list.find((one) => one.subscriptionId === subscriptionId)
+
+/** The last command holds, since the first one. */
+export function pausing({ reason, subscriptionId, until }: PauseWish, now: number): ChangePauses {
+  return (list) => {
+    const before = among(list, subscriptionId)
+    const next = { subscriptionId, since: before?.since ?? now, until, reason }
+    return before === undefined ? [...list, next] : list.map((one) => (one === before ? next : one))
+  }
+}
+
+export function resuming(subscriptionId: string | undefined): ChangePauses {
+  return (list) => list.filter((one) => one.subscriptionId !== subscriptionId)
+}
+
+const notEnded =
+  (now: number) =>
+  ({ until = Infinity }: OperatorPause) =>
+    until > now
+
+/** Text, numbers for times that are none; other fields are as good as absent. */
+function fieldsOf(value: unknown): Omit<OperatorPause, 'since'> & { since: number | undefined } {
+  const fields = { ...(value as object | null) } as Readonly<Record<string, unknown>>
+  const text = (name: string): string | undefined => (typeof fields[name] === 'string' ? fields[name] : undefined)
+  const moment = (name: string): number | undefined => parseInstant(text(name) ?? '')
+  return {
+    subscriptionId: text('subscription'),
+    since: moment('since'),
+    until: moment('until'),
+    reason: text('reason'),
+  }
+}
+
+/**
+ * The pauses that an annotation holds: a JSON list as `toText` writes it. Any other text, which a person may write, is a
+ * pause of all retries: since that moment if it is one, else for that reason.
+ */
+export function readPauses(text: string, now: number): ReturnType<typeof fieldsOf>[] {
+  if (text === '') return []
+  const since = parseInstant(text)
+  if (since !== undefined) return [{ ...fieldsOf(null), since }]
+  try {
+    const list: unknown = JSON.parse(text)
+    if (Array.isArray(list)) return list.map(fieldsOf).filter(({ until = Infinity }) => until > now)
+  } catch {
+    // A person's words.
+  }
+  return [{ ...fieldsOf(null), reason: text }]
+}
+
+/** Empty without any. */
+export function toText(list: Pauses): string {
+  if (list.length === 0) return ''
+  const iso = (at: number | undefined): string | undefined => (at === undefined ? at : new Date(at).toISOString())
+  return JSON.stringify(
+    list.map(({ reason, since, subscriptionId: subscription, until }) => ({
+      ...{ subscription, since: iso(since), until: iso(until), reason },
+    })),
+  )
+}
+
+/** The annotation after a command; as it was when that changes nothing. */
+export function changedText(text: string, change: ChangePauses, now: number): string {
+  const list = readPauses(text, now).map((one) => ({ ...one, since: one.since ?? now }))
+  const next = change(list)
+  return isSame(list, next) ? text : toText(next)
 }
 
 export function createPause({ now, wake, emit }: PauseOptions): Pause {
-  let since: number | undefined
+  let kept: Pauses = []
+  const list = (): Pauses => kept.filter(notEnded(now()))
+
+  function turn(): void {
+    const ended = kept.filter((one) => !notEnded(now())(one))
+    if (ended.length === 0) return
+    kept = list()
+    for (const { subscriptionId } of ended)
+      emit({ type: 'operator', command: 'resume', changed: true, via: 'end', subscriptionId })
+    wake()
+  }
+
+  function command(name: 'pause' | 'resume', wish: PauseWish, change: ChangePauses): boolean {
+    turn()
+    const before = kept
+    kept = change(before)
+    const changed = !isSame(before, kept)
+    emit({ type: 'operator', command: name, changed, ...wish })
+    if (changed) wake()
+    return changed
+  }
+
   return {
-    pause() {
-      const changed = since === undefined
-      since ??= now()
-      emit({ type: 'operator', command: 'pause', changed })
-      return changed
-    },
-    resume() {
-      const changed = since !== undefined
-      since = undefined
-      emit({ type: 'operator', command: 'resume', changed })
-      if (changed) wake()
-      return changed
-    },
+    pause: (wish = {}) => command('pause', wish, pausing(wish, now())),
+    resume: (subscriptionId) => command('resume', { subscriptionId }, resuming(subscriptionId)),
     follow(shared) {
-      const changed = (since === undefined) !== (shared === undefined)
-      if (changed) since = shared
-      if (changed && shared === undefined) wake()
-      return changed
+      turn()
+      const before = kept
+      kept = shared.map((one) => ({ ...one, since: one.since ?? among(before, one.subscriptionId)?.since ?? now() }))
+      if (isSame(before, kept)) return []
+      wake()
+      const isNew = (one: OperatorPause): boolean => !before.some((other) => isSame([one], [other]))
+      return [
+        ...kept.filter(isNew).map(({ since: _, ...wish }) => ({ command: 'pause' as const, ...wish })),
+        ...before.flatMap(({ subscriptionId }) =>
+          among(kept, subscriptionId) === undefined ? [{ command: 'resume' as const, subscriptionId }] : [],
+        ),
+      ].map((one) => ({ type: 'operator', changed: true, ...one }))
     },
-    since: () => since,
+    turn,
+    list,
+    of(subscriptionId) {
+      const found = among(kept, subscriptionId)
+      return found !== undefined && notEnded(now())(found) ? found : undefined
+    },
+    endsAt() {
+      const at = Math.min(...kept.map(({ until = Infinity }) => until))
+      return at === Infinity ? undefined : at
+    },
   }
 }

@@ -86,7 +86,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   }
 
   function checkStatus(sight: Sight): void {
-    const { causes, exhausted, expired, failed, missing, paused } = sight.status
+    const { causes, exhausted, expired, failed, missing, pauses } = sight.status
     const sum = decisions.reduce((total, decision) => total + failed[decision], 0)
     if (sum > 0) exercise('/status says what is missing')
     const { onlyCounted } = causes
@@ -102,7 +102,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     expect(sight, 'expired_webhooks_total', expired)
     if (caused !== sum) violate('books', `/status gives causes for ${caused} records, ${sum} are missing`)
     if (exhausted.total !== failed.exhausted) violate('books', `/status lists ${exhausted.total} exhausted records`)
-    if ((paused !== null) !== isPaused) violate('books', `/status is wrong on the operator's pause`)
+    if (pauses.length > 0 !== isPaused) violate('books', `/status is wrong on the operator's pause`)
   }
 
   function checkCertificate(sight: Sight): void {

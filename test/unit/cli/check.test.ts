@@ -12,7 +12,7 @@ import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2026, 0, 15)
-const key: SigningKey = { bits: 4096, fingerprint: 'abc', sign: () => Promise.resolve('') }
+const key: SigningKey = { bits: 4096, fingerprint: 'abc', sign: () => Promise.resolve(''), derive: () => '' }
 const show = (ms: number): string => new Date(ms).toISOString()
 
 describe('a certificate', () => {

@@ -124,21 +124,30 @@ describe('sections', () => {
   test('are loaded with any values of the others', () => {
     const env = {
       ...{ RECONCILER_CONFIG: '/broken.yaml', RECONCILER_CONTROL_TOKEN: token },
-      ...{ RECONCILER_INSTANCE_NAME: 'own', RECONCILER_RETRY_TYPO: '1' },
+      ...{ RECONCILER_INSTANCE_NAME: 'a\nb', RECONCILER_RETRY_TYPO: '1' },
     }
-    expect(loadSections(input(env), ['server', 'control'])).toEqual({
+    expect(loadSections(input(env), ['server', 'control'])).toMatchObject({
       config: { server: { host: '127.0.0.2', port: 19_970 }, control: { allowRemote: true, token } },
-      instance: 'own',
     })
     expect(() => loadConfig(input(env))).toThrow(ConfigurationError)
   })
 
-  test('need no file, no secret of another section, and no name that can be used', () => {
-    const env = { RECONCILER_INSTANCE_NAME: 'a\nb', RECONCILER_CONTROL_TOKEN_FILE: '/not/there' }
-    expect(loadSections(input(env), ['server'])).toEqual({
+  test('need no file, and no secret of another section', () => {
+    const env = { RECONCILER_CONTROL_TOKEN_FILE: '/not/there', RECONCILER_AUTH_CLIENT_ID: '' }
+    expect(loadSections(input(env), ['server'])).toMatchObject({
       config: { server: { host: '0.0.0.0', port: 10_964 } },
-      instance: 'this-host',
     })
+    const parts = ['auth.privateKey', 'auth.privateKeyFile']
+    expect(loadSections(input({ ...env, RECONCILER_CONFIG: '/a.yaml' }), ['auth'], parts)).toEqual({
+      config: { auth: { privateKeyFile: '/run/key.pem', privateKey: undefined } },
+      origins: new Map([
+        ['auth.privateKey', 'default'],
+        ['auth.privateKeyFile', '/a.yaml:3'],
+      ]),
+    })
+    expect(problemsOf(() => loadSections(input(env), ['auth'], parts)).map(({ key }) => key)).toEqual([
+      'auth.privateKeyFile',
+    ])
   })
 
   test.each([

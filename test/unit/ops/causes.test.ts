@@ -125,11 +125,11 @@ test('refused again and again is what failed twice while its circuit was closed,
     const [cause] = group(backlog, { situationOf }).list
     return [cause?.refusedAgain, backlog.summary(testNow, situationOf).endless]
   }
-  expect(seen({})).toEqual([1, { circuit: 0, refused: 1 }])
-  expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, refused: 0 }])
-  expect(seen({}, { closedAt: testNow - 500 })).toEqual([0, { circuit: 0, refused: 0 }])
+  expect(seen({})).toEqual([1, { circuit: 0, paused: 0, refused: 1 }])
+  expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, refused: 0 }])
+  expect(seen({}, { closedAt: testNow - 500 })).toEqual([0, { circuit: 0, paused: 0, refused: 0 }])
   const failing = { since: testNow - 5000, responseStatusCode: null }
-  expect(seen({}, { failing })).toEqual([0, { circuit: 1, refused: 0 }])
+  expect(seen({}, { failing })).toEqual([0, { circuit: 1, paused: 0, refused: 0 }])
   const { backoff, maxAttempts } = defaultPolicy
   const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
   seen({ tries: maxAttempts - 2 })

@@ -34,7 +34,7 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 }
 
 describe('the headline', () => {
-  const endless = { circuit: 10, refused: 0 }
+  const endless = { circuit: 10, paused: 0, refused: 0 }
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
   const halfOpen = {
     ...shut('circuit'),
@@ -45,6 +45,11 @@ describe('the headline', () => {
     disabled: [shut('disabled'), 'waiting'],
     'not-leader': [shut('not-leader', incidentNow), 'waiting'],
     paused: [shut('paused', incidentNow), 'waiting'],
+    'subscription-paused': [
+      { ...shut('subscription-paused'), pauses: [{ subscriptionId: 'one', since: incidentNow }] },
+      'waiting',
+      'Retries of one are paused by an operator.',
+    ],
     'receiver-down': [shut('receiver-down'), 'trouble'],
     unauthorized: [shut('unauthorized'), 'trouble'],
     intercepted: [shut('intercepted'), 'trouble'],
@@ -126,10 +131,10 @@ describe('the headline', () => {
     'trouble: 8 deliveries have left the window undelivered, and no retry goes out any more. 9 deliveries are missing, 8 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
     'waiting: 9 deliveries are refused again and again. 10 deliveries are missing.': [
-      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, refused: 9 } },
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, paused: 0, refused: 9 } },
     ],
     'trouble: 10 deliveries are refused again and again.': [
-      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, refused: 10 } },
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, paused: 0, refused: 10 } },
     ],
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
       { failed: blocked, ...halfOpen },
@@ -277,7 +282,7 @@ describe('notices', () => {
       'deliveries that are refused again and again, the largest cause first',
       {
         failed: { ...noDecisions, 'backing-off': 6 },
-        endless: { circuit: 0, refused: 6 },
+        endless: { circuit: 0, paused: 0, refused: 6 },
         causes: { ...noCauses, total: 3, records: 6, list: [1, 5, 0].map((refusedAgain) => aCause({ refusedAgain })) },
       },
       /^6 deliveries are refused [^:]+: 5\. Subscription [^:]+: 1\.$/,
@@ -299,7 +304,7 @@ describe('notices', () => {
       aStatusState({
         ...swept,
         failed: { ...noDecisions, 'backing-off': 2 },
-        endless: { circuit: 0, refused: 2 },
+        endless: { circuit: 0, paused: 0, refused: 2 },
         causes: { ...noCauses, total: list.length, records: 2, list },
         oldestOpenAt: incidentNow - hourMs,
         lookbackMs: hourMs + expiresIn,

@@ -28,7 +28,7 @@ test('a quiet daemon: what there is none of is null', () => {
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
     'certificateExpires firstExpiry incident keyProblem lastCompleteSweep lastFullSweep leadership nextTick notAccepted ' +
-      'oldestOpenEvent paused receiver seenUntil tokenExpires unlisted unreadable',
+      'oldestOpenEvent receiver seenUntil tokenExpires unlisted unreadable',
   )
 })
 
@@ -41,6 +41,7 @@ test('an incident', () => {
       subscriptions: gate === 'circuit' ? 2 : undefined,
       opensInMs: gate === 'throttled' ? 1 : undefined,
     })),
+    pauses: [{ subscriptionId: 'one', since: at - 1000, reason: 'INC-7' }],
     throttledForMs: 1,
     rateLimit: 12.345,
     rateMaximum: 20,
@@ -57,7 +58,7 @@ test('an incident', () => {
     oldestOpenEvent: '2026-01-15T11:00:00.000Z',
     firstExpiry: '2026-01-22T11:00:00.000Z',
     expiring: { total: 10, byDecision: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4 } },
-    paused: { since: '2026-01-15T11:59:59.000Z' },
+    pauses: [{ subscriptionId: 'one', since: '2026-01-15T11:59:59.000Z', until: null, reason: 'INC-7' }],
     holding: gates,
     gates: [null, null, null, 0.1, null].map((opensInSeconds) => ({ opensInSeconds })),
     circuits: {
@@ -100,7 +101,7 @@ describe('causes', () => {
   })
 
   test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, exhausted } = toStatus(anIncident({ endless: { circuit: 0, refused: 0 } }))
+    const { causes, drain, exhausted } = toStatus(anIncident({ endless: { circuit: 0, paused: 0, refused: 0 } }))
     expect(drain).toEqual({
       recoveredPerMinute: 95,
       seconds: 4416,

@@ -4,7 +4,7 @@ import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keySetting } from '../../../src/cli/service.ts'
+import { keySetting } from '../../../src/cli/secrets.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { loadKey } from '../../../src/platform/auth/private-key.ts'
 import { reloadFile, type CredentialEvent } from '../../../src/platform/auth/reloadable.ts'
@@ -82,7 +82,7 @@ test('a new key with a new passphrase is loaded, whichever of the two files come
     readFile: (path) => (path === 'config.yaml' ? yaml : readFile()),
   })
   await writeFile(file, encrypted('one'))
-  const source = loadKey(keySetting(config, origins, { env, readFile }))
+  const source = loadKey(keySetting(config.auth, origins, { env, readFile }))
   const reload = (): string => {
     const events: CredentialEvent[] = []
     reloadFile('auth.privateKeyFile', source, (event) => events.push(event))

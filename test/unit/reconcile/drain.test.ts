@@ -43,13 +43,13 @@ describe('the daemon', () => {
 
   test('has no estimate while a gate stops all retries for an unknown time; nothing left is done all the same', () => {
     const isKnown = gateNames.filter((gate) => msOf(shut(gate)) !== undefined)
-    expect(isKnown).toEqual(['throttled', 'outcomes', 'circuit', 'limit'])
+    expect(isKnown).toEqual(['subscription-paused', 'throttled', 'outcomes', 'circuit', 'limit'])
     expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
   })
 
   test.each<[string, Parameters<typeof aStatusState>[0], string]>([
-    ['while records wait for a circuit', { endless: { circuit: 1, refused: 1 } }, 'circuit'],
-    ['while some are refused again and again', { endless: { circuit: 0, refused: 1 } }, 'refused'],
+    ['while records wait for a circuit', { endless: { circuit: 1, paused: 0, refused: 1 } }, 'circuit'],
+    ['while some are refused again and again', { endless: { circuit: 0, paused: 0, refused: 1 } }, 'refused'],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
     expect(drainOf({ ...state, ...changes })).toEqual({ doneAt: undefined, limitedBy })

@@ -1,29 +1,120 @@
-// The operator's pause: every command is an event, its beginning is kept, and its end wakes the dispatcher.
-import { expect, test } from 'vitest'
-import { createPause } from '../../../src/reconcile/retry/operator-pause.ts'
+// The operator's pauses: each command is an event, what was said last holds since it was first said, and the end wakes the dispatcher.
+import { describe, expect, test } from 'vitest'
+import {
+  changedText,
+  createPause,
+  pausing,
+  readPauses,
+  resuming,
+  type Pause,
+  type PauseEvent,
+} from '../../../src/reconcile/retry/operator-pause.ts'
 
-test('holds from when it was first asked for; only its end wakes, after its event, and finds nothing paused', () => {
-  const told: string[] = []
-  let now = 1200
-  const pause = createPause({
+interface Scene {
+  pause: Pause
+  heard: string[]
+  at(now: number): void
+}
+
+function begin(): Scene {
+  let now = 1000
+  const heard: string[] = []
+  const shown = ({ changed, command, subscriptionId = 'all', via }: PauseEvent): string =>
+    [command, subscriptionId, changed, ...(via ? [via] : [])].join(' ')
+  const pause: Pause = createPause({
     now: () => now,
-    wake: () => told.push(`wake ${pause.since() ?? 'free'}`),
-    emit: (event) => told.push(`${event.command} ${'changed' in event && event.changed} ${pause.since() ?? 'free'}`),
+    wake: () => heard.push(`wake with ${pause.list().length}`),
+    emit: (event) => event.command !== 'probe' && heard.push(shown(event)),
   })
-  const commands = ['resume', 'pause', 'pause', 'resume', 'resume', 'pause'] as const
-  const changes = commands.map((command) => {
-    // Also at the host's epoch, as the host's clock is set back.
-    now -= 200
-    return pause[command]()
-  })
-  expect(changes).toEqual([false, true, false, true, false, true])
-  expect(told).toEqual([
-    'resume false free',
-    'pause true 800',
-    'pause false 800',
-    'resume true free',
-    'wake free',
-    'resume false free',
-    'pause true 0',
+  return {
+    pause,
+    heard,
+    at(next) {
+      now = next
+    },
+  }
+}
+
+test('holds since it was first asked for, also when the clock is set back; each command is heard, and each change wakes', () => {
+  const { at, pause, heard } = begin()
+  expect([pause.resume(), pause.pause(), pause.pause()]).toEqual([false, true, false])
+  at(200)
+  expect([pause.pause(), pause.list()]).toEqual([false, [{ since: 1000 }]])
+  expect([pause.resume(), pause.list()]).toEqual([true, []])
+  const all = ['resume all false', 'pause all true', 'wake with 1', 'pause all false', 'pause all false']
+  expect(heard).toEqual([...all, 'resume all true', 'wake with 0'])
+})
+
+test('of a subscription stands beside that of all, and each is resumed for itself', () => {
+  const { pause } = begin()
+  pause.pause({ subscriptionId: 'eu', reason: 'INC-7' })
+  expect([pause.of('eu')?.reason, pause.of('uk'), pause.of(undefined)]).toEqual(['INC-7', undefined, undefined])
+  pause.pause()
+  expect(pause.resume('uk')).toBe(false)
+  expect(pause.resume()).toBe(true)
+  expect(pause.list()).toMatchObject([{ subscriptionId: 'eu' }])
+})
+
+test('ends by itself at its time: nothing is paused from then on, and the next turn reports it once', () => {
+  const { at, pause, heard } = begin()
+  pause.pause({ until: 5000 })
+  pause.pause({ subscriptionId: 'eu', until: 3000 })
+  expect(pause.endsAt()).toBe(3000)
+  heard.length = 0
+  at(3000)
+  expect([pause.of('eu'), pause.list().length]).toEqual([undefined, 1])
+  pause.turn()
+  pause.turn()
+  expect(heard).toEqual(['resume eu true end', 'wake with 1'])
+  expect(pause.endsAt()).toBe(5000)
+  // What was said last: without an end.
+  expect([pause.pause(), pause.endsAt()]).toEqual([true, undefined])
+})
+
+test('follows the lease, and reports what changed there', () => {
+  const { at, pause, heard } = begin()
+  const eu = { subscriptionId: 'eu', since: 900, until: undefined, reason: 'INC-7' }
+  expect(pause.follow([eu])).toMatchObject([{ command: 'pause', subscriptionId: 'eu', reason: 'INC-7' }])
+  expect(pause.follow([eu])).toEqual([])
+  // Without a time of its own, it is since it was seen.
+  const free = { subscriptionId: undefined, since: undefined, until: 4000, reason: 'words' }
+  expect(pause.follow([free]).map(({ command, subscriptionId }) => [command, subscriptionId])).toEqual([
+    ['pause', undefined],
+    ['resume', 'eu'],
   ])
+  at(2000)
+  expect([pause.follow([free]), pause.list()[0]?.since]).toEqual([[], 1000])
+  at(4000)
+  expect(pause.follow([])).toEqual([])
+  expect(heard).toEqual(['wake with 1', 'wake with 1', 'resume all true end', 'wake with 0'])
+})
+
+describe('in an annotation', () => {
+  const iso = (at: number): string => new Date(at).toISOString()
+  const now = Date.UTC(2026, 0, 15)
+
+  test.each<[string, object[]]>([
+    ['', []],
+    ['[]', []],
+    [iso(now - 1000), [{ since: now - 1000 }]],
+    ['incident 7', [{ since: undefined, reason: 'incident 7' }]],
+    ['2026-01-14T12:00:00', [{ since: undefined, reason: '2026-01-14T12:00:00' }]],
+    [`[{"since":"${iso(now)}","subscription":"eu","more":1}]`, [{ subscriptionId: 'eu', since: now }]],
+    [`[{"until":"${iso(now)}"},{"until":"${iso(now + 1)}"}]`, [{ until: now + 1 }]],
+    ['[null,7,"x"]', [{}, {}, {}]],
+    ['{"since":1}', [{ reason: '{"since":1}' }]],
+  ])('%j', (text, list) => {
+    expect(readPauses(text, now)).toMatchObject(list)
+  })
+
+  test('a command leaves it as it was where it changes nothing, and the last resume empties it', () => {
+    const first = changedText('', pausing({ reason: 'INC-7' }, now), now)
+    expect(first).toBe(`[{"since":"${iso(now)}","reason":"INC-7"}]`)
+    expect(changedText(first, pausing({ reason: 'INC-7' }, now + 5), now + 5)).toBe(first)
+    const both = changedText(first, pausing({ subscriptionId: 'eu', until: now + 9 }, now), now)
+    expect(readPauses(both, now)).toMatchObject([{ reason: 'INC-7' }, { subscriptionId: 'eu', until: now + 9 }])
+    expect(changedText(changedText(both, resuming(undefined), now), resuming('eu'), now)).toBe('')
+    expect(changedText('incident 7', resuming('eu'), now)).toBe('incident 7')
+    expect(changedText('incident 7', resuming(undefined), now)).toBe('')
+  })
 })

@@ -1,0 +1,122 @@
+// Requests of the commands to the running daemon: where it is, the proof that opens it, and what its refusals mean for people.
+import { loadSections } from '../config/load.ts'
+import type { StatusDocument } from '../ops/status-document.ts'
+import { CommandFailure, exitCode, UsageError } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
+import { callDaemon, originOf } from './daemon-call.ts'
+import type { CommandFlags } from './flags.ts'
+import type { Io } from './io.ts'
+import { keySetting, proofOf } from './secrets.ts'
+
+/** The daemon of a command line. */
+export interface Daemon {
+  /** Its origin. */
+  url: string
+  /** The command, for the way to run it elsewhere. */
+  name: string
+  /** @throws ConfigurationError when neither control.token nor the key can be had */
+  token: () => Promise<string>
+}
+
+const keyNames = ['auth.privateKey', 'auth.privateKeyFile', 'auth.privateKeyPassphrase']
+
+/** Only the sections that are needed are read, so nothing else has to be valid. @throws ConfigurationError, UsageError */
+export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'>, name: string): Daemon {
+  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
+  return {
+    url: originOf(server, options.port),
+    name,
+    async token() {
+      const { control } = loadSections({ file: options.config, ...io }, ['control']).config
+      if (control.token !== undefined) return control.token
+      const { config, origins } = loadSections({ file: options.config, ...io }, ['auth'], keyNames)
+      const { loadKey } = await import('../platform/auth/private-key.ts')
+      return proofOf(loadKey(keySetting(config.auth, origins, io)).current())
+    },
+  }
+}
+
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** The fields of a JSON object, with its times as dates; none for another text. */
+export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
+  const revive = (_: string, value: unknown): unknown =>
+    typeof value === 'string' && isTime.test(value) ? new Date(value) : value
+  try {
+    return { ...(JSON.parse(text, revive) as object | null) }
+  } catch {
+    return {}
+  }
+}
+
+/** No daemon there: the two ways to have one. */
+function notRunning({ name, url }: Daemon, problem: string): CommandFailure {
+  return new CommandFailure(
+    exitCode.platformUnreachable,
+    `No daemon answers at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ` +
+      `or run this where it runs: kubectl exec POD -c webhook-reconciler -- webhook-reconciler ${name}.`,
+  )
+}
+
+/** The daemon's refusal, in its own words where it has some. */
+function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<string, unknown>>): Error {
+  const told = 'error' in fields ? redact(String(fields['error'])) : undefined
+  if (status === 400 && told !== undefined) return new UsageError(told)
+  if (status === 401) {
+    const why = `${url} refuses the token: give the control.token or the private key that the daemon there has.`
+    return new CommandFailure(exitCode.authenticationRejected, why)
+  }
+  const other = `${url} answers HTTP ${status}, and not as a daemon of this version does: check server.host and server.port, or use the daemon's own version (kubectl exec).`
+  const code = status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
+  return new CommandFailure(code, told === undefined ? other : `${url} refuses: ${told}`)
+}
+
+/** The daemon waits for up to 20 s for the Kubernetes API. */
+const controlTimeoutMs = 25_000
+const statusTimeoutMs = 2000
+
+export interface DaemonRequest {
+  path: string
+  /** Of a command; a GET without one. */
+  method?: 'POST' | 'DELETE'
+  body?: object
+  /** A field that the answer must have, to be that of a daemon of this version. */
+  has: string
+}
+
+/**
+ * The fields of the daemon's answer.
+ * @throws CommandFailure, UsageError, ConfigurationError, or the signal's reason
+ */
+export async function ask(
+  daemon: Daemon,
+  { body, has, method, path }: DaemonRequest,
+  io: Pick<Io, 'clock' | 'signal' | 'version'>,
+): Promise<Readonly<Record<string, unknown>>> {
+  const url = daemon.url + path
+  const isCommand = method !== undefined
+  const headers = isCommand ? { authorization: `Bearer ${await daemon.token()}` } : {}
+  const call = { url, headers, timeoutMs: isCommand ? controlTimeoutMs : statusTimeoutMs }
+  const answer = await callDaemon(
+    { ...call, ...(method && { method }), ...(body && { body: JSON.stringify(body) }) },
+    io,
+  )
+  if ('problem' in answer) {
+    if (!isCommand || answer.problem !== 'TIMEOUT') throw notRunning(daemon, answer.problem)
+    const why = `has not answered within ${controlTimeoutMs / 1000} s: the command is sent, and not confirmed`
+    throw new CommandFailure(exitCode.incomplete, `${url} ${why}; ask for it with webhook-reconciler status.`)
+  }
+  const fields = fieldsOf(answer.body)
+  if (answer.status === 200 && has in fields) return fields
+  throw refusalOf(daemon, answer.status, fields)
+}
+
+/** @throws as `ask` does */
+export async function askStatus(daemon: Daemon, io: Pick<Io, 'clock' | 'signal' | 'version'>): Promise<StatusDocument> {
+  const fields = await ask(daemon, { path: '/status', has: 'summary' }, io)
+  const version = fields['schemaVersion']
+  // The document has one meaning while its version is the same.
+  if (version === 2) return fields as unknown as StatusDocument
+  const why = `${daemon.url} answers with schemaVersion ${String(version)}, and this version of the program knows 2`
+  throw new CommandFailure(exitCode.incomplete, `${why}: use the daemon's own version (kubectl exec).`)
+}

@@ -1,0 +1,76 @@
+// The secrets of a configuration: each is read anew where it stands in a file, and opens the daemon's commands or the key.
+import type { Config } from '../config/schema.ts'
+import { controlTokenProblem } from '../config/checks.ts'
+import { keys } from '../config/schema.ts'
+import { readTwin } from '../config/sources.ts'
+import type { ControlSecrets } from '../ops/access.ts'
+import type { PrivateKeySetting, SigningKey } from '../platform/auth/private-key.ts'
+import { refuse, type Reloadable } from '../platform/auth/reloadable.ts'
+import type { Io } from './io.ts'
+
+export type Origins = ReadonlyMap<string, string>
+
+/** Reads a secret again where a variable names its file; else it stays as it was loaded. `problem` is that of the file. */
+function reread(
+  key: string,
+  loaded: string | undefined,
+  { env, origins, readFile }: Pick<Io, 'env' | 'readFile'> & { origins: Origins },
+): { raw: string | undefined } | { problem: string } {
+  const origin = origins.get(key) ?? key
+  const path = origin === keys.find((known) => known.key === key)?.fileTwin ? env[origin] : undefined
+  return path === undefined ? { raw: loaded } : readTwin(path.trim(), readFile)
+}
+
+type KeyConfig = Pick<Config['auth'], 'privateKey' | 'privateKeyFile' | 'privateKeyPassphrase'>
+
+/** Where the signing key is to be had. The passphrase is read anew with each new key, if it stands in a file. */
+export function keySetting(
+  { privateKey, privateKeyFile, privateKeyPassphrase }: KeyConfig,
+  origins: Origins,
+  io: Pick<Io, 'env' | 'readFile'>,
+): PrivateKeySetting {
+  const originOf = (key: string): string => origins.get(key) ?? key
+  const [key, origin] = ['auth.privateKeyPassphrase', originOf('auth.privateKeyPassphrase')]
+  const read = (): string => {
+    const found = reread(key, privateKeyPassphrase, { ...io, origins })
+    if ('problem' in found) throw refuse({ key, origin }, found.problem)
+    return found.raw ?? ''
+  }
+  const passphrase = privateKeyPassphrase === undefined ? {} : { passphrase: { read, origin } }
+  // The configuration has made sure that there is exactly one of the two.
+  if (privateKeyFile !== undefined) return { file: privateKeyFile, ...passphrase }
+  return { pem: privateKey ?? '', origin: originOf('auth.privateKey'), ...passphrase }
+}
+
+/** Shows that its maker can read the private key. @see SECURITY.md */
+export function proofOf(key: SigningKey): string {
+  return key.derive('webhook-reconciler: commands on this host, version 1')
+}
+
+/**
+ * Secrets that open the daemon's commands, read anew at each call. A file that is unusable for the moment leaves what it held before.
+ * `key`: for this alone, as a reload here is none for the tokens.
+ */
+export function controlSecrets(
+  { control }: Pick<Config, 'control'>,
+  key: Reloadable<SigningKey>,
+  io: Pick<Io, 'env' | 'readFile'> & { origins: Origins },
+): () => ControlSecrets {
+  let { token } = control
+  let proofs = [proofOf(key.current())]
+
+  function reloadKey(): void {
+    try {
+      if (key.reload()) proofs = [...new Set([proofOf(key.current()), ...proofs.slice(0, 1)])]
+    } catch {
+      // The daemon's own reload of it reports that.
+    }
+  }
+
+  return () => {
+    reloadKey()
+    const found = reread('control.token', control.token, io)
+    if ('raw' in found && (found.raw === undefined || controlTokenProblem(found.raw) === undefined)) token = found.raw
+    return { token, proofs }
+  }
+}
