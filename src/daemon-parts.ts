@@ -36,6 +36,8 @@ import type { Certificate } from './platform/auth/certificate.ts'
 import type { Reloadable } from './platform/auth/reloadable.ts'
 import type { SigningKey } from './platform/auth/private-key.ts'
 import { createConnection, type Connection } from './platform/connection.ts'
+import { createJobs, type Jobs } from './records/jobs.ts'
+import { createLister } from './records/listing.ts'
 import { createRecords, type RecordsReader } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
@@ -89,6 +91,7 @@ export interface DaemonParts {
   history: History
   incidents: Incidents
   records: RecordsReader
+  jobs: Jobs
   /** All values that are shown, at this moment. */
   snapshot: () => Snapshot
   emit: Emit
@@ -155,6 +158,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     progress.observe(event, clock.monotonic())
     history.note(event)
     incidents.note(event)
+    jobs.note(event)
     publishEvent(metrics, event)
     reporter.observe(event)
     host?.emit(event)
@@ -181,6 +185,14 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const newReconciler = (): Reconciler =>
     createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
   let current = newReconciler()
+  const hasListedAll = (): boolean => progress.state().lastFullSweepAt !== undefined
+  const lister = createLister({ reconciler: () => current, policy, zone: connection.zone, clock })
+  const jobs = createJobs({
+    ...{ lister, policy, hasListedAll, clock, random },
+    reconciler: () => current,
+    zone: connection.zone,
+    maxRecords: config.backlog.maxRecords,
+  })
 
   /** A key that the platform rejects is as little in use as one that can't be read. */
   function keyReload(): CredentialState['keyReload'] {
@@ -220,7 +232,9 @@ export function createParts(options: DaemonOptions): DaemonParts {
     connection,
     leaderElection,
     reconciler: () => current,
+    jobs,
     renew() {
+      jobs.endAll()
       const pauses = current.pause.list()
       current = newReconciler()
       current.pause.follow(pauses)
@@ -235,7 +249,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     records: createRecords({
       reconciler: () => current,
       policy,
-      hasListedAll: () => progress.state().lastFullSweepAt !== undefined,
+      hasListedAll,
       clock,
     }),
     snapshot() {

@@ -58,11 +58,11 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, emit, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
+function backgroundTasks({ connection, emit, jobs, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
   const { certificate, clock, config, status, transport } = options
   const { url } = config.notify
   const { pageUrl } = config.server
-  const tasks: Task[] = [connection.tokens.run]
+  const tasks: Task[] = [connection.tokens.run, jobs.run]
   if (certificate !== undefined) {
     const check = certificateCheck(certificate, options, emit)
     tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
@@ -150,6 +150,13 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
   const { leaderElection, metrics, pause, reconciler, snapshot } = parts
   const { allowRemote } = config.control
 
+  const asked = {
+    instance: config.instance.name,
+    subscriptions: config.subscriptions,
+    now: () => reconciler().client.now(),
+    standsBy: () => (leaderElection.isLeading() ? undefined : leaderElection.state()),
+  }
+
   function probe(): Probes | CommandRefusal {
     if (leaderElection.isLeading()) return reconciler().probe()
     const { leader = 'No instance' } = leaderElection.state()
@@ -163,13 +170,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
-    records: {
-      records: parts.records,
-      instance: config.instance.name,
-      subscriptions: config.subscriptions,
-      now: () => reconciler().client.now(),
-      standsBy: () => (leaderElection.isLeading() ? undefined : leaderElection.state()),
-    },
+    records: { ...asked, records: parts.records },
     commandPrefix: config.server.commandPrefix ?? '',
     control: {
       access: createAccess({ secrets, allowRemote, clock }),
@@ -177,6 +178,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
       subscriptions: config.subscriptions,
       pause,
       probe,
+      jobs: { ...asked, jobs: parts.jobs, retriesEnabled: config.retry.enabled },
       now: clock.now,
     },
     onError: (error) => {

@@ -1,13 +1,14 @@
-// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe.
+// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe; the jobs of /-/retry are beside it.
 import type { IncomingMessage } from 'node:http'
 import { parseDuration } from '../config/duration.ts'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
-import { isUuid } from '../platform/record.ts'
 import type { Probes } from '../reconcile/retry/subscriptions.ts'
 import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
+import { BadRequest, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
-import { json, type Answer } from './listen.ts'
+import { createJobsAnswer, isJobsPath, type JobsAnswerOptions } from './jobs-answer.ts'
+import { bodyOf, json, type Answer } from './listen.ts'
 import { toPause } from './status-document.ts'
 import type { SubscriptionNames } from './words.ts'
 
@@ -33,6 +34,7 @@ export interface ControlOptions {
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
   probe: () => Done<Probes>
+  jobs: JobsAnswerOptions
   /** Host clock, epoch ms. */
   now: () => number
 }
@@ -51,70 +53,39 @@ function answer(status: number, body: object, headers?: Record<string, string>):
   return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
 }
 
-/** The fault of a request. Nothing is done then. */
-class Refusal extends Error {}
-
-/** Undefined when the body was cut off or is too large. */
-async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-      bytes += (chunk as Buffer).length
-      if (bytes > maxBodyBytes) return undefined
-      chunks.push(chunk as Buffer)
-    }
-    return Buffer.concat(chunks).toString()
-  } catch {
-    return undefined
-  }
-}
-
-/** The fields of a body, which may be empty. @throws Refusal that names the field and what is allowed */
+/** The fields of a body, which may be empty. @throws BadRequest that names the field and what is allowed */
 function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<string, string | undefined>> {
   let fields: unknown
   try {
     fields = body.trim() === '' ? {} : JSON.parse(body)
   } catch {
-    throw new Refusal('The body is no JSON: send an object, or nothing.')
+    throw new BadRequest('The body is no JSON: send an object, or nothing.')
   }
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
-    throw new Refusal('The body must be a JSON object, or nothing.')
+    throw new BadRequest('The body must be a JSON object, or nothing.')
   for (const [name, value] of Object.entries(fields)) {
     const known = allowed.length === 0 ? 'this command takes none' : `known are ${allowed.join(', ')}`
-    if (!allowed.includes(name)) throw new Refusal(`There is no field ${JSON.stringify(name)}: ${known}.`)
-    if (typeof value !== 'string') throw new Refusal(`${name}: a text.`)
+    if (!allowed.includes(name)) throw new BadRequest(`There is no field ${JSON.stringify(name)}: ${known}.`)
+    if (typeof value !== 'string') throw new BadRequest(`${name}: a text.`)
   }
   return fields as Record<string, string>
 }
 
-/** The id of a subscription that is given by its id or its name. @throws Refusal */
-export function subscriptionOf(text: string, names: SubscriptionNames): string {
-  const [named, ...others] = Object.entries(names).flatMap(([id, name]) => (name === text ? [id] : []))
-  if (others.length > 0) throw new Refusal('subscription: several have that name; give the id of one.')
-  if (named !== undefined) return named.toLowerCase()
-  if (isUuid(text)) return text.toLowerCase()
-  const known = Object.values(names).slice(0, 20).join(', ')
-  throw new Refusal(
-    `subscription: an id (UUID), or a name of subscriptions in the configuration${known && `: ${known}`}.`,
-  )
-}
-
-/** @throws Refusal */
+/** @throws BadRequest */
 function wishOf(
   { for: span, reason, subscription }: Readonly<Record<string, string | undefined>>,
   { now, pause, subscriptions }: ControlOptions,
 ): PauseWish {
-  const subscriptionId = subscription === undefined ? undefined : subscriptionOf(subscription, subscriptions)
+  const subscriptionId = subscription === undefined ? undefined : subscriptionIdOf(subscription, subscriptions)
   const ms = span === undefined ? undefined : parseDuration(span)
   if (span !== undefined && !(ms !== undefined && ms > 0 && ms <= maxPauseMs))
-    throw new Refusal('for: a duration such as 30m, 2h or 3d, at most a year.')
+    throw new BadRequest('for: a duration such as 30m, 2h or 3d, at most a year.')
   const words = reason?.trim()
   if (words !== undefined && !(words !== '' && words.length <= maxReasonLength && !/\p{Cc}/u.test(words)))
-    throw new Refusal(`reason: 1 to ${maxReasonLength} characters on one line.`)
+    throw new BadRequest(`reason: 1 to ${maxReasonLength} characters on one line.`)
   const list = pause.list()
   if (list.length >= maxPauses && !list.some((one) => one.subscriptionId === subscriptionId))
-    throw new Refusal(`subscription: ${maxPauses} are paused already; pause all, or resume some.`)
+    throw new BadRequest(`subscription: ${maxPauses} are paused already; pause all, or resume some.`)
   return { subscriptionId, until: ms === undefined ? undefined : now() + ms, reason: words }
 }
 
@@ -125,6 +96,7 @@ function wishOf(
  */
 export function createControl(options: ControlOptions): Control {
   const { access, instance, pause, probe, subscriptions } = options
+  const answerJob = createJobsAnswer(options.jobs)
 
   function pauseAnswer(changed: boolean | CommandRefusal, subscriptionId: string | undefined): object {
     if (typeof changed === 'object') return changed
@@ -158,7 +130,7 @@ export function createControl(options: ControlOptions): Control {
       '/-/resume',
       async (body: string) => {
         const { subscription } = fieldsOf(body, ['subscription'])
-        const whose = subscription === undefined ? undefined : subscriptionOf(subscription, subscriptions)
+        const whose = subscription === undefined ? undefined : subscriptionIdOf(subscription, subscriptions)
         return pauseAnswer(await pause.resume(whose), whose)
       },
     ],
@@ -171,25 +143,30 @@ export function createControl(options: ControlOptions): Control {
     ],
   ])
 
-  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<Answer> {
+  /** Undefined for a request that may command. */
+  function refusalOf(request: IncomingMessage): Answer | undefined {
     const refused = access(request)
-    if (refused !== undefined) {
-      const headers = refused.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-      return answer(refused.status, { error: refused.error }, headers)
-    }
+    const headers = refused?.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
+    return refused && answer(refused.status, { error: refused.error }, headers)
+  }
+
+  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<Answer> {
+    const refused = refusalOf(request)
+    if (refused !== undefined) return refused
     if (request.method !== 'POST') return answer(405, { error: 'Send a POST.' }, { allow: 'POST' })
-    const body = await bodyOf(request)
+    const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) return answer(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
     try {
       const done = await command(body)
       return 'problem' in done ? answer(503, { error: done.problem }) : answer(200, done)
     } catch (error) {
-      if (error instanceof Refusal) return answer(400, { error: error.message })
+      if (error instanceof BadRequest) return answer(400, { error: error.message })
       throw error
     }
   }
 
   return (path, request) => {
+    if (isJobsPath(path)) return Promise.resolve(refusalOf(request) ?? answerJob(request))
     const command = commands.get(path)
     return command && run(command, request)
   }

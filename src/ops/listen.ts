@@ -166,6 +166,22 @@ async function send(response: ServerResponse, answer: Answer, withBody: boolean)
   else await sendPieces(response, body)
 }
 
+/** Undefined when the body was cut off or is too large. */
+export async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      bytes += (chunk as Buffer).length
+      if (bytes > maxBytes) return undefined
+      chunks.push(chunk as Buffer)
+    }
+    return Buffer.concat(chunks).toString()
+  } catch {
+    return undefined
+  }
+}
+
 /** Starts listening. @throws ConfigurationError when the port can't be had. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   async function answerTo(request: IncomingMessage): Promise<Answer> {

@@ -32,6 +32,8 @@ export interface Known {
   triedAt: number
   /** Set while it was retried and its outcome is not known. */
   awaiting: object | undefined
+  /** True while an operator asks for its retry, until it is sent. Default: false. */
+  askedFor?: boolean
 }
 
 export interface Verdict {
@@ -136,9 +138,13 @@ export function isRefusedAgain({ tries, triedAt }: Known, { closedAt = -Infinity
 /** First match wins. */
 export function decide(known: Known, policy: Policy, { gate, now }: Situation): Verdict {
   const due = dueAt(known, policy)
+  if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
+  if (known.askedFor === true) {
+    const at = Math.min(due, now)
+    return { dueAt: at, ...(gate ? { decision: 'blocked', because: gate } : { decision: 'due', because: 'asked-for' }) }
+  }
   const exclusion = exclusionOf(known, policy)
   if (exclusion !== undefined) return { decision: 'excluded', dueAt: due, because: exclusion }
-  if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
   if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'exhausted', dueAt: due, because: 'max-attempts' }
   if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }
   if (gate !== undefined) return { decision: 'blocked', dueAt: due, because: gate }

@@ -54,6 +54,7 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 
 /** What the daemon did about a record. */
 export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
+  askedFor: boolean
   awaiting: PendingOutcome | undefined
   /** When this last changed, in monotonic ms: a row that was asked for before is stale. */
   changedAt: number
@@ -76,6 +77,7 @@ const untouched: Ours = {
   tries: 0,
   refusals: 0,
   triedAt: 0,
+  askedFor: false,
   awaiting: undefined,
   changedAt: -Infinity,
   failedAgainAt: -Infinity,
@@ -152,6 +154,9 @@ export class FailedRecord implements Known {
   }
   get changedAt(): number {
     return this.#ours.changedAt
+  }
+  get askedFor(): boolean {
+    return this.#ours.askedFor
   }
   get awaiting(): PendingOutcome | undefined {
     return this.#ours.awaiting

@@ -4,7 +4,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
 /**
  * Sentences by rule, in the order of decide.ts, which decides them. Others decide a few: the daemon lists no records that are
  * `successful` to `settling` (window.ts; their sentences are for `explain`), and a retry is a `probe`
- * (retry/dispatcher.ts) or `asked-for` (cli/round). A record that is `blocked` waits for the first shut gate of retry/gates.ts,
+ * (retry/dispatcher.ts) or `asked-for` (decide.ts, records/jobs.ts). A record that is `blocked` waits for the first shut gate of retry/gates.ts,
  * which has the sentence.
  *
  * A `due` record goes out at its turn. Until then it waits without a reason of its own:

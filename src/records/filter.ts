@@ -63,7 +63,9 @@ export function subscriptionIdOf(text: string, names: Names): string {
   if (others.length > 0) throw new BadRequest('subscription: several have that name; give the id of one.')
   if (named !== undefined) return named.toLowerCase()
   if (isUuid(text)) return text.toLowerCase()
-  throw new BadRequest('subscription: an id (UUID), or a name of subscriptions in the configuration.')
+  const known = Object.values(names).slice(0, 20).join(', ')
+  const which = `an id (UUID), or a name of subscriptions in the configuration${known && `: ${known}`}`
+  throw new BadRequest(`subscription: ${which}.`)
 }
 
 /** @throws BadRequest */

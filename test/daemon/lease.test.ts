@@ -2,6 +2,8 @@
 import { expect, test } from 'vitest'
 import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
 import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
+import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
+import { askJob } from '../support/daemon.ts'
 import { noFaults } from '../support/lease-store.ts'
 import { startReplicas, type Replica, type Replicas, type ReplicasOptions } from '../support/replicas.ts'
 
@@ -232,4 +234,26 @@ test('an instance that is alone takes it back, and works once it can', async () 
   await clock.advance(8 * 60_000)
   expect(scene.terms).toHaveLength(2)
   expect(first.ops().status().leadership).toMatchObject({ leading: true, problem: null })
+})
+
+test('records and retry jobs are the leader’s: a standby names it, and a lost lead ends its jobs', async () => {
+  await using scene = await startScene()
+  const { first, second, store } = scene
+  const asked = { selection: { since: '2d' }, exhausted: true }
+  const leader = store.lease()?.holder
+  expect(await askJob(second.ops(), 'POST', '', asked)).toMatchObject({ status: 409, leader })
+  const records = await createRecordsAnswer(second.ops().records)('')
+  expect(records).toMatchObject({ status: 409, body: expect.stringContaining(String(leader)) as string })
+  await command(scene, first, 'pause')
+  const day = 86_400_000
+  const now = scene.clock.now()
+  scene.sandbox.seed({ count: 3, from: now - day, to: now - day / 2, attempts: 1 })
+  await scene.clock.advance(3_700_000)
+  const { job, status } = await askJob(first.ops(), 'POST', '', { ...asked, rate: 0.01 })
+  expect(status).toBe(200)
+  store.edit({ holder: 'another' })
+  await scene.until(() => scene.leader() !== first)
+  await scene.clock.advance(1000)
+  const { state, stoppedBy } = await askJob(first.ops(), 'GET', `/${job}`)
+  expect({ state, stoppedBy }).toEqual({ state: 'ended', stoppedBy: 'not-leader' })
 })

@@ -1,4 +1,5 @@
 // The whole daemon in virtual time, beside a sandbox or a platform that the test plays: it ticks when the test says so, and what it reports is kept.
+import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
@@ -6,6 +7,7 @@ import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
+import { createJobsAnswer } from '../../src/ops/jobs-answer.ts'
 import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
 import type { ListedRecord } from '../../src/records/records.ts'
 import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
@@ -67,6 +69,35 @@ export interface RecordsDocument {
   leader?: string | null
 }
 
+/** A retry job, as its requests are answered; `error` alone where one is at fault. */
+export interface JobDocument {
+  job: string
+  state: string
+  stoppedBy: string | null
+  problem: string | null
+  listing: { source: string; notFound: readonly string[]; notFailed: number; incomplete: string | null }
+  sums: Readonly<Record<string, number>>
+  blockedBy: readonly string[]
+  retried: readonly { webhookId: string; result: string; detail: string | null }[]
+  next: string | null
+  error?: string
+  gate?: string
+  leader?: string | null
+}
+
+/** The answer of this server to a request of a retry job. */
+export async function askJob(
+  { control: { jobs } }: OpsServerOptions,
+  method: string,
+  id: string,
+  body?: unknown,
+): Promise<JobDocument & { status: number }> {
+  const sent = body === undefined ? [] : [Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))]
+  const request = Object.assign(Readable.from(sent), { method, url: `/-/retry${id}` })
+  const { status, ...answer } = await createJobsAnswer(jobs)(request as never)
+  return { ...(JSON.parse(await textOf(answer)) as JobDocument), status }
+}
+
 export interface RunningDaemon extends AsyncDisposable {
   clock: VirtualClock
   facts: TelemetryEvent[]
@@ -82,6 +113,8 @@ export interface RunningDaemon extends AsyncDisposable {
   ops(): OpsServerOptions
   /** The answer to GET /records with this query. */
   records(query: string): Promise<RecordsDocument & { status: number }>
+  /** The answer to a request of a retry job: `/ID`, or nothing for all of them. */
+  job(method: string, id: string, body?: unknown): Promise<JobDocument & { status: number }>
   /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   /** Listeners that are open. */
@@ -214,6 +247,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
       const { status, ...answer } = await clock.run(createRecordsAnswer(ops().records)(query))
       return { ...(JSON.parse(await clock.run(textOf(answer))) as RecordsDocument), status }
     },
+    job: (method, id, body) => askJob(ops(), method, id, body),
     async metric(name, labels) {
       const { text } = await ops().metrics()
       return sumOf(parseSamples(text), `webhook_reconciler_${name}`, labels)

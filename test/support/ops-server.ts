@@ -8,6 +8,7 @@ import { createAccess, type AccessOptions } from '../../src/ops/access.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
 import type { Answer as ServerAnswer } from '../../src/ops/listen.ts'
+import type { JobsAnswerOptions } from '../../src/ops/jobs-answer.ts'
 import type { RecordsAnswerOptions } from '../../src/ops/records-answer.ts'
 import type { ListedRecord, RecordsPage } from '../../src/records/records.ts'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
@@ -156,6 +157,21 @@ export const token = 'CANARY-b7f1c2d3e4a5968778695a4b3c2d1e0f'
 export const proof = 'CANARY-proof-of-the-private-key'
 export const team = '7b41c9de-8a30-4f6b-b1c5-93e2d40f6a18'
 
+/** The jobs of a server whose test starts none. */
+const noJobs: JobsAnswerOptions = {
+  ...recordsOf(noBatches),
+  jobs: {
+    start: () => undefined,
+    get: () => undefined,
+    retried: () => undefined,
+    cancel: () => undefined,
+    note: () => undefined,
+    endAll: () => undefined,
+    run: () => new Promise(() => undefined),
+  },
+  retriesEnabled: true,
+}
+
 export function aControl(
   clock: VirtualClock,
   changes: Pick<ControlOptions, 'pause'> & Partial<ControlOptions> & Partial<AccessOptions>,
@@ -166,6 +182,7 @@ export function aControl(
     instance: 'payments',
     subscriptions: { [team]: 'payments-eu' },
     probe: () => ({ circuits: 0, underWay: 0 }),
+    jobs: noJobs,
     now: clock.now,
     ...others,
   }

@@ -211,7 +211,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         missedMs: 0,
         missedByEvent: false,
       }
-      record.note({ tries: record.tries + 1, triedAt: sentAt, awaiting, changedAt: monotonic })
+      record.note({ tries: record.tries + 1, triedAt: sentAt, askedFor: false, awaiting, changedAt: monotonic })
     },
     note(record, answer, { answeredAt, monotonic }) {
       const { awaiting } = record

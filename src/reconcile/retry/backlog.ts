@@ -38,16 +38,21 @@ export interface BacklogOptions {
 /** The last attempt of a record that was seen as successful; its number is Infinity when it is not known. */
 type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
 
+export interface LearnOptions {
+  /** True for records that an operator has named: they are held though the configuration excludes them. */
+  holdsExcluded?: boolean
+}
+
 export interface Backlog {
   /**
    * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other
    * records may come between two steps. A row that was asked for before a record changed is stale, and ignored. So is one
    * that shows no newer attempt than was seen: lists may lag behind. `now` in epoch ms of the platform's clock.
    */
-  learn(listing: Listing, now: number): Steps<Learned>
-  /** Drops a record that is successful, as of the attempt `done`. */
-  release(entry: FailedRecord, done: Success): void
-  /** Drops records that have left the window, except awaited ones. Returns the number of expired ones. */
+  learn(listing: Listing, now: number, how?: LearnOptions): Steps<Learned>
+  /** Drops a record: one that is successful, as of the attempt `done`, or one that was held only for an operator. */
+  release(entry: FailedRecord, done?: Success): void
+  /** Drops records that have left the window, except awaited ones, and those that an operator asked for. Returns the number of expired ones. */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
   /** Whether this very record is in the backlog. */
@@ -105,6 +110,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
     byKey.delete(entry.key)
+    if (entry.askedFor) entry.note({ askedFor: false })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
     if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
@@ -126,13 +132,17 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   /** Excluded records are only counted. */
-  function admit(record: WebhookRecord, { askedAt, now }: Record<'askedAt' | 'now', number>, learned: Learned): void {
+  function admit(
+    record: WebhookRecord,
+    { askedAt, holdsExcluded = false, now }: Record<'askedAt' | 'now', number> & LearnOptions,
+    learned: Learned,
+  ): void {
     const entry = new FailedRecord(record, { zone, now, topicOf })
     const { key } = entry
     if (isDone(entry, askedAt)) return
     const ours = dropped.get(key)?.ours
     if (ours !== undefined) entry.note(ours)
-    const exclusion = exclusionOf(entry, policy)
+    const exclusion = holdsExcluded ? undefined : exclusionOf(entry, policy)
     if (exclusion !== undefined) {
       learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
@@ -146,13 +156,13 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   /** Updates known records, and adds the new ones. */
-  function* meet(listing: Listing, now: number, learned: Learned): Steps<void> {
+  function* meet(listing: Listing, now: number, learned: Learned, how?: LearnOptions): Steps<void> {
     const { askedAt, records } = listing
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
       const known = byKey.get(key)
-      if (known === undefined) admit(record, { askedAt, now }, learned)
+      if (known === undefined) admit(record, { askedAt, now, ...how }, learned)
       else if (known.changedAt <= askedAt) meetAgain(known, record, now, learned)
     }
   }
@@ -177,7 +187,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     }
   }
 
-  function* learn(listing: Listing, now: number): Steps<Learned> {
+  function* learn(listing: Listing, now: number, how?: LearnOptions): Steps<Learned> {
     const learned: Learned = {
       changed: [],
       awaiting: [],
@@ -188,7 +198,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
       earlyAtLimit: 0,
     }
     const isLarge = listing.records.length > rowsPerStep
-    yield* meet(listing, now, learned)
+    yield* meet(listing, now, learned, how)
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield
@@ -202,7 +212,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     forgetBefore(localSecond) {
       let gone = 0
       for (const entry of byKey.values()) {
-        if (entry.localSecond >= localSecond || entry.awaiting !== undefined) continue
+        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.askedFor) continue
         byKey.delete(entry.key)
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1

@@ -49,12 +49,13 @@ export function laneOf(record: FailedRecord, now: number): string {
 }
 
 /**
- * The order of the records of one lane: expiring ones first, the one that leaves the window next before the others; then
+ * The order of the records of one lane: those that an operator asked for first; then expiring ones, the one that leaves the window next before the others; then
  * fewest attempts, then the oldest event.
  */
 export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: FailedRecord) => number {
   const expiringEdge = now + expiryWarningMs(window) - window.lookback
   return (a, b) => {
+    if (a.askedFor !== b.askedFor) return a.askedFor ? -1 : 1
     if (a.eventAt < expiringEdge || b.eventAt < expiringEdge) return a.eventAt - b.eventAt
     return attemptsOf(a) - attemptsOf(b) || a.eventAt - b.eventAt
   }

@@ -1,0 +1,166 @@
+// POST /-/retry, GET and DELETE /-/retry/ID: the operator's retry jobs over HTTP. @see docs/status.md "Retry jobs"
+import type { IncomingMessage } from 'node:http'
+import { BadRequest, onlyThese, readFilter, textOf, type Fields } from '../records/filter.ts'
+import type { JobRequest, JobView } from '../records/job.ts'
+import { maxRunning, type Jobs } from '../records/jobs.ts'
+import { toDate } from '../runtime/instant.ts'
+import { redactedJson } from '../runtime/redact.ts'
+import { bodyOf, json, type Answer } from './listen.ts'
+import { limitOf, refuse, standbyAnswer } from './records-answer.ts'
+import type { SubscriptionNames } from './words.ts'
+
+export interface JobsAnswerOptions {
+  jobs: Jobs
+  instance: string
+  subscriptions: SubscriptionNames
+  retriesEnabled: boolean
+  /** The platform's time, epoch ms. */
+  now: () => number
+  /** Undefined for an instance that leads; else who does. */
+  standsBy: () => { leader: string | undefined } | undefined
+}
+
+/** Room for as many ids as one request may have. */
+const maxBodyBytes = 1_048_576
+const maxShown = 1000
+const path = '/-/retry'
+const ways = 'webhooks (ids), event (an id), or since (a moment, or how long ago)'
+const fieldNames = ['selection', 'exhausted', 'rate', 'dryRun'] as const
+const selectionNames = ['webhooks', 'event', 'since', 'until', 'type', 'subscription', 'response'] as const
+
+/** True for the path of a job, or of all. */
+export function isJobsPath(of: string): boolean {
+  return of === path || of.startsWith(`${path}/`)
+}
+
+/** @throws BadRequest */
+function objectOf(value: unknown, name: string): Readonly<Record<string, unknown>> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  throw new BadRequest(`${name}: a JSON object.`)
+}
+
+/** @throws BadRequest */
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    throw new BadRequest(`The body is no JSON: send an object with ${fieldNames.join(', ')}.`)
+  }
+}
+
+/** The texts of each field, each a text or a list of texts. @throws BadRequest */
+function textsOf(selection: Readonly<Record<string, unknown>>): Fields {
+  return Object.fromEntries(
+    Object.entries(selection).map(([name, value]) => {
+      const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+      if (!list.every((one) => typeof one === 'string')) throw new BadRequest(`${name}: a text, or a list of texts.`)
+      return [name === 'webhooks' ? 'webhook' : name, list]
+    }),
+  )
+}
+
+/** @throws BadRequest */
+function flagOf(value: unknown, name: string): boolean {
+  if (value === undefined || typeof value === 'boolean') return value ?? false
+  throw new BadRequest(`${name}: true or false.`)
+}
+
+/** @throws BadRequest */
+function rateOf(value: unknown): number | undefined {
+  if (value === undefined) return undefined
+  if (typeof value === 'number' && value >= 0.01 && value <= 1000) return value
+  throw new BadRequest('rate: a number from 0.01 to 1000, retries a second.')
+}
+
+/** @throws BadRequest */
+export function readJob(
+  body: string,
+  { now, subscriptions }: Pick<JobsAnswerOptions, 'now' | 'subscriptions'>,
+): JobRequest {
+  const fields = objectOf(parsed(body), 'The body')
+  onlyThese(fields, fieldNames)
+  const selection = objectOf(fields['selection'], 'selection')
+  onlyThese(selection, selectionNames)
+  const given = (['webhooks', 'event', 'since'] as const).filter((name) => name in selection)
+  if (given.length === 0) throw new BadRequest(`selection: nothing bounds it; give ${ways}.`)
+  if (given.length > 1) throw new BadRequest(`selection: only one of ${ways}, not ${given.join(' and ')}.`)
+  const narrowing = Object.keys(selection).find((name) => name !== given[0])
+  if (given[0] !== 'since' && narrowing !== undefined) throw new BadRequest(`${narrowing}: goes with since alone.`)
+  const filter = readFilter(textsOf(selection), { now: now(), subscriptions })
+  const { dryRun, exhausted, rate } = fields
+  const flags = { exhausted: flagOf(exhausted, 'exhausted'), dryRun: flagOf(dryRun, 'dryRun') }
+  return { filter, selection, ...flags, rate: rateOf(rate) }
+}
+
+function shownJob(view: JobView, instance: string): object {
+  const { endedAt, job, listing, problem, rate, startedAt, state, stoppedBy, ...rest } = view
+  return {
+    schemaVersion: 1,
+    ...{ instance, job, state },
+    startedAt: toDate(startedAt),
+    endedAt: toDate(endedAt),
+    stoppedBy: stoppedBy ?? null,
+    problem: problem ?? null,
+    ...rest,
+    rate: rate ?? null,
+    listing: { ...listing, incomplete: listing.incomplete ?? null },
+  }
+}
+
+/** The answer to a request that has shown that it may command. */
+export function createJobsAnswer(options: JobsAnswerOptions): (request: IncomingMessage) => Promise<Answer> {
+  const { instance, jobs, retriesEnabled, standsBy } = options
+
+  function answerOf(view: JobView | undefined, query: string): Answer {
+    if (view === undefined)
+      return refuse(404, 'There is no such job: it ended over an hour ago, or before the last restart.')
+    const params = new URLSearchParams(query)
+    onlyThese(Object.fromEntries(params), ['limit', 'cursor'])
+    const fields = Object.fromEntries([...new Set(params.keys())].map((name) => [name, params.getAll(name)]))
+    const limit = limitOf(fields, maxShown)
+    const cursor = textOf(fields, 'cursor') ?? '0'
+    if (!/^\d{1,9}$/.test(cursor)) throw new BadRequest('cursor: the field "next" of the page before, as it was.')
+    const from = Number(cursor)
+    const retried = jobs.retried(view.job, from, limit + 1) ?? []
+    // While it runs, more may come behind the last one.
+    const next = retried.length > limit ? String(from + limit) : null
+    const body = { ...shownJob(view, instance), retried: retried.slice(0, limit), next }
+    return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
+  }
+
+  async function start(request: IncomingMessage, query: string): Promise<Answer> {
+    if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
+    const body = await bodyOf(request, maxBodyBytes)
+    if (body === undefined) throw new BadRequest(`The body was cut off, or has more than ${maxBodyBytes} bytes.`)
+    const job = readJob(body, options)
+    const standby = standsBy()
+    if (standby !== undefined) return standbyAnswer(standby)
+    if (!retriesEnabled && !job.dryRun) {
+      return refuse(409, 'retry.enabled is false: set it to true, and start the daemon again.', { gate: 'disabled' })
+    }
+    const view = jobs.start(job)
+    return view === undefined ? refuse(409, `${maxRunning} jobs run already: wait, or DELETE one.`) : answerOf(view, '')
+  }
+
+  async function answer(request: IncomingMessage): Promise<Answer> {
+    const { method, url = '' } = request
+    const [at = '', query = ''] = url.split(/\?(.*)/s, 2)
+    if (at === path) {
+      if (method === 'POST') return start(request, query)
+      return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
+    }
+    const id = at.slice(path.length + 1)
+    if (method === 'GET') return answerOf(jobs.get(id), query)
+    if (method === 'DELETE') return answerOf(jobs.cancel(id), query)
+    return { ...refuse(405, 'Send a GET or a DELETE.'), headers: { allow: 'GET, DELETE' } }
+  }
+
+  return async (request) => {
+    try {
+      return await answer(request)
+    } catch (error) {
+      if (error instanceof BadRequest) return refuse(400, error.message)
+      throw error
+    }
+  }
+}

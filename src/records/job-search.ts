@@ -1,0 +1,126 @@
+// Finds the records of a retry job: in memory where it has all that fit, else on the platform.
+import type { TimeZone } from '../platform/time-zone.ts'
+import type { WebhookRecord } from '../platform/record.ts'
+import type { Reconciler } from '../reconciler.ts'
+import { exclusionOf } from '../reconcile/decide.ts'
+import { FailedRecord } from '../reconcile/failed-record.ts'
+import { keyOf } from '../reconcile/packed-id.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { finish, finishInTurns, type Steps } from '../runtime/steps.ts'
+import { matcherOf } from './filter.ts'
+import { leaveOut, noteIncomplete, type Job } from './job.ts'
+import type { Found, Lister } from './listing.ts'
+import { gapsOf } from './records.ts'
+
+/** Rows that are taken into the backlog, or asked for, in one step. */
+const perStep = 500
+
+export interface JobSearchOptions {
+  reconciler: () => Reconciler
+  lister: Lister
+  policy: Policy
+  zone: TimeZone
+  hasListedAll: () => boolean
+  clock: Pick<Clock, 'sleep'>
+  /** Takes a record that fits. */
+  take: (job: Job, entry: FailedRecord) => void
+  /** True when no more may be asked for. */
+  isFull: () => boolean
+}
+
+/** Finds them, and has each taken. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended. */
+export function createJobSearch(options: JobSearchOptions): (job: Job) => Promise<void> {
+  const { clock, hasListedAll, isFull, lister, policy, reconciler, take, zone } = options
+
+  function* takeHeld(job: Job): Steps<undefined> {
+    const { backlog } = reconciler()
+    const { filter } = job
+    const matches = matcherOf({ until: reconciler().client.now(), ...filter })
+    const held = filter.webhookIds?.flatMap((id) => backlog.get(id) ?? []) ?? backlog.entries()
+    let seen = 0
+    for (const entry of held) {
+      seen += 1
+      if (seen % perStep === 0) yield
+      if (job.ending.signal.aborted) return undefined
+      if (matches(entry)) take(job, entry)
+      if (isFull()) {
+        noteIncomplete(job, 'More records fit than may be asked for at once (backlog.maxRecords).')
+        return undefined
+      }
+    }
+    return undefined
+  }
+
+  /** Puts listed records into the backlog, as a sweep does; in a dry run they are only looked at. */
+  async function takeListed(job: Job, { askedAt, problem, records }: Found): Promise<void> {
+    const { backlog, client, planner } = reconciler()
+    if (problem !== undefined) noteIncomplete(job, problem)
+    const matches = matcherOf({ until: client.now(), ...job.filter })
+    const holdsExcluded = job.filter.webhookIds !== undefined
+    for (let at = 0; at < records.length && !isFull(); at += perStep) {
+      if (at > 0) await clock.sleep(1, job.ending.signal)
+      const now = client.now()
+      const failed = records.slice(at, at + perStep).filter(({ status }) => status === 'failed')
+      const fresh = new Map(failed.map((record) => [keyOf(record.id), new FailedRecord(record, { zone, now })]))
+      const meant = failed.filter(({ id }) => {
+        const entry = fresh.get(keyOf(id))
+        return entry !== undefined && matches(entry)
+      })
+      if (!job.dryRun) planner.changed(learned(meant, askedAt, holdsExcluded))
+      for (const { id } of meant) {
+        const entry = backlog.get(id) ?? fresh.get(keyOf(id))
+        if (entry === undefined) continue
+        const isHeld = backlog.holds(entry)
+        // Excluded, or not failed any more since it was listed.
+        if (isHeld || job.dryRun) take(job, entry)
+        else if (exclusionOf(entry, policy) !== undefined) leaveOut(job, 'excluded')
+      }
+    }
+  }
+
+  function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {
+    const { backlog, client } = reconciler()
+    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
+    // Not complete: it says nothing of the records that it does not show.
+    const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+    return finish(backlog.learn(listing, client.now(), { holdsExcluded })).changed
+  }
+
+  /** From memory where it has all that fit, else from the platform. */
+  async function search(job: Job): Promise<void> {
+    const { signal } = job.ending
+    const { eventId, from = -Infinity, until = Infinity, webhookIds } = job.filter
+    const { backlog, client } = reconciler()
+    const gaps = gapsOf(reconciler(), hasListedAll())
+    if (eventId !== undefined) {
+      job.listing.source = 'platform'
+      const found = await lister.ofEvent(eventId, signal)
+      job.listing.notFailed = found.records.filter(({ status }) => status !== 'failed').length
+      await takeListed(job, found)
+      return
+    }
+    if (webhookIds !== undefined) {
+      await finishInTurns(takeHeld(job), clock)
+      const missing = webhookIds.filter((id) => !job.items.has(keyOf(id)) && backlog.get(id) === undefined)
+      if (missing.length === 0) return
+      job.listing.source = 'platform'
+      const shown = new Set<string>()
+      for await (const found of lister.ofIds(missing, signal)) {
+        for (const { id } of found.records) shown.add(id.toLowerCase())
+        await takeListed(job, found)
+      }
+      job.listing.notFound = missing.filter((id) => !shown.has(id))
+      return
+    }
+    const windowFrom = client.now() - policy.window.lookback
+    if (gaps === undefined) await finishInTurns(takeHeld(job), clock)
+    if (gaps === undefined && from >= windowFrom) return
+    job.listing.source = 'platform'
+    const to = Math.min(until, client.now(), gaps === undefined ? windowFrom : Infinity)
+    if (to > from)
+      for await (const found of lister.ofSpan(lister.spanOf(from, to), signal)) await takeListed(job, found)
+  }
+
+  return search
+}

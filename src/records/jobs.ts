@@ -1,0 +1,306 @@
+// Retry jobs of operators: the records that one asks for are due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
+import { decide, exclusionOf } from '../reconcile/decide.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
+import { keyOf } from '../reconcile/packed-id.ts'
+import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
+import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
+import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
+import { isAbort } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
+import {
+  detailOf,
+  leaveOut,
+  move,
+  noSums,
+  noteIncomplete,
+  retriedView,
+  standingAfter,
+  type Item,
+  type Job,
+  type JobRequest,
+  type JobView,
+  type RetriedView,
+  type Standing,
+  type StoppedJob,
+} from './job.ts'
+import { createJobSearch, type JobSearchOptions } from './job-search.ts'
+
+export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull' | 'clock'> {
+  /** As many records may be asked for at once. */
+  maxRecords: number
+  clock: Clock
+  random: Random
+}
+
+export interface Jobs {
+  /** Undefined while as many jobs run as may. */
+  start(request: JobRequest): JobView | undefined
+  get(id: string): JobView | undefined
+  /** Its retried records from `from` on, at most `limit`; undefined for no such job. */
+  retried(id: string, from: number, limit: number): readonly RetriedView[] | undefined
+  /** What was not sent is left. */
+  cancel(id: string): JobView | undefined
+  note(event: { type: string } | RetryEvent | OutcomeEvent | SweeperEvent): void
+  /** The term of this instance is over. */
+  endAll(): void
+  /** Ends the jobs with the signal. Rejects with its reason, or with the first bug in a job. */
+  run(signal: AbortSignal): Promise<never>
+}
+
+export const maxRunning = 20
+const maxEnded = 50
+const keptMs = 3_600_000
+export function createJobs(options: JobsOptions): Jobs {
+  const { clock, maxRecords, policy, random, reconciler } = options
+  const jobs = new Map<string, Job>()
+  const broken = Promise.withResolvers<never>()
+  broken.promise.catch(() => undefined)
+  const tasks = new Set<Promise<void>>()
+  const running = (): Job[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
+
+  /** An ended job is kept for an hour, and few of them. */
+  function forgetOld(): void {
+    const ended = [...jobs.values()].filter(({ state }) => state === 'ended')
+    let records = 0
+    for (const [index, job] of ended.toReversed().entries()) {
+      records += job.items.size
+      const isOld = clock.monotonic() - job.endedAtMonotonic > keptMs
+      if (isOld || index >= maxEnded || (index > 0 && records > maxRecords)) jobs.delete(job.job)
+    }
+  }
+
+  /** The record is not asked for any more, but by another job. */
+  function unask({ entry }: Item): void {
+    const isAsked = running().some(({ items }) => items.get(entry.key)?.standing === 'waiting')
+    if (isAsked || !entry.askedFor) return
+    entry.note({ askedFor: false })
+    reconciler().planner.changed([entry])
+  }
+
+  function end(job: Job, stoppedBy?: StoppedJob): void {
+    if (job.state === 'ended') return
+    const left = [...job.items.values()].filter(({ standing }) => standing === 'waiting')
+    for (const item of left) move(job, item, 'left')
+    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
+    job.endedAtMonotonic = clock.monotonic()
+    for (const item of left) unask(item)
+    job.ending.abort(new Error('the job has ended'))
+    // The last one of all is the newest.
+    jobs.delete(job.job)
+    jobs.set(job.job, job)
+    forgetOld()
+  }
+
+  function endIfDone(job: Job): void {
+    if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
+  }
+
+  /** One that only the job holds leaves the backlog with it. */
+  function settle(job: Job, item: Item, standing: Standing): void {
+    move(job, item, standing)
+    if (exclusionOf(item.entry, policy) !== undefined && standing !== 'recovered')
+      reconciler().backlog.release(item.entry)
+  }
+
+  function ask(items: readonly Item[]): void {
+    const { planner } = reconciler()
+    const waiting = items.filter(({ standing }) => standing === 'waiting')
+    for (const { entry } of waiting) entry.note({ askedFor: true })
+    planner.changed(waiting.map(({ entry }) => entry))
+  }
+
+  /** Takes a record that fits: asks for it, or says why not. */
+  function take(job: Job, entry: FailedRecord): void {
+    if (job.items.has(entry.key)) return
+    const { sums } = job
+    const { decision } = decide(entry, policy, { now: reconciler().client.now() })
+    const isNamed = job.filter.webhookIds !== undefined
+    if (decision === 'excluded' && !isNamed) leaveOut(job, decision)
+    else if (decision === 'exhausted' && !job.exhausted) leaveOut(job, decision)
+    else {
+      const standing = decision === 'awaiting' ? 'awaiting' : 'waiting'
+      const item: Item = { entry, standing, attempt: null, responseStatusCode: null, detail: null }
+      job.items.set(entry.key, item)
+      sums.found += 1
+      sums.asked += 1
+      sums[standing] += 1
+      // Another one sends it just now: its outcome is this one's.
+      if (standing === 'awaiting') job.retried.push(item)
+      else if (job.rate !== undefined) job.queue.push(item)
+      else if (!job.dryRun) ask([item])
+    }
+  }
+
+  const isFull = (): boolean => running().reduce((sum, { items }) => sum + items.size, 0) >= maxRecords
+
+  const search = createJobSearch({ ...options, take, isFull })
+
+  /** Asks for the next records of the queue as its rate allows. */
+  async function feed(job: Job, rate: number): Promise<void> {
+    const asked: Item[] = []
+    while (job.queue.length > 0) {
+      const unsent = asked.filter(({ standing }) => standing === 'waiting')
+      asked.splice(0, asked.length, ...unsent)
+      const next = unsent.length < Math.max(1, rate) ? job.queue.shift() : undefined
+      if (next !== undefined) {
+        ask([next])
+        asked.push(next)
+      }
+      await clock.sleep(1000 / rate, job.ending.signal)
+    }
+  }
+
+  async function work(job: Job): Promise<void> {
+    try {
+      await search(job)
+    } catch (error) {
+      const failure = failureOf(error)
+      if (failure === undefined) throw error
+      job.problem = redact(`${problemOf(failure)}. ${failure.advice}`)
+      if (job.sums.asked === 0) {
+        end(job, 'platform')
+        return
+      }
+      noteIncomplete(job, 'The platform could not be listed to the end.')
+    }
+    if (job.dryRun) {
+      end(job, 'dry-run')
+      return
+    }
+    job.state = 'running'
+    if (job.rate !== undefined) await feed(job, job.rate)
+    endIfDone(job)
+  }
+
+  function begin(job: Job): void {
+    const task = work(job).catch((error: unknown) => {
+      if (!isAbort(error, job.ending.signal)) broken.reject(error)
+    })
+    tasks.add(task)
+    void task.then(() => tasks.delete(task))
+  }
+
+  function noteRetry(job: Job, item: Item, event: RetryEvent): void {
+    const standing = standingAfter(event)
+    if (standing === undefined) {
+      ask([item])
+      return
+    }
+    item.attempt = event.attempt
+    if (item.standing === 'waiting') job.retried.push(item)
+    if (standing !== 'awaiting') item.detail = detailOf(event)
+    if (standing === 'awaiting') move(job, item, standing)
+    else settle(job, item, standing)
+  }
+
+  function noteOutcome(job: Job, item: Item, { attempt, outcome, responseStatusCode }: OutcomeEvent): void {
+    if (item.standing === 'waiting') job.retried.push(item)
+    Object.assign(item, { attempt, responseStatusCode })
+    settle(job, item, outcome)
+  }
+
+  function viewOf(job: Job): JobView {
+    const { dryRun, exhausted, rate, selection, state, sums } = job
+    const blockedBy =
+      state !== 'ended' && sums.waiting > 0
+        ? reconciler()
+            .gates.shut()
+            .map(({ gate }) => gate)
+        : []
+    const { endedAt, listing, problem, startedAt, stoppedBy } = job
+    const times = { startedAt, endedAt, stoppedBy, problem }
+    return {
+      job: job.job,
+      state,
+      ...times,
+      selection,
+      exhausted,
+      rate,
+      dryRun,
+      listing: { ...listing },
+      sums: { ...sums },
+      blockedBy,
+    }
+  }
+
+  const view = (id: string): JobView | undefined => {
+    const job = jobs.get(id)
+    return job && viewOf(job)
+  }
+
+  return {
+    start({ dryRun, exhausted, filter, rate, selection }) {
+      forgetOld()
+      if (running().length >= maxRunning) return undefined
+      const ids = { job: random.uuid(), state: 'listing' as const, startedAt: reconciler().client.now() }
+      const job: Job = {
+        ...ids,
+        ...{ filter, selection, exhausted, rate, dryRun },
+        endedAt: undefined,
+        stoppedBy: undefined,
+        problem: undefined,
+        listing: { source: 'memory', notFound: [], notFailed: 0, incomplete: undefined },
+        sums: noSums(),
+        items: new Map(),
+        retried: [],
+        queue: [],
+        ending: new AbortController(),
+        endedAtMonotonic: Infinity,
+      }
+      jobs.set(job.job, job)
+      begin(job)
+      return viewOf(job)
+    },
+    get(id) {
+      forgetOld()
+      return view(id)
+    },
+    retried(id, from, limit) {
+      return jobs
+        .get(id)
+        ?.retried.slice(from, from + limit)
+        .map(retriedView)
+    },
+    cancel(id) {
+      const job = jobs.get(id)
+      if (job !== undefined) end(job, 'cancelled')
+      return view(id)
+    },
+    note(event) {
+      for (const job of running()) {
+        if ('webhookId' in event) {
+          const item = job.items.get(keyOf(event.webhookId))
+          if (item === undefined || (item.standing !== 'waiting' && item.standing !== 'awaiting')) continue
+          if (event.type === 'retry') noteRetry(job, item, event)
+          else noteOutcome(job, item, event)
+        } else if (event.type === 'sweep') {
+          const { backlog, sweeper } = reconciler()
+          // In a full backlog it may have given way: then it is failed still.
+          const standing = sweeper.onlyCounted() > 0 ? 'left' : 'absent'
+          for (const item of job.items.values())
+            if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)
+        } else continue
+        endIfDone(job)
+      }
+    },
+    endAll() {
+      for (const job of running()) end(job, 'not-leader')
+    },
+    async run(signal) {
+      const stopped = Promise.withResolvers<never>()
+      const stop = (): void => {
+        stopped.reject(signal.reason as Error)
+      }
+      signal.addEventListener('abort', stop, { once: true })
+      try {
+        return await Promise.race([broken.promise, stopped.promise])
+      } finally {
+        signal.removeEventListener('abort', stop)
+        for (const { ending } of running()) ending.abort(new Error('the daemon ends'))
+        await Promise.all(tasks)
+      }
+    },
+  }
+}

@@ -1,0 +1,105 @@
+// Lists records on the platform for a request: of an event, of a span, or by their ids. @see docs/platform-api.md "List webhooks"
+import type { TimeZone } from '../platform/time-zone.ts'
+import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
+import { maxPageSize } from '../platform/wire.ts'
+import type { Reconciler } from '../reconciler.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import { sweep } from '../reconcile/sweep/sweep.ts'
+import { slidingWindow, type Span } from '../reconcile/window.ts'
+import type { Clock } from '../runtime/clock.ts'
+
+export interface Found {
+  records: WebhookRecord[]
+  /** Monotonic ms just before the request. */
+  askedAt: number
+  /** Reasons why it is not all, in a sentence. */
+  problem?: string | undefined
+}
+
+export interface ListerOptions {
+  reconciler: () => Reconciler
+  policy: Policy
+  zone: TimeZone
+  clock: Pick<Clock, 'monotonic'>
+}
+
+/** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
+export interface Lister {
+  /** The records of an event in any status. */
+  ofEvent(eventId: string, signal: AbortSignal): Promise<Found>
+  /** The failed records of seconds on the platform's wall clock, slice by slice, the earliest first. */
+  ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<Found>
+  /** The failed records of these ids, the newest first, until all are found. */
+  ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<Found>
+  /** The seconds of a time, epoch ms; a little more where the wall clock was set. */
+  spanOf(from: number, until: number): Span
+}
+
+/** An event has a record for each subscription: more pages than this do not answer the question. */
+const maxPages = 10
+const hourMs = 3_600_000
+const dayMs = 86_400_000
+/** The platform has no older record. */
+const beginningOfTime = Date.UTC(2000, 0, 1)
+
+function problemOf(sum: ReturnType<typeof createUnreadableSum>): string | undefined {
+  const unreadable = sum.sum()
+  return unreadable && `${unreadableText(unreadable)}.`
+}
+
+export function createLister({ clock, policy, reconciler, zone }: ListerOptions): Lister {
+  function spanOf(from: number, until: number): Span {
+    const now = reconciler().client.now()
+    const edges = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
+    const { to, ...span } = slidingWindow(now, edges, zone)
+    // A second more, as `until` may lie within one.
+    return { ...span, to: to + 1 }
+  }
+
+  async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<Found> {
+    const { client, dispatcher } = reconciler()
+    const { concurrency, sliceRecords } = policy.sweep
+    const fence: Parameters<typeof sweep>[1]['fence'] = (part, end) => dispatcher.fence(part, end)
+    const options = { client, monotonic: clock.monotonic, concurrency, sliceRecords, fence }
+    for await (const { listed, skipped } of sweep([span], options, signal)) {
+      if (skipped?.failure !== undefined) throw skipped.failure
+      if (listed === undefined) continue
+      const unreadable = createUnreadableSum()
+      unreadable.add(listed.unreadable)
+      const isWhole = (listed.complete || listed.shrank === true) && skipped === undefined
+      const problem = isWhole ? undefined : (problemOf(unreadable) ?? 'A part could not be listed to its end.')
+      yield { records: listed.records, askedAt: listed.askedAt, problem }
+    }
+  }
+
+  return {
+    spanOf,
+    ofSpan,
+    async ofEvent(eventId, signal) {
+      const { client } = reconciler()
+      const askedAt = clock.monotonic()
+      const records = new Map<string, WebhookRecord>()
+      const unreadable = createUnreadableSum()
+      for (let page = 0; page < maxPages; page += 1) {
+        const answer = await client.list({ eventId, page, size: maxPageSize }, signal)
+        for (const record of answer.records)
+          if (record.eventId.toLowerCase() === eventId) records.set(record.id.toLowerCase(), record)
+        unreadable.add(answer.unreadable)
+        if (answer.rows < (answer.size ?? maxPageSize)) break
+      }
+      return { records: [...records.values()], askedAt, problem: problemOf(unreadable) }
+    },
+    async *ofIds(ids, signal) {
+      const missing = new Set(ids)
+      const now = reconciler().client.now()
+      const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, beginningOfTime]
+      for (const [index, from] of edges.slice(1).entries()) {
+        for await (const found of ofSpan(spanOf(from, edges[index] ?? now), signal)) {
+          const records = found.records.filter(({ id }) => missing.delete(id.toLowerCase()))
+          yield { ...found, records }
+          if (missing.size === 0) return
+        }
+      }
+    },
+  }
+}

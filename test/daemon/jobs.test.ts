@@ -1,0 +1,257 @@
+// Retry jobs of the whole daemon, beside a sandbox: each record that an operator asks for is sent once, and has an outcome or a reason.
+import { describe, expect, test } from 'vitest'
+import { beginDay, type Day, type JobDocument, type RunningDaemon } from '../support/daemon.ts'
+
+const hourMs = 3_600_000
+const minuteMs = 60_000
+
+/** Failed records of half a day ago, which are not due for hours: 9 tries of the daemon's own would be needed. */
+function seed({ clock, sandbox }: Day, count: number, attempts = 30): string[] {
+  const now = clock.now()
+  return sandbox.seed({ count, from: now - 14 * hourMs, to: now - 12 * hourMs, attempts, subscriptions: 2 })
+}
+
+async function start(daemon: RunningDaemon, body: object): Promise<string> {
+  const { job, status } = await daemon.job('POST', '', body)
+  expect(status).toBe(200)
+  return job
+}
+
+const named = { selection: { since: '1d' }, exhausted: true }
+const ends = ['recovered', 'failed-again', 'unknown', 'refused', 'resolved', 'underway', 'absent', 'left']
+
+/** Its sums agree: all that was found has its place. */
+function balanced({ sums }: JobDocument): void {
+  const { asked = 0, awaiting = 0, excluded = 0, exhausted = 0, found = 0, waiting = 0 } = sums
+  expect(found).toBe(asked + excluded + exhausted)
+  expect(asked).toBe(waiting + awaiting + ends.reduce((sum, name) => sum + (sums[name] ?? 0), 0))
+}
+
+test('exhausted records go out because an operator asked, and are in outcomes, metrics and audit as all others', async () => {
+  await using day = await beginDay()
+  seed(day, 120)
+  const daemon = await day.start()
+  expect(day.sandbox.stats.requests.retry).toEqual({})
+  const id = await start(daemon, named)
+  await daemon.goOn(2)
+  const job = await daemon.job('GET', `/${id}`)
+  expect(job).toMatchObject({ state: 'ended', stoppedBy: null, sums: { found: 120, asked: 120, recovered: 120 } })
+  balanced(job)
+  expect(day.sandbox.stats.requests.retry).toEqual({ 200: 120 })
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(120)
+  const whys = daemon.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.why] : []))
+  expect(new Set(whys)).toEqual(new Set(['asked-for']))
+  // Nobody else is named for it.
+  expect(JSON.stringify(daemon.ops().status().summary)).not.toContain('else')
+  expect(job.retried).toHaveLength(100)
+  expect((await daemon.job('GET', `/${id}?limit=1000`)).retried).toHaveLength(120)
+  expect((await daemon.job('GET', `/${id}?cursor=${job.next}`)).retried).toHaveLength(20)
+})
+
+test.each(['up', 'down'] as const)(
+  'two jobs and the daemon, receiver %s: each of 60 is sent once, and counts in both',
+  async (state) => {
+    await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
+    seed(day, 60)
+    const daemon = await day.start()
+    if (state === 'down') day.sandbox.receiver.down()
+    const ids = [await start(daemon, named), await start(daemon, named)]
+    // A dead receiver gets few at once: the job waits for its circuits.
+    for (let n = 0; n < 200 && (await daemon.job('GET', `/${ids[0]}`)).state !== 'ended'; n += 1) await daemon.goOn(1)
+    for (const id of ids) {
+      const job = await daemon.job('GET', `/${id}?limit=1000`)
+      balanced(job)
+      expect(job).toMatchObject({ state: 'ended', sums: { [state === 'up' ? 'recovered' : 'failed-again']: 60 } })
+      expect(new Set(job.retried.map(({ webhookId }) => webhookId)).size).toBe(60)
+    }
+    expect(day.sandbox.stats.requests.retry).toEqual({ 200: 60 })
+    expect(day.sandbox.counts()).toMatchObject(state === 'up' ? { failed: 0, successful: 60 } : { failed: 60 })
+  },
+)
+
+test('a job that is deleted leaves what was not sent, as it was; another that wants it keeps it', async () => {
+  await using day = await beginDay()
+  seed(day, 40)
+  const daemon = await day.start()
+  await daemon.ops().control.pause.pause()
+  const [first, second] = [await start(daemon, named), await start(daemon, named)]
+  await daemon.goOn(1)
+  const waiting = await daemon.job('GET', `/${first}`)
+  expect(waiting).toMatchObject({ state: 'running', sums: { waiting: 40 }, blockedBy: ['paused'] })
+  expect((await daemon.records('decision=blocked')).count).toBe(40)
+  expect(await daemon.job('DELETE', `/${first}`)).toMatchObject({ stoppedBy: 'cancelled', sums: { left: 40 } })
+  expect((await daemon.records('decision=blocked')).count).toBe(40)
+  const gone = await daemon.job('DELETE', `/${second}`)
+  balanced(gone)
+  expect((await daemon.records('decision=exhausted')).count).toBe(40)
+  await daemon.ops().control.pause.resume()
+  await daemon.goOn(2)
+  expect(day.sandbox.stats.requests.retry).toEqual({})
+})
+
+test('without exhausted the attempt limit holds; a rate is kept; a dry run changes nothing', async () => {
+  await using day = await beginDay()
+  seed(day, 5)
+  const daemon = await day.start()
+  const dry = await start(daemon, { selection: { since: '1d' }, dryRun: true })
+  const whole = await start(daemon, { ...named, dryRun: true })
+  const limited = await start(daemon, { selection: { since: '1d' } })
+  await day.clock.settle()
+  expect(await daemon.job('GET', `/${dry}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { exhausted: 5, asked: 0 } })
+  expect(await daemon.job('GET', `/${whole}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { asked: 5, left: 5 } })
+  expect(await daemon.job('GET', `/${limited}`)).toMatchObject({ state: 'ended', sums: { exhausted: 5, asked: 0 } })
+  expect(day.sandbox.stats.requests.retry).toEqual({})
+  const id = await start(daemon, { ...named, rate: 0.1 })
+  await day.clock.advance(25_000)
+  expect(day.sandbox.stats.requests.retry).toEqual({ 200: 3 })
+  await day.clock.advance(minuteMs)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 5 } })
+})
+
+test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  const [inside = ''] = seed(day, 1)
+  const old = day.sandbox.seed({ count: 3, from: now - 300 * hourMs, to: now - 250 * hourMs, attempts: 30 })
+  const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
+  const missing = '00000000-0000-4000-8000-000000000000'
+  const excluded = await start(daemon, named)
+  const byId = await start(daemon, { selection: { webhooks: [inside, missing] }, exhausted: true })
+  await daemon.goOn(2)
+  expect(await daemon.job('GET', `/${excluded}`)).toMatchObject({ state: 'ended', sums: { asked: 0 } })
+  const named2 = await daemon.job('GET', `/${byId}`)
+  expect(named2).toMatchObject({
+    listing: { source: 'platform', notFound: [missing] },
+    sums: { found: 1, recovered: 1 },
+  })
+  const beyond = await start(daemon, { selection: { webhooks: old }, exhausted: true })
+  await daemon.goOn(3)
+  expect(await daemon.job('GET', `/${beyond}`)).toMatchObject({ state: 'ended', sums: { recovered: 3 } })
+  expect((await daemon.records('')).count).toBe(0)
+})
+
+test('a span that begins before the window is listed, and sent', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 30, from: now - 300 * hourMs, to: now - 12 * hourMs, attempts: 30 })
+  const daemon = await day.start()
+  const id = await start(daemon, { selection: { since: '20d' }, exhausted: true })
+  await daemon.goOn(3)
+  const job = await daemon.job('GET', `/${id}`)
+  balanced(job)
+  expect(job).toMatchObject({ state: 'ended', listing: { source: 'platform' }, sums: { found: 30, recovered: 30 } })
+})
+
+test('an event that was delivered: nothing is asked for, and the job says that it is not failed', async () => {
+  await using day = await beginDay()
+  seed(day, 1, 1)
+  const daemon = await day.start()
+  const event = daemon.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.eventId] : []))[0]
+  const id = await start(daemon, { selection: { event } })
+  await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ listing: { notFailed: 1 }, sums: { found: 0 } })
+})
+
+test('a platform that cannot be listed ends a job that asked for nothing, with the failure', async () => {
+  await using day = await beginDay()
+  seed(day, 1)
+  let isDown = false
+  const daemon = await day.start({}, ({ url }) =>
+    isDown && url.pathname.includes('webhooks') ? { status: 503 } : undefined,
+  )
+  isDown = true
+  const id = await start(daemon, { selection: { event: '123e4567-e89b-12d3-a456-426614174000' } })
+  await daemon.goOn(2)
+  const job = await daemon.job('GET', `/${id}`)
+  expect(job).toMatchObject({ state: 'ended', stoppedBy: 'platform', sums: { asked: 0 } })
+  expect(job.problem).toContain('503')
+})
+
+test('retry.enabled: false refuses a job and takes a dry run; 20 jobs run at once', async () => {
+  await using day = await beginDay()
+  seed(day, 1)
+  const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+  expect(await daemon.job('POST', '', named)).toMatchObject({ status: 409, gate: 'disabled' })
+  expect(await daemon.job('POST', '', { ...named, dryRun: true })).toMatchObject({ status: 200 })
+  await using other = await beginDay()
+  seed(other, 1)
+  const working = await other.start()
+  await working.ops().control.pause.pause()
+  for (let n = 0; n < 20; n += 1) await start(working, named)
+  expect(await working.job('POST', '', named)).toMatchObject({
+    status: 409,
+    error: expect.stringContaining('20 jobs') as string,
+  })
+})
+
+describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
+  const uuid = '123e4567-e89b-12d3-a456-426614174000'
+  test.each<[body: unknown, said: string]>([
+    ['', 'The body is no JSON'],
+    ['{', 'The body is no JSON'],
+    ['null', 'The body: a JSON object.'],
+    ['[]', 'The body: a JSON object.'],
+    ['"all"', 'The body: a JSON object.'],
+    ['x'.repeat(1_048_577), 'The body was cut off, or has more than 1048576 bytes.'],
+    [{}, 'selection: a JSON object.'],
+    [{ selection: [] }, 'selection: a JSON object.'],
+    [{ selection: {} }, 'selection: nothing bounds it'],
+    [{ selection: { until: '1h' } }, 'selection: nothing bounds it'],
+    [{ selection: { type: ['x'] } }, 'selection: nothing bounds it'],
+    [{ selection: { since: '1d', event: uuid } }, 'selection: only one of'],
+    [{ selection: { webhooks: [uuid], since: '1d' } }, 'selection: only one of'],
+    [{ selection: { event: uuid, type: ['x'] } }, 'type: goes with since alone.'],
+    [{ selection: { webhooks: [] } }, 'webhook: 1 to 1000 values.'],
+    [{ selection: { webhooks: Array.from({ length: 1001 }, () => uuid) } }, 'webhook: 1 to 1000 values.'],
+    [{ selection: { webhooks: ['x'] } }, 'webhook: a UUID'],
+    [{ selection: { webhooks: [7] } }, 'webhooks: a text, or a list of texts.'],
+    [{ selection: { webhooks: { length: 1 } } }, 'webhooks: a text, or a list of texts.'],
+    [{ selection: { event: null } }, 'event: a text, or a list of texts.'],
+    [{ selection: { event: [uuid, uuid] } }, 'event: one value, not 2.'],
+    [{ selection: { since: 'ever' } }, 'since: a moment with its zone'],
+    [{ selection: { since: '1h', until: '2h' } }, 'since: a moment before until.'],
+    [{ selection: { since: '1d', response: ['6xx'] } }, 'response: a status code'],
+    [{ selection: { since: '1d', subscription: ['who'] } }, 'subscription: an id (UUID)'],
+    [{ selection: { since: '1d', decision: ['due'] } }, 'There is no field "decision": known are webhooks,'],
+    [{ selection: { since: '1d' }, exhausted: 'yes' }, 'exhausted: true or false.'],
+    [{ selection: { since: '1d' }, dryRun: 1 }, 'dryRun: true or false.'],
+    [{ selection: { since: '1d' }, rate: 0 }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, rate: '5' }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, rate: 1e9 }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, force: true }, 'There is no field "force": known are selection,'],
+    ['{"selection":{"since":"1d"},"__proto__":{}}', 'There is no field "__proto__"'],
+  ])('%.60j', async (body, said) => {
+    await using day = await beginDay()
+    seed(day, 1)
+    const daemon = await day.start()
+    expect(await daemon.job('POST', '', body)).toMatchObject({
+      status: 400,
+      error: expect.stringContaining(said) as string,
+    })
+    await daemon.goOn(1)
+    expect(day.sandbox.stats.requests.retry).toEqual({})
+  })
+
+  test.each<[method: string, path: string, status: number]>([
+    ['GET', '', 405],
+    ['DELETE', '', 405],
+    ['PUT', '/x', 405],
+    ['GET', '/', 404],
+    ['GET', '/x', 404],
+    ['GET', '/../pause', 404],
+    ['DELETE', `/${uuid}`, 404],
+    ['GET', '/__proto__', 404],
+  ])('%s %s: %i', async (method, path, status) => {
+    await using day = await beginDay()
+    const daemon = await day.start()
+    expect(await daemon.job(method, path)).toMatchObject({ status })
+  })
+
+  test('a page of a job that is none', async () => {
+    await using day = await beginDay()
+    const daemon = await day.start()
+    const id = await start(daemon, named)
+    for (const query of ['?limit=0', '?limit=1001', '?cursor=x', '?cursor=-1', '?page=1', '?limit=1&limit=2'])
+      expect(await daemon.job('GET', `/${id}${query}`), query).toMatchObject({ status: 400 })
+  })
+})
