@@ -9,8 +9,8 @@ import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { finish, finishInTurns, type Steps } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
-import { leaveOut, noteIncomplete, type Job } from './job.ts'
-import type { Found, Lister } from './listing.ts'
+import { leaveOut, noteIncomplete, type RetryJob } from './job.ts'
+import type { FoundRecords, Lister } from './listing.ts'
 import { gapsOf } from './records.ts'
 
 /** Rows that are taken into the backlog, or asked for, in one step. */
@@ -24,16 +24,16 @@ export interface JobSearchOptions {
   hasListedAll: () => boolean
   clock: Pick<Clock, 'sleep'>
   /** Takes a record that fits. */
-  take: (job: Job, entry: FailedRecord) => void
+  take: (job: RetryJob, entry: FailedRecord) => void
   /** True when no more may be asked for. */
   isFull: () => boolean
 }
 
 /** Finds them, and has each taken. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended. */
-export function createJobSearch(options: JobSearchOptions): (job: Job) => Promise<void> {
+export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
   const { clock, hasListedAll, isFull, lister, policy, reconciler, take, zone } = options
 
-  function* takeHeld(job: Job): Steps<undefined> {
+  function* takeHeld(job: RetryJob): Steps<undefined> {
     const { backlog } = reconciler()
     const { filter } = job
     const matches = matcherOf({ until: reconciler().client.now(), ...filter })
@@ -53,7 +53,7 @@ export function createJobSearch(options: JobSearchOptions): (job: Job) => Promis
   }
 
   /** Puts listed records into the backlog, as a sweep does; in a dry run they are only looked at. */
-  async function takeListed(job: Job, { askedAt, problem, records }: Found): Promise<void> {
+  async function takeListed(job: RetryJob, { askedAt, problem, records }: FoundRecords): Promise<void> {
     const { backlog, client, planner } = reconciler()
     if (problem !== undefined) noteIncomplete(job, problem)
     const matches = matcherOf({ until: client.now(), ...job.filter })
@@ -88,7 +88,7 @@ export function createJobSearch(options: JobSearchOptions): (job: Job) => Promis
   }
 
   /** From memory where it has all that fit, else from the platform. */
-  async function search(job: Job): Promise<void> {
+  async function search(job: RetryJob): Promise<void> {
     const { signal } = job.ending
     const { eventId, from = -Infinity, until = Infinity, webhookIds } = job.filter
     const { backlog, client } = reconciler()

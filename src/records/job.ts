@@ -75,7 +75,7 @@ export interface RetriedView {
   detail: string | null
 }
 
-export interface Job extends Omit<JobView, 'blockedBy'> {
+export interface RetryJob extends Omit<JobView, 'blockedBy'> {
   filter: RecordFilter
   items: Map<string, Item>
   retried: Item[]
@@ -85,7 +85,7 @@ export interface Job extends Omit<JobView, 'blockedBy'> {
   endedAtMonotonic: number
 }
 
-export const noSums = (): Job['sums'] => ({
+export const noSums = (): RetryJob['sums'] => ({
   ...{ found: 0, excluded: 0, exhausted: 0, asked: 0 },
   ...(Object.fromEntries(standings.map((standing) => [standing, 0])) as Record<Standing, number>),
 })
@@ -105,19 +105,19 @@ export function detailOf({ answer: { problem, reason, status } }: RetryEvent): s
 }
 
 /** A record changes its place. */
-export function move({ sums }: Job, item: Item, standing: Standing): void {
+export function move({ sums }: RetryJob, item: Item, standing: Standing): void {
   sums[item.standing] -= 1
   sums[standing] += 1
   item.standing = standing
 }
 
 /** A record that fits, and is left to its rules. */
-export function leaveOut({ sums }: Job, why: 'excluded' | 'exhausted'): void {
+export function leaveOut({ sums }: RetryJob, why: 'excluded' | 'exhausted'): void {
   sums.found += 1
   sums[why] += 1
 }
 
-export function noteIncomplete({ listing }: Job, text: string): void {
+export function noteIncomplete({ listing }: RetryJob, text: string): void {
   if (listing.incomplete?.includes(text) === true) return
   listing.incomplete = listing.incomplete === undefined ? text : `${listing.incomplete} ${text}`
 }

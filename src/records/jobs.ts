@@ -18,7 +18,7 @@ import {
   retriedView,
   standingAfter,
   type Item,
-  type Job,
+  type RetryJob,
   type JobRequest,
   type JobView,
   type RetriedView,
@@ -54,11 +54,11 @@ const maxEnded = 50
 const keptMs = 3_600_000
 export function createJobs(options: JobsOptions): Jobs {
   const { clock, maxRecords, policy, random, reconciler } = options
-  const jobs = new Map<string, Job>()
+  const jobs = new Map<string, RetryJob>()
   const broken = Promise.withResolvers<never>()
   broken.promise.catch(() => undefined)
   const tasks = new Set<Promise<void>>()
-  const running = (): Job[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
+  const running = (): RetryJob[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
 
   /** An ended job is kept for an hour, and few of them. */
   function forgetOld(): void {
@@ -79,7 +79,7 @@ export function createJobs(options: JobsOptions): Jobs {
     reconciler().planner.changed([entry])
   }
 
-  function end(job: Job, stoppedBy?: StoppedJob): void {
+  function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
     const left = [...job.items.values()].filter(({ standing }) => standing === 'waiting')
     for (const item of left) move(job, item, 'left')
@@ -93,12 +93,12 @@ export function createJobs(options: JobsOptions): Jobs {
     forgetOld()
   }
 
-  function endIfDone(job: Job): void {
+  function endIfDone(job: RetryJob): void {
     if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
   }
 
   /** One that only the job holds leaves the backlog with it. */
-  function settle(job: Job, item: Item, standing: Standing): void {
+  function settle(job: RetryJob, item: Item, standing: Standing): void {
     move(job, item, standing)
     if (exclusionOf(item.entry, policy) !== undefined && standing !== 'recovered')
       reconciler().backlog.release(item.entry)
@@ -112,7 +112,7 @@ export function createJobs(options: JobsOptions): Jobs {
   }
 
   /** Takes a record that fits: asks for it, or says why not. */
-  function take(job: Job, entry: FailedRecord): void {
+  function take(job: RetryJob, entry: FailedRecord): void {
     if (job.items.has(entry.key)) return
     const { sums } = job
     const { decision } = decide(entry, policy, { now: reconciler().client.now() })
@@ -138,7 +138,7 @@ export function createJobs(options: JobsOptions): Jobs {
   const search = createJobSearch({ ...options, take, isFull })
 
   /** Asks for the next records of the queue as its rate allows. */
-  async function feed(job: Job, rate: number): Promise<void> {
+  async function feed(job: RetryJob, rate: number): Promise<void> {
     const asked: Item[] = []
     while (job.queue.length > 0) {
       const unsent = asked.filter(({ standing }) => standing === 'waiting')
@@ -152,7 +152,7 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  async function work(job: Job): Promise<void> {
+  async function work(job: RetryJob): Promise<void> {
     try {
       await search(job)
     } catch (error) {
@@ -174,7 +174,7 @@ export function createJobs(options: JobsOptions): Jobs {
     endIfDone(job)
   }
 
-  function begin(job: Job): void {
+  function begin(job: RetryJob): void {
     const task = work(job).catch((error: unknown) => {
       if (!isAbort(error, job.ending.signal)) broken.reject(error)
     })
@@ -182,7 +182,7 @@ export function createJobs(options: JobsOptions): Jobs {
     void task.then(() => tasks.delete(task))
   }
 
-  function noteRetry(job: Job, item: Item, event: RetryEvent): void {
+  function noteRetry(job: RetryJob, item: Item, event: RetryEvent): void {
     const standing = standingAfter(event)
     if (standing === undefined) {
       ask([item])
@@ -195,13 +195,13 @@ export function createJobs(options: JobsOptions): Jobs {
     else settle(job, item, standing)
   }
 
-  function noteOutcome(job: Job, item: Item, { attempt, outcome, responseStatusCode }: OutcomeEvent): void {
+  function noteOutcome(job: RetryJob, item: Item, { attempt, outcome, responseStatusCode }: OutcomeEvent): void {
     if (item.standing === 'waiting') job.retried.push(item)
     Object.assign(item, { attempt, responseStatusCode })
     settle(job, item, outcome)
   }
 
-  function viewOf(job: Job): JobView {
+  function viewOf(job: RetryJob): JobView {
     const { dryRun, exhausted, rate, selection, state, sums } = job
     const blockedBy =
       state !== 'ended' && sums.waiting > 0
@@ -235,7 +235,7 @@ export function createJobs(options: JobsOptions): Jobs {
       forgetOld()
       if (running().length >= maxRunning) return undefined
       const ids = { job: random.uuid(), state: 'listing' as const, startedAt: reconciler().client.now() }
-      const job: Job = {
+      const job: RetryJob = {
         ...ids,
         ...{ filter, selection, exhausted, rate, dryRun },
         endedAt: undefined,

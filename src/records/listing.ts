@@ -8,7 +8,7 @@ import { sweep } from '../reconcile/sweep/sweep.ts'
 import { slidingWindow, type Span } from '../reconcile/window.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-export interface Found {
+export interface FoundRecords {
   records: WebhookRecord[]
   /** Monotonic ms just before the request. */
   askedAt: number
@@ -26,11 +26,11 @@ export interface ListerOptions {
 /** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
 export interface Lister {
   /** The records of an event in any status. */
-  ofEvent(eventId: string, signal: AbortSignal): Promise<Found>
+  ofEvent(eventId: string, signal: AbortSignal): Promise<FoundRecords>
   /** The failed records of seconds on the platform's wall clock, slice by slice, the earliest first. */
-  ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<Found>
+  ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The failed records of these ids, the newest first, until all are found. */
-  ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<Found>
+  ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The seconds of a time, epoch ms; a little more where the wall clock was set. */
   spanOf(from: number, until: number): Span
 }
@@ -56,7 +56,7 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
     return { ...span, to: to + 1 }
   }
 
-  async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<Found> {
+  async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords> {
     const { client, dispatcher } = reconciler()
     const { concurrency, sliceRecords } = policy.sweep
     const fence: Parameters<typeof sweep>[1]['fence'] = (part, end) => dispatcher.fence(part, end)
