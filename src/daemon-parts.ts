@@ -250,6 +250,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
       reconciler: () => current,
       policy,
       hasListedAll,
+      lister,
+      zone: connection.zone,
       clock,
     }),
     snapshot() {

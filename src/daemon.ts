@@ -150,6 +150,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
   const { leaderElection, metrics, pause, reconciler, snapshot } = parts
   const { allowRemote } = config.control
 
+  const access = createAccess({ secrets, allowRemote, clock })
   const asked = {
     instance: config.instance.name,
     subscriptions: config.subscriptions,
@@ -170,10 +171,10 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
-    records: { ...asked, records: parts.records },
+    records: { ...asked, access, records: parts.records },
     commandPrefix: config.server.commandPrefix ?? '',
     control: {
-      access: createAccess({ secrets, allowRemote, clock }),
+      access,
       instance: config.instance.name,
       subscriptions: config.subscriptions,
       pause,

@@ -1,13 +1,16 @@
 // GET /records: the records that a query means, as one JSON document or as lines, sent as fast as they are read. @see docs/status.md "Records"
 import { readCursor, writeCursor } from '../records/cursor.ts'
-import { BadRequest, onlyThese, readFilter, textOf, type Fields } from '../records/filter.ts'
+import { BadRequest, onlyThese, readFilter, textOf, uuidOf, type Fields } from '../records/filter.ts'
 import type { ListedRecord, RecordsReader, RecordsPage } from '../records/records.ts'
 import { redactedJson } from '../runtime/redact.ts'
+import type { Access } from './access.ts'
 import { json, type Answer } from './listen.ts'
 import type { SubscriptionNames } from './words.ts'
 
 export interface RecordsAnswerOptions {
   records: RecordsReader
+  /** To ask the platform needs what a command needs. */
+  access: Access
   instance: string
   subscriptions: SubscriptionNames
   /** The platform's time, epoch ms. */
@@ -19,9 +22,11 @@ export interface RecordsAnswerOptions {
 const filters = ['event', 'webhook', 'since', 'until', 'type', 'subscription', 'response', 'decision'] as const
 const parameters = [...filters, 'limit', 'cursor', 'format', 'source'] as const
 const formats = ['json', 'ndjson'] as const
-const sources = ['memory', 'auto'] as const
+const sources = ['auto', 'memory', 'platform'] as const
 export const maxPage = 10_000
 const defaultPage = 100
+/** Characters of a receiver's answer that are shown. */
+const maxWords = 500
 
 /** An answer that says why nothing was done. */
 export function refuse(status: number, error: string, more: object = {}): Answer {
@@ -56,6 +61,9 @@ function oneOf<T extends string>(fields: Fields, name: string, allowed: readonly
   if (found !== undefined) return found
   throw new BadRequest(`${name}: one of ${allowed.join(', ')}.`)
 }
+
+/** The part of a request that shows who asks. */
+export type Asker = Parameters<Access>[0]
 
 interface Shown {
   head: object
@@ -95,13 +103,22 @@ async function* asLines(shown: Shown): AsyncGenerator<string> {
 }
 
 /** Gives the answer to a query. */
-export function createRecordsAnswer(options: RecordsAnswerOptions): (query: string) => Promise<Answer> {
-  const { instance, records, standsBy, subscriptions } = options
+export function createRecordsAnswer(options: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
+  const { access, instance, records, standsBy, subscriptions } = options
 
-  async function answer(query: string): Promise<Answer> {
+  /** Undefined for one who may ask the platform. */
+  function refusalOf(request: Asker): Answer | undefined {
+    const refused = access(request)
+    if (refused === undefined) return undefined
+    const error = `This asks the platform. ${refused.error} With source=memory it needs no token.`
+    const headers = refused.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
+    return { ...refuse(refused.status, error), headers }
+  }
+
+  async function answer(query: string, request: Asker): Promise<Answer> {
     const fields = fieldsOf(query)
     const [format, limit] = [oneOf(fields, 'format', formats), limitOf(fields, maxPage)]
-    oneOf(fields, 'source', sources)
+    const source = oneOf(fields, 'source', sources)
     const meant = Object.fromEntries(Object.entries(fields).filter(([name]) => filters.includes(name as never)))
     const text = textOf(fields, 'cursor')
     const cursor = text === undefined ? undefined : readCursor(text, meant)
@@ -109,20 +126,68 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
     const filter = readFilter(meant, { now: asOf, subscriptions })
     const standby = standsBy()
     if (standby !== undefined) return standbyAnswer(standby)
-    const page = await records.fromMemory({ filter, limit, after: cursor?.after })
+    const { eventId, from, webhookIds } = filter
+    if (source === 'platform' && eventId === undefined && webhookIds === undefined && from === undefined)
+      throw new BadRequest(
+        'source: the platform is asked for an event, for webhooks, or since a time; give one of them.',
+      )
+    const asksPlatform = source === 'platform' || (source === 'auto' && records.needsPlatform(filter))
+    const refused = asksPlatform ? refusalOf(request) : undefined
+    if (refused !== undefined) return refused
+    const wish = { filter, limit, after: cursor?.after }
+    const page = await (asksPlatform ? records.fromPlatform(wish) : records.fromMemory(wish))
+    const { error, next: begun } = page.end()
+    if (error !== undefined && begun === undefined) return refuse(503, error)
     const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
     const next = (): string | null => {
       const last = page.end().next
-      return last === undefined ? null : writeCursor(last, asOf, meant)
+      if (last === undefined) return page.end().error === undefined ? null : (text ?? null)
+      return writeCursor(last, asOf, meant)
     }
     const shown = { head, page, next }
     if (format === 'json') return { status: 200, contentType: json, body: asDocument(shown) }
     return { status: 200, contentType: 'application/x-ndjson; charset=utf-8', body: asLines(shown) }
   }
 
-  return async (query) => {
+  return async (query, request) => {
     try {
-      return await answer(query)
+      return await answer(query, request)
+    } catch (error) {
+      if (error instanceof BadRequest) return refuse(400, error.message)
+      throw error
+    }
+  }
+}
+
+/** GET /records/response: what the receiver answered to an event. It may be confidential, and needs what a command needs. */
+export function createResponseAnswer({
+  access,
+  instance,
+  records,
+  standsBy,
+}: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
+  return async (query, request) => {
+    const refused = access(request)
+    if (refused !== undefined) return refuse(refused.status, refused.error)
+    const standby = standsBy()
+    if (standby !== undefined) return standbyAnswer(standby)
+    try {
+      const params = new URLSearchParams(query)
+      onlyThese(Object.fromEntries(params), ['event'])
+      const answers = await records.receiverAnswers(
+        uuidOf(textOf({ event: params.getAll('event') }, 'event') ?? '', 'event'),
+      )
+      if ('error' in answers) return refuse(503, answers.error)
+      const shown = answers.map(({ id, error, body }) => ({
+        webhookId: id,
+        message: error,
+        body: body?.slice(0, maxWords) ?? null,
+      }))
+      return {
+        status: 200,
+        contentType: json,
+        body: `${redactedJson({ schemaVersion: 1, instance, answers: shown })}\n`,
+      }
     } catch (error) {
       if (error instanceof BadRequest) return refuse(400, error.message)
       throw error

@@ -6,7 +6,7 @@ import { createControl, type ControlOptions } from './control.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
 import { renderPage } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
-import { createRecordsAnswer, type RecordsAnswerOptions } from './records-answer.ts'
+import { createRecordsAnswer, createResponseAnswer, type RecordsAnswerOptions } from './records-answer.ts'
 import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
@@ -82,7 +82,7 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
   }
 }
 
-type Read = (query: string) => Answer | Promise<Answer>
+type Read = (query: string, request: IncomingMessage) => Answer | Promise<Answer>
 
 /** The readable resources by path. */
 function readsOf(
@@ -113,6 +113,7 @@ function readsOf(
     ['/readyz', () => health(ready())],
     ['/status', () => shared.of(asJson)],
     ['/records', createRecordsAnswer(records)],
+    ['/records/response', createResponseAnswer(records)],
   ])
 }
 
@@ -137,7 +138,7 @@ export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
       const headers = { allow: 'GET, HEAD' }
       return { status: 405, contentType: plainText, body: 'Only GET and HEAD are answered here.\n', headers }
     }
-    return read(url.slice(path.length + 1))
+    return read(url.slice(path.length + 1), request)
   }
 
   return listen({ ...options, answer: answerTo })

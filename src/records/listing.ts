@@ -10,6 +10,8 @@ import type { Clock } from '../runtime/clock.ts'
 
 export interface FoundRecords {
   records: WebhookRecord[]
+  /** Of a span: the second up to which it is listed now. */
+  upTo?: number
   /** Monotonic ms just before the request. */
   askedAt: number
   /** Reasons why it is not all, in a sentence. */
@@ -26,7 +28,7 @@ export interface ListerOptions {
 /** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
 export interface Lister {
   /** The records of an event in any status. */
-  ofEvent(eventId: string, signal: AbortSignal): Promise<FoundRecords>
+  ofEvent(eventId: string, signal: AbortSignal, onRow?: (row: unknown) => void): Promise<FoundRecords>
   /** The failed records of seconds on the platform's wall clock, slice by slice, the earliest first. */
   ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The failed records of these ids, the newest first, until all are found. */
@@ -68,20 +70,20 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
       unreadable.add(listed.unreadable)
       const isWhole = (listed.complete || listed.shrank === true) && skipped === undefined
       const problem = isWhole ? undefined : (problemOf(unreadable) ?? 'A part could not be listed to its end.')
-      yield { records: listed.records, askedAt: listed.askedAt, problem }
+      yield { records: listed.records, askedAt: listed.askedAt, problem, upTo: listed.span.to }
     }
   }
 
   return {
     spanOf,
     ofSpan,
-    async ofEvent(eventId, signal) {
+    async ofEvent(eventId, signal, onRow) {
       const { client } = reconciler()
       const askedAt = clock.monotonic()
       const records = new Map<string, WebhookRecord>()
       const unreadable = createUnreadableSum()
       for (let page = 0; page < maxPages; page += 1) {
-        const answer = await client.list({ eventId, page, size: maxPageSize }, signal)
+        const answer = await client.list({ eventId, page, size: maxPageSize, ...(onRow && { onRow }) }, signal)
         for (const record of answer.records)
           if (record.eventId.toLowerCase() === eventId) records.set(record.id.toLowerCase(), record)
         unreadable.add(answer.unreadable)

@@ -1,13 +1,18 @@
 // The records that a request asks for, a page at a time, with what is decided of each and why. @see docs/status.md "Records"
+import { readReceiverAnswer, type ReceiverAnswer } from '../platform/record.ts'
+import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
 import { decide, type Situation } from '../reconcile/decide.ts'
-import type { FailedRecord } from '../reconcile/failed-record.ts'
+import { FailedRecord } from '../reconcile/failed-record.ts'
+import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { isAbort } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { finishInTurns } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
-import { pageOf, type ListPlace } from './memory.ts'
+import type { FoundRecords, Lister } from './listing.ts'
+import { inOrder, pageOf, type ListPlace } from './memory.ts'
 import { explainRecord, type ExplainedRecord, type State } from './shown-record.ts'
 
 /** A record as requests get it. */
@@ -41,14 +46,22 @@ export interface PageEnd {
 }
 
 export interface RecordsOptions {
+  lister: Lister
+  zone: TimeZone
   reconciler: () => Reconciler
   policy: Policy
   hasListedAll: () => boolean
-  clock: Pick<Clock, 'sleep'>
+  clock: Pick<Clock, 'monotonic' | 'sleep' | 'timer'>
 }
 
 export interface RecordsReader {
   fromMemory(request: RecordsRequest): Promise<RecordsPage>
+  /** True where the backlog may lack records that fit: those of an event that was delivered, and those before the window. */
+  needsPlatform(filter: RecordFilter): boolean
+  /** As the platform shows them now, with what the daemon knows of those that it holds. The filter has an event, ids, or a begin. */
+  fromPlatform(request: RecordsRequest): Promise<RecordsPage>
+  /** The receiver's words to each record of an event; nothing of them is kept. */
+  receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }>
 }
 
 /** RecordsReader of one batch: about 60 KB of text. */
@@ -82,7 +95,21 @@ export function toListed({ state, ...record }: ExplainedRecord): ListedRecord {
   return { ...record, eventType: redact(record.eventType), decision: state }
 }
 
-export function createRecords({ clock, hasListedAll, policy, reconciler }: RecordsOptions): RecordsReader {
+/** A page of the platform's list ends after this time, and `next` goes on. */
+const maxListingMs = 20_000
+/** Behind all others of its second. */
+const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+export function createRecords({
+  clock,
+  hasListedAll,
+  lister,
+  policy,
+  reconciler,
+  zone,
+}: RecordsOptions): RecordsReader {
   async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
     const current = reconciler()
     const { backlog } = current
@@ -112,5 +139,135 @@ export function createRecords({ clock, hasListedAll, policy, reconciler }: Recor
     return { source: 'memory', batches: batches(), end: () => end }
   }
 
-  return { fromMemory }
+  /** The page's part of a listing, in order. */
+  function listed({ records }: FoundRecords, { after, filter }: RecordsRequest) {
+    const current = reconciler()
+    const now = current.client.now()
+    const situationOf = situationsOf(current)
+    const matches = matcherOf({ until: now, ...filter })
+    return records
+      .map((record) => {
+        const { status } = record
+        const held = status === 'failed' ? current.backlog.get(record.id) : undefined
+        return { entry: held ?? new FailedRecord(record, { zone, now }), status }
+      })
+      .filter(({ entry }) => matches(entry) && (after === undefined || inOrder(entry, after) > 0))
+      .toSorted((a, b) => inOrder(a.entry, b.entry))
+      .map(({ entry, status }) => {
+        const situation = situationOf(entry.subscriptionId)
+        return { entry, shown: toListed(explainRecord(entry, { policy, situation, status })) }
+      })
+      .filter(({ shown }) => filter.decision?.includes(shown.decision) ?? true)
+  }
+
+  /** All that were found before the time was over. */
+  async function ofIds(ids: readonly string[], late: AbortSignal): Promise<FoundRecords> {
+    const all: FoundRecords = { records: [], askedAt: clock.monotonic() }
+    try {
+      for await (const { problem, records } of lister.ofIds(ids, late)) {
+        all.records.push(...records)
+        all.problem ??= problem
+      }
+    } catch (error) {
+      if (!isAbort(error, late)) throw error
+      all.problem = 'The list is too long to be searched whole: name the event, or a time.'
+    }
+    return all
+  }
+
+  async function* partsOf({ after, filter }: RecordsRequest, late: AbortSignal): AsyncGenerator<FoundRecords> {
+    const { eventId, from = 0, until = Infinity, webhookIds } = filter
+    if (eventId !== undefined) yield await lister.ofEvent(eventId, late)
+    else if (webhookIds !== undefined) yield await ofIds(webhookIds, late)
+    else {
+      const span = lister.spanOf(from, Math.min(until, reconciler().client.now()))
+      yield* lister.ofSpan({ ...span, from: Math.max(span.from, after?.localSecond ?? span.from) }, late)
+    }
+  }
+
+  async function* listPage(request: RecordsRequest, end: Writable<PageEnd>): AsyncGenerator<ListedRecord[]> {
+    const { filter, limit } = request
+    const late = new AbortController()
+    const cancel = clock.timer(maxListingMs, () => {
+      late.abort(new Error('the page took too long'))
+    })
+    const seen = new Set<string>()
+    let last: PageEnd['next']
+    try {
+      for await (const found of partsOf(request, late.signal)) {
+        end.incomplete ??= found.problem
+        const page = listed(found, request).slice(0, limit - seen.size)
+        for (const { entry } of page) {
+          seen.add(entry.id.toLowerCase())
+          last = { id: entry.id, localSecond: entry.localSecond }
+        }
+        for (let at = 0; at < page.length; at += batchRecords)
+          yield page.slice(at, at + batchRecords).map(({ shown }) => shown)
+        end.next = last
+        if (seen.size >= limit) return
+        if (found.upTo !== undefined) last = { id: lastId, localSecond: found.upTo - 1 }
+      }
+      end.next = undefined
+      if (end.incomplete === undefined) end.notFound = notAmong(filter, (id) => seen.has(id))
+    } catch (error) {
+      const failure = failureOf(error)
+      if (failure === undefined && !isAbort(error, late.signal)) throw error
+      end.next = last
+      if (failure !== undefined) end.error = redact(`${problemOf(failure)}. ${failure.advice}`)
+      else if (last === undefined) end.error = `The platform has listed nothing within ${maxListingMs / 1000} s.`
+    } finally {
+      cancel()
+    }
+  }
+
+  async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
+    const end: Writable<PageEnd> = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
+    const pages = listPage(request, end)
+    // A platform that cannot be asked is known before the answer begins.
+    const first = await pages.next()
+    async function* batches(): AsyncGenerator<ListedRecord[]> {
+      try {
+        if (first.done !== true) yield first.value
+        yield* pages
+      } finally {
+        await pages.return(undefined)
+      }
+    }
+    return { source: 'platform', batches: batches(), end: () => end }
+  }
+
+  async function receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }> {
+    const late = new AbortController()
+    const cancel = clock.timer(maxListingMs, () => {
+      late.abort(new Error('the answer took too long'))
+    })
+    const answers: ReceiverAnswer[] = []
+    try {
+      await lister.ofEvent(eventId, late.signal, (row) => {
+        const answer = readReceiverAnswer(row)
+        if (answer !== undefined) answers.push(answer)
+      })
+      return answers
+    } catch (error) {
+      const failure = failureOf(error)
+      if (failure !== undefined) return { error: redact(`${problemOf(failure)}. ${failure.advice}`) }
+      if (isAbort(error, late.signal))
+        return { error: `The platform has not answered within ${maxListingMs / 1000} s.` }
+      throw error
+    } finally {
+      cancel()
+    }
+  }
+
+  return {
+    fromMemory,
+    fromPlatform,
+    receiverAnswers,
+    needsPlatform({ eventId, from, webhookIds }) {
+      const { backlog, client } = reconciler()
+      if (eventId !== undefined) return true
+      if (webhookIds !== undefined) return webhookIds.some((id) => backlog.get(id) === undefined)
+      return from !== undefined && from < client.now() - policy.window.lookback
+    },
+  }
 }

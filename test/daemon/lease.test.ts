@@ -242,7 +242,7 @@ test('records and retry jobs are the leader’s: a standby names it, and a lost 
   const asked = { selection: { since: '2d' }, exhausted: true }
   const leader = store.lease()?.holder
   expect(await askJob(second.ops(), 'POST', '', asked)).toMatchObject({ status: 409, leader })
-  const records = await createRecordsAnswer(second.ops().records)('')
+  const records = await createRecordsAnswer(second.ops().records)('', {} as never)
   expect(records).toMatchObject({ status: 409, body: expect.stringContaining(String(leader)) as string })
   await command(scene, first, 'pause')
   const day = 86_400_000

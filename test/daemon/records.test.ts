@@ -1,7 +1,7 @@
 // GET /records of the whole daemon, beside a sandbox: which records it gives, in which pages, and what it refuses.
 import { describe, expect, test } from 'vitest'
-import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
-import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { createRecordsAnswer, createResponseAnswer } from '../../src/ops/records-answer.ts'
+import { beginDay, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
 const hourMs = 3_600_000
@@ -81,7 +81,7 @@ test('lines say the same as the document, and their end shows that they are whol
   await using day = await beginDay()
   const daemon = await observed(day)
   const { records } = await daemon.records('limit=20')
-  const answer = await day.clock.run(createRecordsAnswer(daemon.ops().records)('limit=20&format=ndjson'))
+  const answer = await day.clock.run(createRecordsAnswer(daemon.ops().records)('limit=20&format=ndjson', {} as never))
   expect(answer.contentType).toContain('application/x-ndjson')
   const lines = (await textOf(answer))
     .trimEnd()
@@ -99,6 +99,93 @@ test('before the first full sweep the answer says that it is not whole', async (
   expect(await daemon.records('')).toMatchObject({
     count: 0,
     incomplete: 'No full sweep has ended yet since the start.',
+  })
+})
+
+describe('what the daemon does not hold is listed on the platform', () => {
+  test('an event that was delivered, one of before the window, and a span that begins there; each once in pages', async () => {
+    await using day = await beginDay()
+    const now = day.clock.now()
+    const old = day.sandbox.seed({ count: 25, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
+    day.sandbox.seed({ count: 15, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 30 })
+    const [delivered = ''] = day.sandbox.seed({ count: 1, from: now - 50 * hourMs, to: now - 49 * hourMs, attempts: 1 })
+    const daemon = await day.start()
+    await daemon.goOn(1)
+    const eventId = daemon.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.eventId] : []))[0] ?? ''
+    const { records: arrived } = await daemon.records(`event=${eventId}`)
+    expect(arrived).toMatchObject([
+      { webhookId: delivered, status: 'successful', decision: 'successful', nextRetry: null },
+    ])
+    const { records: held } = await daemon.records(`event=${eventId}&source=memory`)
+    expect(held).toEqual([])
+
+    const whole = await daemon.records('since=500h&limit=1000')
+    expect(whole).toMatchObject({ source: 'platform', count: 40, next: null, error: null, incomplete: null })
+    expect(whole.records.filter(({ decision }) => decision === 'outside')).toHaveLength(25)
+    const paged: string[] = []
+    let cursor = ''
+    do {
+      const page = await daemon.records(`since=500h&limit=7${cursor}`)
+      paged.push(...page.records.map(({ webhookId }) => webhookId))
+      cursor = page.next === null ? '' : `&cursor=${page.next}`
+    } while (cursor !== '')
+    expect(paged).toEqual(whole.records.map(({ webhookId }) => webhookId))
+    expect(await daemon.records(`webhook=${old[3]}&webhook=${old[4]}`)).toMatchObject({ source: 'platform', count: 2 })
+  })
+
+  test('without a token nothing is asked of the platform', async () => {
+    await using day = await beginDay()
+    const daemon = await observed(day)
+    const lists = daemon.lists()
+    for (const query of [
+      'since=500h',
+      `event=${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`,
+      'since=1h&source=platform',
+    ]) {
+      const { error, status } = await daemon.records(query, 'Bearer no')
+      expect([status, error]).toEqual([401, expect.stringContaining('source=memory')])
+    }
+    expect(daemon.lists()).toBe(lists)
+    expect(await daemon.records('source=platform')).toMatchObject({ status: 400 })
+  })
+
+  test('a platform that fails is 503 before a record, and an error with the place behind those that came', async () => {
+    await using day = await beginDay()
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 12_000, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
+    let left = Infinity
+    const daemon = await day.start({}, ({ method, url }) => {
+      if (method !== 'GET' || !url.pathname.endsWith('/webhooks')) return undefined
+      left -= 1
+      return left < 0 ? { status: 503 } : undefined
+    })
+    left = 0
+    expect(await daemon.records('since=500h')).toMatchObject({
+      status: 503,
+      error: expect.stringContaining('503') as string,
+    })
+    left = 70
+    const broken = await daemon.records('since=500h&limit=10000')
+    expect(broken.count).toBeGreaterThan(0)
+    expect(broken.count).toBeLessThan(12_000)
+    expect(broken.error).toContain('503')
+    left = Infinity
+    const rest = await daemon.records(`since=500h&limit=10000&cursor=${broken.next}`)
+    expect(rest).toMatchObject({ error: null, next: null, count: 12_000 - broken.count })
+  })
+
+  test('the receiver’s words to an event, with the token alone', async () => {
+    await using day = await beginDay()
+    const daemon = await observed(day)
+    const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
+    const answer = createResponseAnswer(daemon.ops().records)
+    const asked = async (query: string, given: string): Promise<unknown> => {
+      const asker = { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
+      return JSON.parse(await textOf(await day.clock.run(answer(query, asker))))
+    }
+    expect(await asked(`event=${eventId}`, token)).toMatchObject({ answers: [{ webhookId }] })
+    expect(await asked(`event=${eventId}`, 'no')).toHaveProperty('error')
+    expect(await asked('event=x', token)).toMatchObject({ error: expect.stringContaining('event: a UUID') as string })
   })
 })
 

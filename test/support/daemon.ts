@@ -112,7 +112,7 @@ export interface RunningDaemon extends AsyncDisposable {
   /** What its ops server was started with: /status, probes and commands. */
   ops(): OpsServerOptions
   /** The answer to GET /records with this query. */
-  records(query: string): Promise<RecordsDocument & { status: number }>
+  records(query: string, authorization?: string): Promise<RecordsDocument & { status: number }>
   /** The answer to a request of a retry job: `/ID`, or nothing for all of them. */
   job(method: string, id: string, body?: unknown): Promise<JobDocument & { status: number }>
   /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
@@ -243,8 +243,9 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     lists: () => requests.filter(({ url }) => url.pathname.endsWith('/webhooks')).length,
     listening: listening.promise,
     ops,
-    async records(query) {
-      const { status, ...answer } = await clock.run(createRecordsAnswer(ops().records)(query))
+    async records(query, authorization = `Bearer ${token}`) {
+      const asker = { headers: { authorization }, socket: { remoteAddress: '127.0.0.1' } } as never
+      const { status, ...answer } = await clock.run(createRecordsAnswer(ops().records)(query, asker))
       return { ...(JSON.parse(await clock.run(textOf(answer))) as RecordsDocument), status }
     },
     job: (method, id, body) => askJob(ops(), method, id, body),

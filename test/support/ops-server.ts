@@ -27,7 +27,13 @@ export function recordsOf(batches: () => AsyncIterable<ListedRecord[]>): Records
     end: () => end,
   }
   return {
-    records: { fromMemory: () => Promise.resolve(page) },
+    access: () => undefined,
+    records: {
+      fromMemory: () => Promise.resolve(page),
+      fromPlatform: () => Promise.resolve(page),
+      needsPlatform: () => false,
+      receiverAnswers: () => Promise.resolve([]),
+    },
     instance: 'test',
     subscriptions: { 'aaaaaaaa-0000-4000-8000-000000000001': 'payments-eu' },
     now: () => Date.UTC(2026, 0, 15, 12),
