@@ -1,7 +1,7 @@
 // `webhook-reconciler check`: the steps in their order, each with the steps that it needs; each is reported as it ends.
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { withoutQuery } from '../config/url.ts'
+import { spellingAdvice, withoutQuery } from '../config/url.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLog } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
@@ -186,7 +186,8 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const value = { ...loaded, http: openTransport(loaded.config, io) }
   const proxy = proxyFromEnvironment(io.env)
   const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
-  return { ...okUnless(found, proxy && unusedExceptions(proxy)), value }
+  const advice = [proxy && unusedExceptions(proxy), spellingAdvice(auth.issuerUrl)].filter((one) => one !== undefined)
+  return { ...okUnless(found, advice.join('; ') || undefined), value }
 }
 
 function checkKey({ config, origins }: LoadedConfig, io: Io): Found<Reloadable<SigningKey>> {

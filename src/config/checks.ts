@@ -7,8 +7,8 @@ import { isLoopback } from './url.ts'
 export interface Checked {
   /** The value in use; undefined when it is unset or was refused. */
   value(key: string): unknown
-  /** True when a source has the key, with a valid value or not. */
-  isSet(key: string): boolean
+  /** True when a source has the key, with a valid value or not; undefined for one that is not looked at. */
+  isSet: (key: string) => boolean | undefined
   origin(key: string): string
   /** Epoch ms of this host's clock; undefined where none is known. */
   now: number | undefined
@@ -22,49 +22,74 @@ function none(): ConfigurationProblem[] {
   return []
 }
 
-const oneIssuer: Check = (config) => {
-  const [issuer, host, realm] = ['auth.issuerUrl', 'auth.authUrl', 'auth.realm'].map((key) => config.isSet(key))
-  if (issuer === true && (host === true || realm === true)) {
-    const others = ['auth.authUrl', 'auth.realm'].filter((key) => config.isSet(key))
-    const where = others.map((key) => `${key} (${config.origin(key)})`).join(' and ')
-    return [
-      {
-        key: 'auth.issuerUrl',
-        origin: config.origin('auth.issuerUrl'),
-        message: `${where} also set: give either auth.issuerUrl, or auth.authUrl with auth.realm`,
-      },
-    ]
+/** Alternatives, exactly one of which is required; each is a list of keys that belong together. */
+export const alternatives: readonly (readonly (readonly string[])[])[] = [
+  [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
+  [['auth.privateKeyFile'], ['auth.privateKey']],
+]
+
+/** One alternative whole, and nothing of another. */
+function oneOf(group: (typeof alternatives)[number]): Check {
+  const [first = '', ...others] = group.map((keys) => keys.join(' with '))
+  const second = others.join(' or ')
+  return (config) => {
+    const [one = [], other] = group.map((keys) => keys.filter(config.isSet)).filter((keys) => keys.length > 0)
+    const [key] = one
+    if (key === undefined) return [{ key: first, origin: 'missing', message: `is required, or ${second} in its place` }]
+    const origin = config.origin(key)
+    if (other !== undefined) {
+      const shown = other.map((each) => `${each} (${config.origin(each)})`).join(' and ')
+      return [{ key, origin, message: `${shown} also set: give either ${first}, or ${second}` }]
+    }
+    const absent = group.filter((keys) => keys.includes(key)).flat()
+    const message = `is required, as ${key} is set (${origin})`
+    return absent.filter((each) => !config.isSet(each)).map((each) => ({ key: each, origin: 'missing', message }))
   }
-  if (issuer === true || (host === true && realm === true)) return none()
-  if (host !== true && realm !== true) {
-    return [
-      {
-        key: 'auth.issuerUrl',
-        origin: 'missing',
-        message: 'is required, or auth.authUrl with auth.realm in its place',
-      },
-    ]
-  }
-  const [there, missing] = host === true ? ['auth.authUrl', 'auth.realm'] : ['auth.realm', 'auth.authUrl']
-  return [{ key: missing, origin: 'missing', message: `is required, as ${there} is set (${config.origin(there)})` }]
 }
 
-const oneKey: Check = (config) => {
-  const [file, inline] = [config.isSet('auth.privateKeyFile'), config.isSet('auth.privateKey')]
-  if (file !== inline) return none()
-  if (!file)
-    return [{ key: 'auth.privateKeyFile', origin: 'missing', message: 'is required, or auth.privateKey in its place' }]
-  const message = `auth.privateKey (${config.origin('auth.privateKey')}) is also set: give one of the two`
-  return [{ key: 'auth.privateKeyFile', origin: config.origin('auth.privateKeyFile'), message }]
-}
+/** Addresses that say too much, or are of something else. */
+const misplaced: readonly (readonly [key: string, form: RegExp, message: string])[] = [
+  [
+    'platform.baseUrl',
+    /\/webhooks(?:\/[^/]*)?$/i,
+    'ends in /webhooks, which each call appends: give the part before it',
+  ],
+  ['platform.baseUrl', /\/realms\//i, 'is an address of the identity host: give that of the API'],
+  [
+    'auth.authUrl',
+    /\/realms(?:\/|$)/i,
+    'holds a realm already, so it is an issuer: put it into auth.issuerUrl, or give the part before /auth/realms',
+  ],
+  ['auth.authUrl', /\/auth$/i, 'ends in /auth, which the issuer appends: give the part before it'],
+  [
+    'auth.issuerUrl',
+    /\/(?:protocol|\.well-known)(?:\/|$)|\/token$/i,
+    'is no issuer, but an address below one: give the part before /protocol or /.well-known',
+  ],
+  ['server.pageUrl', /\/(?:status|metrics|livez|readyz)$/, 'is not the page, which is at /: give the part before it'],
+]
 
-const issuerNotTwice: Check = (config) => {
-  const host = config.value('auth.authUrl')
-  if (typeof host !== 'string' || !host.includes('/auth/realms')) return none()
-  const message =
-    'holds /auth/realms already, so it is an issuer: put it into auth.issuerUrl, or give the part before /auth/realms'
-  return [{ key: 'auth.authUrl', origin: config.origin('auth.authUrl'), message }]
-}
+const inPlace: Check = (config) =>
+  misplaced.flatMap(([key, form, message]) => {
+    const url = config.value(key)
+    return typeof url === 'string' && form.test(url) ? [{ key, origin: config.origin(key), message }] : []
+  })
+
+/** Keys that do nothing unless another one is set. */
+const dependent: readonly (readonly [key: string, needed: string])[] = [
+  ['control.allowRemote', 'control.token'],
+  ['server.pageUrl', 'notify.url'],
+  ['leaderElection.leaseName', 'leaderElection.kind'],
+  ['leaderElection.leaseDuration', 'leaderElection.kind'],
+]
+
+const inEffect: Check = (config) =>
+  dependent.flatMap(([key, needed]) => {
+    const value = config.isSet(key) === true ? config.value(key) : undefined
+    if (value === undefined || value === false || config.isSet(needed) !== false) return []
+    const message = `has no effect, as ${needed} is not set: set that too, or leave this out`
+    return [{ key, origin: config.origin(key), message }]
+  })
 
 /** Secrets go over these, or are in them: plain http is allowed only to this machine, or with platform.allowInsecure. */
 const encrypted: Check = (config) =>
@@ -144,9 +169,9 @@ export const checks: readonly Check[] = [
   encrypted,
   certificatesCount,
   notBeforeHasCome,
-  oneIssuer,
-  issuerNotTwice,
-  oneKey,
+  ...alternatives.map(oneOf),
+  inPlace,
+  inEffect,
   safeToken,
   inRange,
 ]

@@ -1,7 +1,7 @@
 // Loads the configuration: defaults, then the YAML file, then the environment. Reports all problems together.
 import { ConfigurationError } from '../runtime/errors.ts'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { checks } from './checks.ts'
+import { alternatives, checks } from './checks.ts'
 import type { Checked } from './checks.ts'
 import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
@@ -72,12 +72,6 @@ function withIssuer(settings: Settings): Config {
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
 }
 
-/** Alternatives, one of which is required; each is a list of keys that belong together. */
-const alternatives: readonly (readonly (readonly string[])[])[] = [
-  [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
-  [['auth.privateKeyFile'], ['auth.privateKey']],
-]
-
 /** The environment overrides the file, also when it sets another alternative than the file. */
 function merged(file: Source, environment: Source): Map<string, Given> {
   const values = new Map(file.values)
@@ -92,7 +86,7 @@ function merged(file: Source, environment: Source): Map<string, Given> {
 function askable(checked: ReadonlyMap<string, CheckedKey>, { clock, env }: ConfigInput): Checked {
   return {
     value: (key) => checked.get(key)?.value,
-    isSet: (key) => checked.get(key)?.given !== undefined,
+    isSet: (key) => (checked.has(key) ? checked.get(key)?.given !== undefined : undefined),
     origin: (key) => checked.get(key)?.given?.origin ?? 'default',
     now: clock?.now(),
     variable: (name) => env[name],

@@ -222,38 +222,58 @@ export function readTwin(path: string, readFile: ReadFile): { raw: string } | { 
   }
 }
 
-/** What the environment gives. Variables without our prefix are none of our business. */
+type Variables = Readonly<Record<string, string | undefined>>
+/** A variable's value for its key. */
+type VariableReading = { key: Key } & ({ raw: unknown } | { problem: string })
+type ReadVariable = (value: string) => VariableReading
+
+/** The reader of each variable of the keys. */
+function readersOf(env: Variables, readFile: ReadFile, keys: readonly Key[]): Map<string, ReadVariable> {
+  const readers = new Map<string, ReadVariable>()
+  for (const key of keys) {
+    readers.set(key.environment, (value) => {
+      const text = key.secret ? value : value.trim()
+      // A lost value must not turn a selection or a limit off, so only a key to which "empty" means something takes it.
+      const isLost = text === '' && !key.schema.safeParse('').success
+      return { key, ...(isLost ? { problem: emptyMessage } : { raw: key.fromText(text) }) }
+    })
+    if (key.fileTwin === undefined) continue
+    readers.set(key.fileTwin, (value) => {
+      const isTwice = env[key.environment] !== undefined
+      const twice = { problem: `${key.environment} is set too: take one of the two away` }
+      return { key, ...(isTwice ? twice : readTwin(value.trim(), readFile)) }
+    })
+  }
+  return readers
+}
+
+/** Our variables by name. Those without our prefix are none of our business. */
+function ownVariables(env: Variables): [name: string, value: string][] {
+  return Object.entries(env)
+    .flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]]))
+    .filter(
+      ([name, value]) => name.startsWith(environmentPrefix) && name !== fileVariable && !isServiceLink(name, value),
+    )
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+}
+
+/** Values and problems of the environment. */
 export function environmentSource(
-  { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: ReadFile },
+  { env, readFile }: { env: Variables; readFile: ReadFile },
   keys: readonly Key[],
 ): Source {
   const source = noSource()
-  const { problems, values } = source
-  const variables = new Map(
-    keys.flatMap((key) =>
-      [key.environment, key.fileTwin].filter((name) => name !== undefined).map((name) => [name, key] as const),
-    ),
-  )
-  for (const [name, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))) {
-    if (value === undefined || !name.startsWith(environmentPrefix) || name === fileVariable) continue
-    if (isServiceLink(name, value)) continue
-    const key = variables.get(name)
-    const refuse = (message: string): unknown => problems.push({ key: key?.key ?? '', origin: name, message })
-    if (key === undefined) {
-      const meant = nearest(name, [...variables.keys(), fileVariable])
+  const readers = readersOf(env, readFile, keys)
+  for (const [name, value] of ownVariables(env)) {
+    const reading = readers.get(name)?.(value)
+    if (reading === undefined) {
+      const meant = nearest(name, [...readers.keys(), fileVariable])
       const hint = meant === undefined ? '' : `; did you mean ${meant}?`
-      problems.push({ key: shownText(name), origin: 'environment', message: `there is no such variable${hint}` })
-    } else if (name === key.environment) {
-      const text = key.secret ? value : value.trim()
-      // A lost value must not turn a selection or a limit off, so only a key to which "empty" means something takes it.
-      if (text === '' && !key.schema.safeParse('').success) refuse(emptyMessage)
-      else values.set(key.key, { raw: key.fromText(text), origin: name })
-    } else if (env[key.environment] !== undefined) refuse(`${key.environment} is set too: take one of the two away`)
-    else {
-      const twin = readTwin(value.trim(), readFile)
-      if ('problem' in twin) refuse(twin.problem)
-      else values.set(key.key, { raw: twin.raw, origin: name })
-    }
+      const message = `there is no such variable${hint}`
+      source.problems.push({ key: shownText(name), origin: 'environment', message })
+    } else if ('problem' in reading)
+      source.problems.push({ key: reading.key.key, origin: name, message: reading.problem })
+    else source.values.set(reading.key.key, { raw: reading.raw, origin: name })
   }
   return source
 }

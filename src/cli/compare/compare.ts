@@ -35,7 +35,7 @@ const shareOfCalls = 0.5
 interface DifferingRecord extends ExplainedRecord {
   group: 'not-processed' | 'failed' | 'processing'
   key: string
-  /** Whether the file has it. */
+  /** True when the file has it. */
   processed: boolean
 }
 

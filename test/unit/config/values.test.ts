@@ -77,7 +77,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
     { 'http://receiver:8080/health/?full=1': 'http://receiver:8080/health/?full=1' },
     ['receiver:8080/healthz', 'ftp://receiver/healthz', 'http://receiver/h#full', 'http://u:hunter2@receiver', '""'],
   ],
-  'leaderElection.leaseName': [{ 'team-1.a': 'team-1.a' }, ['Team', 'a_b', '-a', 'a-', 'a'.repeat(254)]],
+  'leaderElection.leaseName': [{}, ['Team', 'a_b', '-a', 'a-', 'a'.repeat(254)]],
   'control.token': [{ [token]: token }, ['""']],
   RECONCILER_SUBSCRIPTIONS: [{ [`${id}=a=b`]: { [id]: 'a=b' } }, []],
   RECONCILER_WINDOW_LOOKBACK: [{ ' 3d\n': 259_200_000 }, []],

@@ -1,0 +1,63 @@
+// Mistakes in the configuration that would pass in silence: each is refused at the start, or said by `check`.
+import { expect, test } from 'vitest'
+import { runCommand } from '../support/command.ts'
+import { testKeys } from '../support/keys.ts'
+
+const id = 'http://127.0.0.1:1'
+const realm = `${id}/auth/realms/main`
+const token = 'a-token-that-is-longer-than-32-characters'
+
+type Given = Record<string, string>
+
+/** The part of each name behind `RECONCILER_`; what is said at the configuration, and the exit code. */
+test.each<[given: Given, said: string, code: number]>([
+  [
+    { PLATFORM_BASE_URL: 'https://a.example/v1/webhooks/' },
+    'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): ends in /webhooks, which each call appends: give the part before it',
+    78,
+  ],
+  [{ PLATFORM_BASE_URL: 'https://a.example/v1/webhooks/17' }, 'ends in /webhooks', 78],
+  [{ PLATFORM_BASE_URL: realm }, 'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): is an address of the identity', 78],
+  [{ AUTH_AUTH_URL: `${id}/auth`, AUTH_REALM: 'main' }, 'ends in /auth, which the issuer appends', 78],
+  [{ AUTH_AUTH_URL: realm, AUTH_REALM: 'main' }, 'holds a realm already, so it is an issuer', 78],
+  [{ AUTH_AUTH_URL: `${id}/realms/main`, AUTH_REALM: 'main' }, 'holds a realm already', 78],
+  [{ AUTH_ISSUER_URL: `${realm}/protocol/openid-connect/token` }, 'is no issuer, but an address below one', 78],
+  [{ AUTH_ISSUER_URL: `${realm}/.well-known/openid-configuration` }, 'is no issuer, but an address below one', 78],
+  [{ AUTH_ISSUER_URL: `${id}/oauth2/token` }, 'is no issuer, but an address below one', 78],
+  [
+    { AUTH_ISSUER_URL: 'HTTP://LocalHost:80/auth/realms/Main' },
+    'compared as text: write http://localhost/auth/realms/Main, unless the identity host itself names it HTTP://',
+    69,
+  ],
+  [{ AUTH_AUTH_URL: 'HTTP://127.0.0.1:1', AUTH_REALM: 'main' }, `compared as text: write ${realm}, unless`, 69],
+  [
+    { CONTROL_ALLOW_REMOTE: 'true' },
+    'control.allowRemote (RECONCILER_CONTROL_ALLOW_REMOTE): has no effect, as control.token is not set: set that too, or leave this out',
+    78,
+  ],
+  [{ SERVER_PAGE_URL: 'https://page.example' }, 'has no effect, as notify.url is not set', 78],
+  [{ SERVER_PAGE_URL: 'https://page.example/status', NOTIFY_URL: 'https://n.example' }, 'is not the page', 78],
+  [{ LEADER_ELECTION_LEASE_NAME: 'mine' }, 'has no effect, as leaderElection.kind is not set', 78],
+  [{ LEADER_ELECTION_LEASE_DURATION: '30s' }, 'has no effect, as leaderElection.kind is not set', 78],
+  // A switch that is off, and one that was set on purpose, need nothing.
+  [{ CONTROL_ALLOW_REMOTE: 'false' }, `issuer ${realm}`, 69],
+  [{ CONTROL_ALLOW_REMOTE: 'true', CONTROL_TOKEN: token }, `issuer ${realm}`, 69],
+  [{ LEADER_ELECTION_LEASE_NAME: 'mine', LEADER_ELECTION_KIND: 'none' }, `issuer ${realm}`, 69],
+  // A window that is shorter than six hours has a warning of a quarter of it.
+  [{ WINDOW_LOOKBACK: '4h' }, `issuer ${realm}`, 69],
+])('%j: %s', async (given, said, code) => {
+  const { privateKeyFile } = await testKeys()
+  const isAuth = Object.keys(given).some((name) => /^AUTH_(AUTH|ISSUER)_URL$/.test(name))
+  const all = {
+    PLATFORM_BASE_URL: `${id}/v1`,
+    ...(!isAuth && { AUTH_ISSUER_URL: realm }),
+    ...{ AUTH_CLIENT_ID: 'client', AUTH_PRIVATE_KEY_FILE: privateKeyFile, SERVER_PORT: '1', ...given },
+  }
+  const env = Object.fromEntries(Object.entries(all).map(([name, value]) => [`RECONCILER_${name}`, value]))
+  const ran = await runCommand(['check', '--json'], { env })
+  const { steps } = JSON.parse(ran.out) as { steps: { found: string; advice?: string }[] }
+  expect([`${steps[0]?.found ?? ''} ${steps[0]?.advice ?? ''}`, ran.code]).toEqual([
+    expect.stringContaining(said),
+    code,
+  ])
+})
