@@ -31,7 +31,7 @@ import type { ControlSecrets } from './ops/access.ts'
 import type { SharedPause } from './ops/control.ts'
 import type { startOpsServer } from './ops/server.ts'
 import { toStatus } from './ops/status.ts'
-import { maxCauses, maxExhausted, type StatusDocument } from './ops/status-document.ts'
+import { maxCauses, type StatusDocument } from './ops/status-document.ts'
 import type { Certificate } from './platform/auth/certificate.ts'
 import type { Reloadable } from './platform/auth/reloadable.ts'
 import type { SigningKey } from './platform/auth/private-key.ts'
@@ -117,7 +117,7 @@ function chartedOf(
 
 /** Iterates over all records in memory. */
 function causesOf({ backlog, situations }: Reconciler, policy: Policy): Causes {
-  return groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses, maxExhausted })
+  return groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses })
 }
 
 export function createParts(options: DaemonOptions): DaemonParts {

@@ -1,4 +1,4 @@
-// Why deliveries are missing: failed records grouped by subscription and last answer, and the exhausted ones.
+// Why deliveries are missing: failed records grouped by subscription and last answer.
 import {
   decide,
   exhaustedAt,
@@ -42,55 +42,22 @@ export interface Cause {
   next: NextRetry
 }
 
-/** A record at the attempt limit, as it is shown. */
-export interface ExhaustedRecord {
-  eventId: string
-  webhookId: string
-  /** As the platform has it, without parts that look like a secret or an account. */
-  eventType: string
-  subscriptionId: string
-  /** The receiver's answer at the last attempt; null when there was none. */
-  responseStatusCode: number | null
-  attempts: number
-  event: Date | null
-  lastAttempt: Date | null
-}
-
 export interface Causes {
   /** How many causes there are, and how many records they have. */
   total: number
   records: number
   /** Causes with the most records, most first; among equals the oldest first. */
   list: Cause[]
-  /** How many records are exhausted, and those with the oldest events, oldest first. */
-  exhausted: { total: number; list: ExhaustedRecord[] }
+  /** How many records are exhausted, and the oldest event of them, epoch ms; Infinity without one. */
+  exhausted: { total: number; oldestAt: number }
 }
 
 export interface CausesOptions {
   policy: Policy
   /** Of the records of a subscription. */
   situationOf: (subscriptionId: string) => Situation
-  /** The most causes, and the most exhausted records, that are listed. */
+  /** The most causes that are listed. */
   maxCauses: number
-  maxExhausted: number
-}
-
-/** Keeps the first `max` in an order, however many come, without sorting them all. */
-function createFirsts<T>(max: number, order: (a: T, b: T) => number): { add(item: T): void; list(): T[] } {
-  let kept: T[] = []
-  const cut = (): void => {
-    kept = kept.toSorted(order).slice(0, max)
-  }
-  return {
-    add(item) {
-      kept.push(item)
-      if (kept.length >= 2 * max + 64) cut()
-    },
-    list() {
-      cut()
-      return kept
-    },
-  }
 }
 
 const maxEventTypes = 20
@@ -134,22 +101,6 @@ function toCause({ cause, types }: Group): Cause {
   return { ...cause, eventTypes: { total: types.size, list } }
 }
 
-function toExhausted(entry: FailedRecord): ExhaustedRecord {
-  const { eventId, id, eventType, subscriptionId, responseStatusCode, attempts, tries, eventAt, lastAt, triedAt } =
-    entry
-  return {
-    eventId,
-    webhookId: id,
-    eventType: redact(eventType),
-    subscriptionId,
-    responseStatusCode,
-    attempts: Math.max(attempts, tries),
-    event: toDate(eventAt),
-    lastAttempt: toDate(Math.max(lastAt, triedAt)),
-  }
-}
-
-const oldestFirst = (a: FailedRecord, b: FailedRecord): number => a.eventAt - b.eventAt
 const byCount = ({ cause: a }: Group, { cause: b }: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** The answer of the receiver that is known for a record. */
@@ -160,10 +111,9 @@ function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situatio
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
-  const { policy, situationOf, maxCauses, maxExhausted } = options
+  const { policy, situationOf, maxCauses } = options
   const groups = createGroups()
-  const firstCauses = createFirsts(maxCauses, byCount)
-  const firstExhausted = createFirsts(maxExhausted, oldestFirst)
+  let oldestAt = Infinity
   const situations = new Map<string, Situation>()
   let [records, exhausted] = [0, 0]
   for (const entry of entries) {
@@ -185,15 +135,14 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
     if (decision === 'exhausted') {
       exhausted += 1
-      firstExhausted.add(entry)
+      oldestAt = Math.min(oldestAt, entry.eventAt)
     }
   }
-  for (const group of groups.list()) firstCauses.add(group)
   return {
     total: groups.list().length,
     records,
-    list: firstCauses.list().map(toCause),
-    exhausted: { total: exhausted, list: firstExhausted.list().map(toExhausted) },
+    list: groups.list().toSorted(byCount).slice(0, maxCauses).map(toCause),
+    exhausted: { total: exhausted, oldestAt },
   }
 }
 

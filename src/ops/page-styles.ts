@@ -29,6 +29,7 @@ a { color: var(--link); }
 .level { color: var(--level); font-size: 0.75rem; letter-spacing: 0.05em; text-transform: uppercase; }
 .notices { list-style: none; }
 .notices li { border-top: 1px solid var(--line); margin-top: 0.5rem; padding-top: 0.5rem; }
+input, button { font: inherit; padding: 0.1rem 0.4rem; max-width: 100%; }
 code { font: 0.8125rem ui-monospace, monospace; user-select: all; }
 .command { display: inline-block; border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3rem; }
 .command span { white-space: nowrap; }
@@ -72,13 +73,13 @@ tbody tr:last-child > * { border-bottom: 0; }
 export const styleElement = constant(`<style>${styles}</style>`)
 const styleHash = createHash('sha256').update(styles, 'utf8').digest('base64')
 
-/** Nothing is loaded, run, framed or sent: foreign text can do nothing, even if it became markup. */
+/** Nothing is loaded, run or framed, and a form is sent to this page alone: foreign text can do nothing, even if it became markup. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${styleHash}'`,
   'img-src data:',
   "base-uri 'none'",
-  "form-action 'none'",
+  "form-action 'self'",
   "frame-ancestors 'none'",
 ].join('; ')
 

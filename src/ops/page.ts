@@ -5,6 +5,7 @@ import { causeColumns } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
+import { recordsSection, searchForm, type FoundOnPage } from './records-page.ts'
 import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
@@ -13,7 +14,6 @@ import { clockTime, count, counted, fromNow, rateText, response, span, subscript
 const refreshSeconds = 10
 /** More of them are in /status. */
 const shownCauses = 10
-const shownExhausted = 20
 
 /** A page of a document: there are two. */
 export interface PageView {
@@ -24,6 +24,8 @@ export interface PageView {
   refreshes: boolean
   /** `server.commandPrefix`: stands before each command. */
   commandPrefix: string
+  /** Records that were asked for: they stand first, and the page does not refresh. */
+  found?: FoundOnPage
 }
 
 /** A time that machines can read too; whole when it is pointed at. */
@@ -91,7 +93,7 @@ function headline({ summary }: StatusDocument, { commandPrefix }: PageView): Htm
 function figures(status: StatusDocument): Html {
   const { failed, firstExpiry, inFlight, missing, now, exhausted: atLimit } = status
   const [number, parts] = missingOf(status)
-  const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
+  const oldest = status.oldestOpenEvent ?? atLimit.oldest
   const { atPace, since, total } = recoveredOf(status)
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
     ['Missing', number, lines([...parts, ...(missing === 0 ? [] : countedUntil(status, 'of events'))])],
@@ -123,6 +125,12 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
+/** The records of a cause. While its circuit is not closed, its answer is not that of each record. */
+function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Html {
+  const answer = circuit === undefined || circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
+  return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${answer}#records">${text}</a>`
+}
+
 /** Causes of the same subscription, together; the subscription with the largest cause first. */
 const bySubscription = (list: readonly CauseStatus[]): CauseStatus[] =>
   [...Map.groupBy(list, ({ subscriptionId }) => subscriptionId).values()].flat()
@@ -137,6 +145,7 @@ function causes(status: StatusDocument, options: PageView): Part {
     options.refreshes ? subscriptionName(id, subscriptions) : (subscriptions[id] ?? id)
   const rows = shown.map((cause, index) => {
     const [subscription, ...cells] = causeColumns.map((column) => lines(column.lines(cause, { now, idOf })))
+    cells[1] = [recordsLink(cause, cells[1])]
     const isOfSame = shown[index - 1]?.subscriptionId === cause.subscriptionId
     return [isOfSame ? undefined : subscription, ...cells]
   })
@@ -181,32 +190,11 @@ function commandOf(
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }
 
-const exhaustedColumns = [
-  { name: 'event id' },
-  { name: 'event type' },
-  { name: 'subscription' },
-  { name: 'answer' },
-  { name: 'event' },
-  { name: 'last attempt' },
-] as const
-
-function exhausted({ now, exhausted: { list, total }, subscriptions: names }: StatusDocument): Part {
+function exhausted({ exhausted: { oldest, total }, now }: StatusDocument): Part {
   if (total === 0) return undefined
-  const rows = list
-    .slice(0, shownExhausted)
-    .map((record) => [
-      word(record.eventId),
-      word(record.eventType),
-      html`<code>${word(names[record.subscriptionId] ?? record.subscriptionId)}</code>`,
-      response(record.responseStatusCode),
-      time(record.event, now),
-      time(record.lastAttempt, now),
-    ])
-  const left = total - rows.length
-  return section('exhausted', 'Exhausted', [
-    table('At retry.maxAttempts, and not retried any more. The oldest event first.', exhaustedColumns, rows),
-    left > 0 && more(html`And ${counted(left, 'more record', 'more records')}; see <a href="status">/status</a>.`),
-  ])
+  const which = html`At retry.maxAttempts, and not retried any more. The oldest event: ${time(oldest, now)}.`
+  const link = html`<a href="?decision=exhausted#records">${counted(total, 'record', 'records')}</a>`
+  return section('exhausted', 'Exhausted', html`<p class="sub">${which} ${link}</p>`)
 }
 
 const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =>
@@ -279,6 +267,7 @@ function conditions(
 
 /** The page of this document. */
 export function renderPage(status: StatusDocument, options: PageView): string {
+  const { found } = options
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -291,10 +280,11 @@ export function renderPage(status: StatusDocument, options: PageView): string {
         ${styleElement}
       </head>
       <body>
-        ${header(status, options)}
+        ${header(status, options)} ${searchForm(found?.searched)}
         <main>
-          ${headline(status, options)} ${figures(status)} ${causes(status, options)} ${exhausted(status)}
-          ${missingChart(status)} ${incident(status, options)} ${conditions(status, options)}
+          ${found && recordsSection(found, status, options.commandPrefix)} ${headline(status, options)}
+          ${figures(status)} ${causes(status, options)} ${exhausted(status)} ${missingChart(status)}
+          ${incident(status, options)} ${conditions(status, options)}
         </main>
         <footer class="sub">
           Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:

@@ -7,6 +7,7 @@ import { bugAnswer, json, listen, plainText, type Answer, type Listener } from '
 import { renderPage } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
 import { createRecordsAnswer, createResponseAnswer, type RecordsAnswerOptions } from './records-answer.ts'
+import { findForPage, readRecordsQuery } from './records-page.ts'
 import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
@@ -105,7 +106,16 @@ function readsOf(
     const { text: body, contentType } = await metrics()
     return { status: 200, contentType, body }
   }
-  const readPage: Read = (query) => shared.of(new URLSearchParams(query).get('refresh') === 'off' ? still : refreshing)
+  async function foundPage(asked: URLSearchParams): Promise<Answer> {
+    const found = await findForPage(asked, records)
+    const body = renderPage(status(), { refreshes: false, commandPrefix, found })
+    return { status: 200, contentType: pageType, body, headers: { ...pageHeaders } }
+  }
+  const readPage: Read = (query) => {
+    const asked = readRecordsQuery(query)
+    if (asked !== undefined) return foundPage(asked)
+    return shared.of(new URLSearchParams(query).get('refresh') === 'off' ? still : refreshing)
+  }
   return new Map<string, Read>([
     ['/', readPage],
     ['/metrics', () => shared.of(exposition)],

@@ -62,9 +62,8 @@ export interface StatusState extends Snapshot {
 }
 
 const maxCircuits = 1000
-/** How many causes and exhausted records are listed. */
+/** How many causes are listed. */
 export const maxCauses = 50
-export const maxExhausted = 100
 
 /** With one digit; never 0 while something is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
@@ -185,7 +184,7 @@ function deliveriesOf(state: StatusState) {
     beyondWindow: state.beyondWindow,
     aheadOfClock: state.aheadOfClock,
     causes: causesStatus(state),
-    exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
+    exhausted: { total: Math.max(failed.exhausted, causes.exhausted.total), oldest: toDate(causes.exhausted.oldestAt) },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
     incident: state.incident ?? null,
     history: [...state.history],

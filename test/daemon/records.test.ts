@@ -1,6 +1,8 @@
 // GET /records of the whole daemon, beside a sandbox: which records it gives, in which pages, and what it refuses.
 import { describe, expect, test } from 'vitest'
 import { createRecordsAnswer, createResponseAnswer } from '../../src/ops/records-answer.ts'
+import { renderPage } from '../../src/ops/page.ts'
+import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { beginDay, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
@@ -99,6 +101,57 @@ test('before the first full sweep the answer says that it is not whole', async (
   expect(await daemon.records('')).toMatchObject({
     count: 0,
     incomplete: 'No full sweep has ended yet since the start.',
+  })
+})
+
+describe('the page', () => {
+  const find = async (daemon: RunningDaemon, query: string): Promise<FoundOnPage | undefined> => {
+    const params = readRecordsQuery(query)
+    return params && daemon.clock.run(findForPage(params, daemon.ops().records))
+  }
+
+  test('finds a record by the id of its event or webhook, and says what it does not hold', async () => {
+    await using day = await beginDay()
+    const daemon = await observed(day)
+    const lists = daemon.lists()
+    const [record] = (await daemon.records('limit=1')).records
+    for (const id of [record?.eventId, record?.webhookId.toUpperCase(), ` ${record?.webhookId}`])
+      expect(await find(daemon, `event=${id}`), id).toMatchObject({ records: [{ webhookId: record?.webhookId }] })
+    const none = await find(daemon, 'event=00000000-0000-4000-8000-000000000000')
+    const text = renderPage(daemon.ops().status(), {
+      refreshes: false,
+      commandPrefix: '',
+      ...(none && { found: none }),
+    })
+    expect(text).toContain('The daemon holds no failed record of this id')
+    expect(text).toContain('webhook-reconciler explain 00000000-0000-4000-8000-000000000000')
+    expect(await find(daemon, 'event=<script>')).toMatchObject({
+      records: [],
+      problem: expect.stringContaining('UUID') as string,
+    })
+    expect(await find(daemon, 'event=&refresh=off')).toBeUndefined()
+    expect(daemon.lists()).toBe(lists)
+  })
+
+  test('lists the records of a cause, a hundred a page', async () => {
+    await using day = await beginDay()
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 250, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 30, subscriptions: 1 })
+    const daemon = await day.start()
+    const ids = new Set<string>()
+    const sizes: number[] = []
+    let query: string | undefined = 'decision=exhausted'
+    while (query !== undefined) {
+      const found: FoundOnPage | undefined = await find(daemon, query)
+      for (const { webhookId } of found?.records ?? []) ids.add(webhookId)
+      sizes.push(found?.records.length ?? 0)
+      query = found?.next
+    }
+    expect([sizes, ids.size]).toEqual([[100, 100, 50], 250])
+    expect(await find(daemon, 'decision=exhausted&cursor=x')).toMatchObject({
+      problem: expect.stringContaining('cursor') as string,
+    })
+    expect(await find(daemon, 'subscription=nobody')).toMatchObject({ records: [] })
   })
 })
 

@@ -1,7 +1,7 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
 import type { HistoryStep } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
-import type { Cause, Causes, ExhaustedRecord } from '../../src/ops/causes.ts'
+import type { Cause, Causes } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
 import { aCircuit, aStatusState } from './status.ts'
 
@@ -31,21 +31,6 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     lastAt: incidentNow - 5 * minuteMs,
     oldestAt: incidentNow - 3 * hourMs,
     next: { by: 'time', at: incidentNow },
-    ...changes,
-  }
-}
-
-export function aExhaustedRecord(n: number, changes: Partial<ExhaustedRecord> = {}): ExhaustedRecord {
-  return {
-    eventId: uuid(1000 + n),
-    webhookId: uuid(2000 + n),
-    eventType: 'account-activated',
-    subscriptionId: uuid(3),
-    responseStatusCode: 422,
-    attempts: 30,
-    event: new Date(incidentNow - 90 * hourMs + n * minuteMs),
-    // Not of today: shown with its date.
-    lastAttempt: new Date(incidentNow - 26 * hourMs),
     ...changes,
   }
 }
@@ -102,7 +87,7 @@ export function incidentCauses(): Causes {
         oldestAt: incidentNow - 90 * hourMs,
       }),
     ],
-    exhausted: { total: 9, list: Array.from({ length: 9 }, (_, n) => aExhaustedRecord(n)) },
+    exhausted: { total: 9, oldestAt: incidentNow - 90 * hourMs },
   }
 }
 

@@ -46,7 +46,7 @@ function decisionsOf(
   now: number,
 ): Pick<RoundReport, 'causes' | 'estimate' | 'failed' | 'leftOut'> {
   const { backlog, rate, sweeper } = reconciler
-  const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
+  const options = { policy, situationOf, maxCauses: Infinity }
   const failed = { ...backlog.summary(now, situationOf).counts, excluded }
   return {
     failed,

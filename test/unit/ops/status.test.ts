@@ -109,9 +109,7 @@ describe('causes', () => {
       limitedBy: 'pace',
     })
     expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
-    expect(exhausted).toMatchObject({ total: 9, list: { length: 9 } })
-    const [event, lastAttempt] = [new Date('2026-01-11T18:00:00.000Z'), new Date('2026-01-14T10:00:00.000Z')]
-    expect(exhausted.list[0]).toMatchObject({ eventId: uuid(1000), attempts: 30, event, lastAttempt })
+    expect(exhausted).toEqual({ total: 9, oldest: new Date('2026-01-11T18:00:00.000Z') })
   })
 })
 
@@ -126,11 +124,10 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   learn(backlog, listingOf(records), testNow)
   const causes = groupByCause(
     [...backlog.entries()].map((entry) => Object.assign(entry, { subscriberUrl: 'CANARY' })),
-    { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxExhausted: 100 },
+    { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 },
   )
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')
-  expect(text).toContain(uuid(2))
   for (const hidden of [iban, 'x1x1x1', 'CANARY']) expect(text).not.toContain(hidden)
 })
 

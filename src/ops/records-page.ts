@@ -1,0 +1,137 @@
+// The part of the status page that shows single records: of an event or a webhook that was searched for, or of a cause. Without any script.
+import { readCursor, writeCursor } from '../records/cursor.ts'
+import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
+import type { ListedRecord, RecordsPage } from '../records/records.ts'
+import { html, section, table, type Html, type Part } from './html.ts'
+import type { RecordsAnswerOptions } from './records-answer.ts'
+import type { StatusDocument } from './status-document.ts'
+import { clockTime, counted, nextText, response, word, fromNow } from './words.ts'
+
+/** Records for the page. */
+export interface FoundOnPage {
+  records: readonly ListedRecord[]
+  /** The query of the next page; undefined on the last. */
+  next: string | undefined
+  /** Reasons why records may be missing, or there are none. */
+  problem: string | undefined
+  /** The id that was searched for: a UUID. */
+  searched: string | undefined
+}
+
+const shown = 100
+const listNames = ['subscription', 'response', 'decision'] as const
+const names = ['event', ...listNames, 'cursor'] as const
+
+/** The records that a query of the page asks for; undefined for one that asks for none. Nothing is asked of the platform. */
+export function readRecordsQuery(query: string): URLSearchParams | undefined {
+  const params = new URLSearchParams(query)
+  return names.some((name) => (params.get(name) ?? '') !== '') ? params : undefined
+}
+
+async function all({ batches }: RecordsPage): Promise<ListedRecord[]> {
+  const records: ListedRecord[] = []
+  for await (const batch of batches) records.push(...batch)
+  return records
+}
+
+const none = { records: [], next: undefined, searched: undefined }
+
+/** Looks for them in memory, by the id of an event, and then of a webhook. */
+export async function findForPage(
+  params: URLSearchParams,
+  { now, records, standsBy, subscriptions }: RecordsAnswerOptions,
+): Promise<FoundOnPage> {
+  const standby = standsBy()
+  if (standby !== undefined)
+    return { ...none, problem: `This instance stands by. ${standby.leader ?? 'No instance'} leads: ask there.` }
+  const searched = (params.get('event') ?? '').trim()
+  const meant: Fields = Object.fromEntries(
+    listNames.flatMap((name) => (params.has(name) ? [[name, params.getAll(name)] as const] : [])),
+  )
+  try {
+    const asOf = Math.round(now())
+    const find = async (fields: Fields, cursor?: string): Promise<FoundOnPage> => {
+      const after = cursor === undefined ? undefined : readCursor(cursor, fields).after
+      const page = await records.fromMemory({
+        filter: readFilter(fields, { now: asOf, subscriptions }),
+        limit: shown,
+        after,
+      })
+      const { incomplete: problem, next: last } = page.end()
+      const next =
+        last &&
+        String(
+          new URLSearchParams([
+            ...Object.entries(fields).flatMap(([name, values]) => values.map((value) => [name, value])),
+            ['cursor', writeCursor(last, asOf, fields)],
+          ]),
+        )
+      return { records: await all(page), next, problem, searched: undefined }
+    }
+    if (searched === '') return await find(meant, params.get('cursor') ?? undefined)
+    const ofEvent = await find({ event: [searched] })
+    const found = ofEvent.records.length > 0 ? ofEvent : await find({ webhook: [searched] })
+    return { ...found, searched }
+  } catch (error) {
+    if (error instanceof BadRequest) return { ...none, problem: error.message }
+    throw error
+  }
+}
+
+const columns = [
+  { name: 'webhook' },
+  { name: 'event' },
+  { name: 'event type' },
+  { name: 'answer' },
+  { name: 'decision' },
+  { name: 'next retry' },
+] as const
+
+/** The way to all that is known of an id, also where the daemon does not hold it. */
+function commandOf(searched: string, commandPrefix: string): Html {
+  return html`<code>${`${commandPrefix} webhook-reconciler explain ${searched}`.trim()}</code>`
+}
+
+/** A card for them. */
+export function recordsSection(
+  { next, problem, records, searched }: FoundOnPage,
+  { now, subscriptions }: StatusDocument,
+  commandPrefix: string,
+): Part {
+  const rows = records.map((record): Part[] => {
+    const by = record.nextRetryBy
+    const show = (at: number): string => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))
+    const { event, eventId, subscriptionId, webhookId } = record
+    return [
+      html`<code>${webhookId}</code>`,
+      html`<code>${word(eventId)}</code> ${event === null ? '' : clockTime(event, now)}`,
+      html`${word(record.eventType)} <span class="row">${word(subscriptions[subscriptionId] ?? subscriptionId)}</span>`,
+      html`${response(record.responseStatusCode)}, ${counted(record.attempts, 'attempt', 'attempts')}`,
+      html`${record.decision} <span class="row">${record.explanation}</span>`,
+      nextText({ by, at: record.nextRetry?.getTime() ?? Infinity }, show),
+    ]
+  })
+  const notHeld = searched !== undefined && records.length === 0
+  const command = searched && commandOf(searched, commandPrefix)
+  return section('records', searched === undefined ? 'Records' : 'Found', [
+    records.length > 0 && table('The oldest event first.', columns, rows),
+    notHeld &&
+      html`<p>
+        The daemon holds no failed record of this id: it was delivered, is being delivered, lies beyond the window, or
+        is mistyped.
+      </p>`,
+    problem !== undefined && html`<p class="sub">${problem}</p>`,
+    command !== undefined && html`<p class="sub">More of it, from the platform: ${command}</p>`,
+    searched === undefined && records.length === 0 && html`<p>None.</p>`,
+    next !== undefined && html`<p class="sub"><a href="?${next}#records">Next ${shown}</a></p>`,
+    html`<p class="sub"><a href="?refresh=on">Back</a></p>`,
+  ])
+}
+
+/** The field for an id. */
+export function searchForm(searched: string | undefined): Html {
+  return html`<form method="get" role="search">
+    <label>Event or webhook id <input name="event" size="36" value="${searched ?? ''}" /></label>
+    <button>Find</button>
+  </form>`
+}
