@@ -31,7 +31,7 @@ export interface TestBacklog extends Backlog {
   outcomes: Outcomes
 }
 
-/** A complete listing of the whole window, asked for at monotonic 1000. */
+/** A whole listing of the whole window, asked for at monotonic 1000. */
 export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {}): Listing {
   return {
     span: testWindow,
@@ -39,8 +39,8 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
     records,
     unreadable: [],
     unexpected: { time: 0, status: 0 },
-    complete: true,
-    missedTotal: undefined,
+    verdict: 'whole',
+    total: undefined,
     ...fields,
   }
 }

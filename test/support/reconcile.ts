@@ -132,7 +132,7 @@ export function holding(records: WebhookRecord[], options: ReconcileOptions = {}
 /** Takes records into the backlog, as a sweep that lists them beside others. */
 export function hold(world: Reconcile, records: WebhookRecord[]): void {
   const span = { from: 0, to: Number.MAX_SAFE_INTEGER }
-  learn(world.backlog, listingOf(records, { askedAt: 0, complete: false, span }), world.clock.now())
+  learn(world.backlog, listingOf(records, { askedAt: 0, verdict: 'missed', span }), world.clock.now())
   world.planner.changed(world.backlog.entries())
 }
 

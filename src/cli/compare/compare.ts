@@ -136,7 +136,7 @@ async function compareRecords({ daemon, differ, kind, ledger, sample, session, s
 
   const filter = createSpanFilter(span, zone, now)
   for await (const { listed: slice, skipped } of listSpans([filter.span], session, { client, status: 'any' })) {
-    complete &&= skipped === undefined && slice?.complete === true && slice.unreadable.length === 0
+    complete &&= skipped === undefined && slice?.verdict === 'whole'
     for (const record of slice?.records ?? []) {
       if (filter.isMeant(record)) await compareRecord(record)
     }

@@ -127,9 +127,9 @@ async function search(spans: readonly Span[], session: Session, by: RecordSearch
       if (failure !== undefined) unlisted.push({ failure, span })
     }
     if (listed === undefined) continue
-    const { askedAt, complete, records, shrank = false } = listed
-    isComplete &&= complete || shrank
-    moved ||= shrank
+    const { askedAt, records, verdict } = listed
+    isComplete &&= verdict === 'whole' || verdict === 'shrank'
+    moved ||= verdict === 'shrank'
     unreadable.add(listed.unreadable)
     const meant = records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
     for (const { id } of meant) seen.add(id.toLowerCase())
@@ -167,9 +167,9 @@ function isReadUpToShrinking({ incompleteSlices, result, shrunkSlices, skippedSl
 /** Puts records into the backlog, as if a sweep had listed them. Returns the number of excluded ones. */
 function learn({ backlog, client, planner }: Session['reconciler'], records: WebhookRecord[], askedAt: number): number {
   if (records.length === 0) return 0
-  const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
-  // Not complete: it says nothing of the records that it does not show.
-  const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+  const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, total: undefined }
+  // It says nothing of the records that it does not show.
+  const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed', ...particulars } as const
   const { changed, excluded } = finish(backlog.learn(listing, client.now()))
   planner.changed(changed)
   return sumOf(excluded)

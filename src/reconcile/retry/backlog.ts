@@ -168,8 +168,8 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
   }
 
   /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
-  function dropAbsent({ askedAt, complete, records, span }: Listing, learned: Learned): void {
-    if (!complete) return
+  function dropAbsent({ askedAt, records, span, verdict }: Listing, learned: Learned): void {
+    if (verdict !== 'whole') return
     const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue

@@ -6,6 +6,14 @@ import { PlatformFailure } from '../../platform/http/response.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
+/**
+ * `whole`: every page and every row was read, and the totals agree. `unreadable`: but some rows could not be read. `shrank`: the
+ * list became shorter while it was read; as many rows as the last total were seen. `missed`: fewer rows than the total.
+ * `repeated`: a page before the last one showed nothing new. `capped`: it is one second, and holds more rows than are read of
+ * one. `too-many`: it is to be cut.
+ */
+export type Verdict = 'whole' | 'unreadable' | 'shrank' | 'missed' | 'repeated' | 'capped' | 'too-many'
+
 /** Result of listing a slice. */
 export interface Listing {
   span: Span
@@ -16,23 +24,9 @@ export interface Listing {
   unreadable: UnreadableRow[]
   /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
-  /** True when every page and every row was read, and the totals agree. */
-  complete: boolean
-  /** Incomplete only because the list shrank while it was read. As many rows as the last total were seen. */
-  shrank?: true
-  /** Total of the first page, if it is larger than the number of rows found. */
-  missedTotal: number | undefined
-  /** It is one second, and holds more rows than are read of one. */
-  isCapped?: true
-}
-
-/** A slice with too many records to be listed whole. */
-export interface TooMany {
-  tooMany: true
+  verdict: Verdict
   /** The platform's total; undefined when it has no usable one. */
   total: number | undefined
-  /** True when a page showed rows outside of the request. */
-  showsForeignTimes: boolean
 }
 
 /** The status of the records that are listed; `any`: all of them. */
@@ -50,7 +44,7 @@ export interface ListingOptions {
   monotonic: () => number
   /** Pages requested at the same time. */
   concurrency: number
-  /** A slice with more records is returned as TooMany. */
+  /** A slice with more records is not read to its end. */
   maxRecords: number
   /** False when this platform's totals turned out to ignore the slice. */
   totalsCount: boolean
@@ -73,13 +67,19 @@ const maxRowsPerSlice = 100_000
  */
 export const shortSliceSeconds = 15
 
-/** Progress of reading a slice. */
+/** End of reading: at the last page, at a page without a new row, at the limit of one slice, or of one second. */
+type End = 'last-page' | 'nothing-new' | 'too-many' | 'capped'
+
+/** One reading of a slice, page by page. */
 interface Reading {
   seen: Map<string, WebhookRecord>
   unreadable: UnreadableRow[]
   unreadableIds: Set<string>
-  time: number
-  status: number
+  unexpected: { time: number; status: number }
+  end: End
+  /** Of the first page, and of the last one that had one; undefined where totals don't count. */
+  total: number | undefined
+  lastTotal: number
 }
 
 /** The requested span: a second more on either side, as bounds may be exclusive, with or without fractions. */
@@ -118,18 +118,10 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
     if (reading.seen.has(id)) continue
     isNew = true
     reading.seen.set(id, record)
-    if (isForeign(record, span)) reading.time += 1
-    if (!isListed(record, status)) reading.status += 1
+    if (isForeign(record, span)) reading.unexpected.time += 1
+    if (!isListed(record, status)) reading.unexpected.status += 1
   }
   return isNew
-}
-
-interface Attempt {
-  reading: Reading
-  end: End
-  /** Of the first page, and of the last one that had one; undefined where totals don't count. */
-  total: number | undefined
-  lastTotal: number
 }
 
 /** A short page ends the slice. Without a page size in the answer it proves nothing: then only an empty one does. */
@@ -146,9 +138,6 @@ function maxRowsOf(span: Span, options: ListingOptions): number {
   return span.to - span.from > shortSliceSeconds ? options.maxRecords : maxRowsPerSlice
 }
 
-/** End of reading: at the last page, at a page without a new row, or at the limit of one slice. */
-type End = 'last-page' | 'nothing-new' | 'limit'
-
 interface PageSource {
   readPage: (index: number) => Promise<ListPage>
   /** Adds a page; true when it showed anything new. */
@@ -162,7 +151,8 @@ interface PageSource {
 }
 
 /** Reads the pages after the first, in batches as far as the total promises them. Rejects like the list call. */
-async function readOn({ concurrency, isLast, lastAllowed, promised, readPage, take }: PageSource): Promise<End> {
+async function readOn(source: PageSource): Promise<End | undefined> {
+  const { concurrency, isLast, lastAllowed, promised, readPage, take } = source
   for (let index = 1; index <= lastAllowed;) {
     const atOnce = Math.max(1, Math.min(concurrency, Math.min(promised, lastAllowed) - index + 1))
     const batch = await Promise.all(Array.from({ length: atOnce }, (_, offset) => readPage(index + offset)))
@@ -175,32 +165,33 @@ async function readOn({ concurrency, isLast, lastAllowed, promised, readPage, ta
     }
     if (end !== undefined) return end
   }
-  return 'limit'
+  return undefined
 }
 
-/** One reading of a slice, page by page. */
-async function listOnce(
+/** Reads a slice once. */
+async function readSlice(
   span: Span,
   options: ListingOptions & { isLast: (page: ListPage) => boolean },
   signal: AbortSignal,
-): Promise<Attempt | TooMany> {
-  const { isLast, status, totalsCount } = options
-  const reading: Reading = { seen: new Map(), unreadable: [], unreadableIds: new Set(), time: 0, status: 0 }
-  let lastTotal = 0
+): Promise<Reading> {
+  const { concurrency, isLast, status, totalsCount } = options
+  const unexpected = { time: 0, status: 0 }
+  const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
+  const reading: Reading = { ...nothing, end: 'last-page', total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
       { ...statusFilter(status), ...asked(span), page: index, size: maxPageSize },
       signal,
     )
-    lastTotal = page.total ?? lastTotal
+    reading.lastTotal = page.total ?? reading.lastTotal
     return page
   }
 
   function take(page: ListPage): boolean {
     const isNew = collect(reading, page, { span, status })
     // A slice this small cannot hold that many rows of other times: every slice would show the same.
-    if (reading.time > options.maxRecords) throw new FiltersIgnored()
+    if (unexpected.time > options.maxRecords) throw new FiltersIgnored()
     return isNew
   }
 
@@ -209,41 +200,32 @@ async function listOnce(
   const total = totalsCount ? first.total : undefined
   const maxRows = maxRowsOf(span, options)
   const mayBeCut = span.to - span.from > 1
-  const tooMany = (known: number | undefined): TooMany => ({
-    tooMany: true,
-    total: known,
-    showsForeignTimes: reading.time > 0,
-  })
-  if (total !== undefined && total > maxRows && !isShort(first) && mayBeCut) return tooMany(total)
+  if (total !== undefined && total > maxRows && !isShort(first) && mayBeCut)
+    return { ...reading, end: 'too-many', total }
 
   const size = first.size ?? maxPageSize
   const promised = Math.floor((total ?? 0) / size)
   const lastAllowed = Math.ceil(maxRows / size)
-  const { concurrency } = options
-  const end = isLast(first) ? 'last-page' : await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
-  if (end === 'limit' && mayBeCut) return tooMany(undefined)
+  if (!isLast(first)) {
+    const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
+    reading.end = end ?? (mayBeCut ? 'too-many' : 'capped')
+  }
   // Records of any status that came meanwhile are among the rows, so they count in the total too.
-  const most = total === undefined || status !== 'any' ? total : Math.max(total, lastTotal)
-  return { reading, end, total: most, lastTotal }
+  const most = total === undefined || status !== 'any' ? total : Math.max(total, reading.lastTotal)
+  return { ...reading, total: reading.end === 'too-many' ? undefined : most }
 }
 
 /** Judges a reading in which so many rows were seen. */
-function judge({ end, lastTotal, total }: Attempt, rows: number) {
-  const missed = total !== undefined && rows < total
-  const shrank = total !== undefined && lastTotal < total
-  return {
-    complete: end === 'last-page' && !missed && !shrank,
-    shrank: end === 'last-page' && shrank && rows >= lastTotal,
-    missedTotal: missed ? total : undefined,
-    isCapped: end === 'limit',
-  }
+function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): Verdict {
+  if (end === 'too-many' || end === 'capped') return end
+  if (end === 'last-page' && lastTotal < total && rows >= lastTotal) return 'shrank'
+  if (rows < total) return 'missed'
+  return end === 'last-page' ? 'whole' : 'repeated'
 }
 
 const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
 
-function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
-  return 'tooMany' in attempt
-}
+const isFinal = (verdict: Verdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
 
 /** Readings of a slice of any status: at most so many, and so many in a row that show nothing new. */
 const [maxReadings, maxNothingNew] = [20, 3]
@@ -253,37 +235,25 @@ const [maxReadings, maxNothingNew] = [20, 3]
  * any status leave no list: they are read on until as many as the total were seen, as ties may have another order each time.
  * @throws FiltersIgnored, and the errors of the list call.
  */
-export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
-  const askedAt = options.monotonic()
-  const staysListed = options.status === 'any'
-  const first = await listOnce(span, { ...options, isLast: isShort }, signal)
-  if (isTooMany(first)) return first
-  let { reading } = first
-  let verdict = judge(first, rowsOf(reading))
+export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing> {
+  const { monotonic, status } = options
+  const askedAt = monotonic()
+  const staysListed = status === 'any'
+  let reading = await readSlice(span, { ...options, isLast: isShort }, signal)
+  let verdict = verdictOf(reading, rowsOf(reading))
   let nothingNew = 0
   for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
-    if (verdict.complete || verdict.isCapped) break
-    const again = await listOnce(span, { ...options, isLast: isEmptyPage }, signal)
-    if (isTooMany(again)) return again
-    const seen = new Map([...reading.seen, ...again.reading.seen])
+    if (isFinal(verdict)) break
+    const again = await readSlice(span, { ...options, isLast: isEmptyPage }, signal)
+    const seen = new Map([...reading.seen, ...again.seen])
     nothingNew = seen.size === reading.seen.size ? nothingNew + 1 : 0
-    const ownRows = rowsOf(again.reading)
-    reading = { ...again.reading, seen }
+    reading = { ...again, seen }
     // A failed record of the first reading may have gone, and one that was not seen taken its place in the total.
-    verdict = judge(again, staysListed ? rowsOf(reading) : ownRows)
+    verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
-  const { complete, isCapped, missedTotal, shrank } = verdict
-  const isReadable = reading.unreadable.length === 0
+  const { total, unexpected, unreadable } = reading
+  const isReadable = unreadable.length === 0 || (verdict !== 'whole' && verdict !== 'shrank')
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
-  return {
-    span,
-    askedAt,
-    records: [...reading.seen.values()].filter((record) => isListed(record, options.status) && isOwned(record)),
-    unreadable: reading.unreadable,
-    unexpected: { time: reading.time, status: reading.status },
-    complete: complete && isReadable,
-    ...(shrank && isReadable && { shrank }),
-    missedTotal,
-    ...(isCapped && { isCapped }),
-  }
+  const records = [...reading.seen.values()].filter((record) => isListed(record, status) && isOwned(record))
+  return { span, askedAt, records, unreadable, unexpected, verdict: isReadable ? verdict : 'unreadable', total }
 }

@@ -82,5 +82,5 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
     totalsCount: false,
   } as const
   const listing = await listSlice(span, reading, signal)
-  return 'tooMany' in listing ? maxStuck : listing.records.filter(isStuck).length
+  return listing.verdict === 'too-many' ? maxStuck : listing.records.filter(isStuck).length
 }

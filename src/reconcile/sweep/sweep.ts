@@ -10,7 +10,6 @@ import {
   statusFilter,
   type Listed,
   type Listing,
-  type TooMany,
 } from './list-slice.ts'
 import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistable.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
@@ -129,31 +128,23 @@ function partsOf(span: Span, total: number, sliceRecords: number): Span[] {
   return cut(span, Math.min(Math.ceil(total / sliceRecords), byTime, maxParts))
 }
 
-async function tooManyIn(span: Span, { total, showsForeignTimes }: TooMany, context: Context): Promise<Span[]> {
-  const { sliceRecords } = context.options
-  if (total !== undefined || showsForeignTimes) await checkTotals(span, total, context)
-  if (total !== undefined && !context.findings.totalsCount) return [span]
-  return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
-}
-
 /** Lists one slice, or returns its parts if it must be cut. */
 async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> {
   const { options, findings, signal } = context
   const { client, monotonic, concurrency, sliceRecords, status = 'failed' } = options
   const { totalsCount } = findings
-  const listing = await listSlice(
-    span,
-    { client, monotonic, status, concurrency, maxRecords: 2 * sliceRecords, totalsCount },
-    signal,
-  )
-  if ('tooMany' in listing) return tooManyIn(span, listing, context)
-  if (listing.missedTotal !== undefined) {
-    await checkTotals(span, listing.missedTotal, context)
-    if (!findings.totalsCount) return [span]
-  }
+  const how = { client, monotonic, status, concurrency, maxRecords: 2 * sliceRecords, totalsCount }
+  const listing = await listSlice(span, how, signal)
+  const { total, unexpected, verdict } = listing
+  const isTooMany = verdict === 'too-many'
+  if (verdict === 'missed' || (isTooMany && (total !== undefined || unexpected.time > 0)))
+    await checkTotals(span, total, context)
+  // By a total that turned out to be of more than the slice: once more without it.
+  if (total !== undefined && !findings.totalsCount) return [span]
+  if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
   findings.listedSlices += 1
   Object.assign(findings, noFailures)
-  return { listed: listing, ...(listing.isCapped && { skipped: { span, reason: 'too-many-records' } }) }
+  return { listed: listing, ...(verdict === 'capped' && { skipped: { span, reason: 'too-many-records' } }) }
 }
 
 /** A slice that may be half of one that could not be listed. */

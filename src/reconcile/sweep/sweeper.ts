@@ -170,8 +170,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
-    if (!listed.complete) tally.incompleteSlices += 1
-    if (listed.shrank === true) tally.shrunkSlices += 1
+    if (listed.verdict !== 'whole') tally.incompleteSlices += 1
+    if (listed.verdict === 'shrank') tally.shrunkSlices += 1
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     current.unreadable.add(listed.unreadable)
     tally.unreadable = current.unreadable.sum()?.rows ?? 0

@@ -81,7 +81,7 @@ describe('learning from a listing', () => {
   test('only a complete listing drops a record that it does not show', () => {
     const backlog = testBacklog()
     learn(backlog, listingOf([due()]), now)
-    learn(backlog, listingOf([], { complete: false }), now)
+    learn(backlog, listingOf([], { verdict: 'missed' }), now)
     expect(backlog.size()).toBe(1)
     learn(backlog, listingOf([]), now)
     expect(backlog.size()).toBe(0)
@@ -137,7 +137,7 @@ describe('learning from a listing', () => {
   test.each([
     ['the platform called it successful', { found: 'successful' as const }, []],
     ['a complete listing did not show it', {}, [listingOf([])]],
-    ['it gave way', {}, [listingOf([due()], { complete: false })]],
+    ['it gave way', {}, [listingOf([due()], { verdict: 'missed' })]],
   ])('tries are remembered when %s', (_, fields, listings) => {
     const backlog = testBacklog({ maxRecords: 1 })
     const record = due()

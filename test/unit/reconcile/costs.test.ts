@@ -119,7 +119,7 @@ test.each<[string, number[], calls: number]>([
     options,
     new AbortController().signal,
   )) {
-    expect(listed?.complete).toBe(true)
+    expect(listed?.verdict).toBe('whole')
     for (const { id } of listed?.records ?? []) ids.add(id)
   }
   expect(ids.size).toBe(100_000)

@@ -1,7 +1,7 @@
 // One slice: what is listed of it, what is thrown out, and when the listing may call itself complete.
 import { expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
+import { FiltersIgnored, listSlice, type Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import {
   createFakePlatform,
@@ -26,7 +26,7 @@ interface Setting {
   concurrency?: number
 }
 
-function list(client: FakePlatform, setting: Setting = {}): Promise<Listing | TooMany> {
+function list(client: FakePlatform, setting: Setting = {}): Promise<Listing> {
   const { span = { from: start, to: start + 60 }, maxRecords = 1000, concurrency = 3 } = setting
   const how = { client, monotonic: () => 42, status: 'failed', concurrency, maxRecords, totalsCount: true } as const
   return listSlice(span, how, new AbortController().signal)
@@ -49,8 +49,7 @@ const none = { time: 0, status: 0 }
 interface Seen {
   records: number
   calls: number
-  complete?: boolean
-  missedTotal?: number
+  verdict?: Listing['verdict']
   unexpected?: Listing['unexpected']
   unreadable?: number
 }
@@ -63,10 +62,10 @@ test.each<[string, FakePlatformOptions, Seen]>([
   ['no metadata at all', noMetadata, { records: 35, calls: 5 }],
   ['no total', { totals: 'none' }, { records: 35, calls: 4 }],
   ['a total of zero', { totals: 'zero' }, { records: 35, calls: 4 }],
-  ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, complete: false, missedTotal: 70 }],
+  ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, verdict: 'missed' }],
   ['a page size that only echoes the question', { tellsSize: 'asked' }, { records: 35, calls: 6 }],
   ['such a page size and no total', { tellsSize: 'asked', totals: 'none' }, { records: 10, calls: 1 }],
-  ['the same page again and again', { ignores: ['page'] }, { records: 10, calls: 9, complete: false, missedTotal: 35 }],
+  ['the same page again and again', { ignores: ['page'] }, { records: 10, calls: 9, verdict: 'missed' }],
   ['ties in another order on every page', { order: 'unstable' }, { records: 35, calls: 8 }],
   [
     'rows of another time or status, counted once each',
@@ -76,39 +75,35 @@ test.each<[string, FakePlatformOptions, Seen]>([
   [
     'a row in capitals, which is the same record',
     { records: [twice, { ...twice, id: twice.id.toUpperCase() }] },
-    { records: 1, calls: 4, complete: false, missedTotal: 2 },
+    { records: 1, calls: 4, verdict: 'missed' },
   ],
   [
     'a row that cannot be read, on two pages',
     { totals: 'none', unreadable: ({ page }) => (page < 2 ? [unreadable(900)] : []) },
-    { records: 35, calls: 4, complete: false, unreadable: 1 },
+    { records: 35, calls: 4, verdict: 'unreadable', unreadable: 1 },
   ],
   ...[unreadable(900), unreadable()].map((row): [string, FakePlatformOptions, Seen] => [
     `a row that cannot be read, with id ${row.id ?? 'none'}, on a page that comes again and again`,
     { ignores: ['page'], totals: 'none', unreadable: () => [row] },
-    { records: 10, calls: 4, complete: false, unreadable: row.id === undefined ? 2 : 1 },
+    { records: 10, calls: 4, verdict: 'repeated', unreadable: row.id === undefined ? 2 : 1 },
   ]),
   [
     'pages of the same records with an unreadable row that is new on each',
     { ignores: ['page'], totals: 'none', unreadable: ({ page }) => (page < 3 ? [unreadable(900 + page)] : []) },
-    { records: 10, calls: 9, complete: false, unreadable: 3 },
+    { records: 10, calls: 9, verdict: 'repeated', unreadable: 3 },
   ],
   [
     'pages of nothing but unreadable rows, read on to what can be read',
     { records: [], ...noMetadata, unreadable: ({ page }) => (page < 5 ? [unreadable(), unreadable()] : []) },
-    { records: 0, calls: 6, complete: false, unreadable: 10 },
+    { records: 0, calls: 6, verdict: 'unreadable', unreadable: 10 },
   ],
-])(
-  '%s',
-  async (_, options, { calls, complete = true, missedTotal, records, unexpected = none, unreadable: rows = 0 }) => {
-    const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...options })
-    const result = await list(platform)
-    expect(result).toMatchObject({ complete, missedTotal, unexpected })
-    if ('tooMany' in result) throw new Error('too many')
-    expect([result.records.length, result.unreadable.length]).toEqual([records, rows])
-    expect(platform.lists.length).toBeLessThanOrEqual(calls)
-  },
-)
+])('%s', async (_, options, { calls, records, unexpected = none, unreadable: rows = 0, verdict = 'whole' }) => {
+  const platform = createFakePlatform({ records: failed(35), maxPageSize: 10, ...options })
+  const result = await list(platform)
+  expect(result).toMatchObject({ verdict, unexpected })
+  expect([result.records.length, result.unreadable.length]).toEqual([records, rows])
+  expect(platform.lists.length).toBeLessThanOrEqual(calls)
+})
 
 test('pages are read side by side, but no more than allowed', async () => {
   let [under, most] = [0, 0]
@@ -137,7 +132,7 @@ test('a list that shrinks while it is read is read again; in every reading, it i
     },
   })
   expect(await list(platform, { concurrency: 1 })).toMatchObject({
-    complete: true,
+    verdict: 'whole',
     records: expect.arrayContaining([late]) as unknown,
   })
   const ids = always.map(({ id }) => id)
@@ -148,7 +143,7 @@ test('a list that shrinks while it is read is read again; in every reading, it i
       if (page === 1) set(ids.shift() ?? '', { status: 'successful' })
     },
   })
-  expect(await list(shrinking, { concurrency: 1 })).toMatchObject({ complete: false, shrank: true })
+  expect(await list(shrinking, { concurrency: 1 })).toMatchObject({ verdict: 'shrank' })
 })
 
 test.each<[string, FakePlatformOptions, number, number]>([
@@ -157,7 +152,7 @@ test.each<[string, FakePlatformOptions, number, number]>([
 ])('too many, found out %s', async (_, options, maxRecords, calls) => {
   const platform = createFakePlatform({ maxPageSize: 10, ...options })
   const total = options.totals === undefined ? 50 : undefined
-  expect(await list(platform, { maxRecords })).toMatchObject({ tooMany: true, total, showsForeignTimes: false })
+  expect(await list(platform, { maxRecords })).toMatchObject({ verdict: 'too-many', total, unexpected: none })
   expect(platform.lists.length).toBeLessThanOrEqual(calls)
 })
 

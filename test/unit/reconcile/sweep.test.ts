@@ -36,7 +36,7 @@ async function run(client: SweepOptions['client'], setting: Setting = {}): Promi
     swept.slices += 1
     if (step.skipped !== undefined) swept.skipped.push(step.skipped)
     swept.ids.push(...(step.listed?.records ?? []).map(({ id }) => id))
-    if (step.listed?.complete === false) swept.incomplete += 1
+    if (step.listed !== undefined && step.listed.verdict !== 'whole') swept.incomplete += 1
   }
   return swept
 }
