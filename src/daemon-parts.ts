@@ -109,7 +109,7 @@ function chartedOf(
   const { expired, lastFullSweepAt } = progress.state()
   const isListed = lastFullSweepAt !== undefined
   return {
-    missing: isListed ? backlog.size() + sweeper.onlyCounted() + expired : null,
+    missing: isListed ? backlog.size() + sweeper.findings().onlyCounted + expired : null,
     circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
   }

@@ -299,24 +299,20 @@ export function createReconciler(
 
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), situations())
-    const unreadable = [sweeper.unreadable(), confirmer.unreadable()].filter((sum) => sum !== undefined)
+    const findings = sweeper.findings()
+    const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
-      failed: { ...summary.counts, excluded: sumOf(sweeper.excluded()) },
-      excluded: sweeper.excluded(),
+      ...findings,
+      failed: { ...summary.counts, excluded: sumOf(findings.excluded) },
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
-      onlyCounted: sweeper.onlyCounted(),
-      beyondWindow: sweeper.beyondWindow(),
-      aheadOfClock: sweeper.aheadOfClock(),
-      stuckProcessing: sweeper.stuckProcessing(),
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),
       knowsTime: client.knowsTime(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
-      seenUntil: sweeper.seenUntil(),
       circuitCounts: subscriptions.counts(clock.monotonic()),
       gates: gates.shut(),
       pauses: pause.list(),

@@ -1,12 +1,11 @@
 // Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
-import type { UnreadableSum } from '../platform/record.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import type { Excluded } from '../reconcile/reasons.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Pauses } from '../reconcile/retry/operator-pause.ts'
+import type { SweepFindings } from '../reconcile/sweep/sweeper.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { ProgressState } from './progress.ts'
 
@@ -14,11 +13,9 @@ import type { ProgressState } from './progress.ts'
 export const expiringDecisions = ['due', 'backing-off', 'exhausted', 'blocked'] as const satisfies readonly Decision[]
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, spans in ms. */
-export interface ReconcilerState {
+export interface ReconcilerState extends SweepFindings {
   /** Failed records of the window by decision; excluded ones as of the last full sweep. */
   failed: Readonly<Record<Decision, number>>
-  /** The excluded ones by rule. */
-  excluded: Excluded
   /** Event time of the oldest one that is neither exhausted nor excluded. */
   oldestOpenAt: number | undefined
   /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */
@@ -27,25 +24,15 @@ export interface ReconcilerState {
   endless: Summary['endless']
   /** Those that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Further ones that the backlog has no room for, as of the last full sweep. */
-  onlyCounted: number
   /** Retried records without a known outcome, and retries without an answer. */
   awaiting: number
   inFlight: number
-  /** As the last full sweep saw them. */
-  stuckProcessing: number
-  beyondWindow: number
-  aheadOfClock: number
-  /** Listed rows that could not be read, as sweeps or checks saw them last. */
-  unreadable: UnreadableSum | undefined
   /** Parts of the window that the platform does not list, and for how long. */
   unlisted: (UnlistedSum & { forMs: number }) | undefined
   /** False while no answer of the platform has shown its time. */
   knowsTime: boolean
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
-  /** Event time up to which failures are known, by the platform's clock. */
-  seenUntil: number | undefined
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]

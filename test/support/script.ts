@@ -274,9 +274,9 @@ function sweepCommands(world: Reconcile): Commands {
     },
     held: () => backlog.size(),
     /** How long before now the events end whose failures are known. */
-    seen: () => `${(world.client.now() - (sweeper.seenUntil() ?? NaN)) / 1000}s`,
+    seen: () => `${(world.client.now() - (sweeper.findings().seenUntil ?? NaN)) / 1000}s`,
     listing: () => (sweeper.isFullUnderWay() ? 'a full sweep' : 'nothing long'),
-    counted: () => sweeper.onlyCounted(),
+    counted: () => sweeper.findings().onlyCounted,
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
   }
 }

@@ -186,10 +186,10 @@ async function list(selection: RecordSelection, session: Session): Promise<Gathe
       const report = await reconciler.sweeper.make('full', stop)
       const { failure, listed: found, shrunkSlices } = report
       const result = isReadUpToShrinking(report) ? 'complete' : report.result
-      const unreadable = reconciler.sweeper.unreadable() ?? null
+      const unreadable = reconciler.sweeper.findings().unreadable ?? null
       const unlisted = sumOfUnlisted(reconciler.sweeper.unlisted()) ?? null
       const listing = { result, found, moved: shrunkSlices > 0, unreadable, unlisted, ...(failure && { failure }) }
-      return gathered(listing, { excluded: sumOf(reconciler.sweeper.excluded()) })
+      return gathered(listing, { excluded: sumOf(reconciler.sweeper.findings().excluded) })
     }
     case 'ids':
       return { ...(await searchIds(selection.ids, session, take)), excluded }

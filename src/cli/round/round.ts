@@ -50,7 +50,7 @@ function decisionsOf(
   const failed = { ...backlog.summary(now, situationOf).counts, excluded }
   return {
     failed,
-    leftOut: sweeper.onlyCounted(),
+    leftOut: sweeper.findings().onlyCounted,
     causes: groupByCause(backlog.entries(), options).list.map((cause) => showCause(cause)),
     estimate: estimateOf(config, failed.due, rate.limit()),
   }

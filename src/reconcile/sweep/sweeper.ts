@@ -45,6 +45,23 @@ export interface SweeperOptions {
   wake: () => void
 }
 
+/** What the last full sweep saw. */
+export interface SweepFindings {
+  /** Failed records of the window that are excluded, by rule. */
+  excluded: Excluded
+  /** Further failed records of the window that the backlog has no room for. */
+  onlyCounted: number
+  /** Failed records of events before the window, and of events that lie ahead of the platform's clock. */
+  beyondWindow: number
+  aheadOfClock: number
+  /** Records that have been processing for too long. */
+  stuckProcessing: number
+  /** Rows that could not be read, as it or a later recent sweep saw them. */
+  unreadable: UnreadableSum | undefined
+  /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
+  seenUntil: number | undefined
+}
+
 /** The steps of the sweep loop, which waits between them. @see src/reconciler.ts */
 export interface Sweeper {
   /** A tick of the schedule: sweeps are wanted. */
@@ -57,23 +74,10 @@ export interface Sweeper {
   make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
-  /** Failed records of the window that are excluded, as the last full sweep saw them. */
-  excluded(): Excluded
-  /** Other failed records that the backlog has no room for, as the last full sweep saw them. */
-  onlyCounted(): number
-  /** Failed records beyond the window, as the last full sweep saw them. */
-  beyondWindow(): number
-  /** Failed records of events that lie ahead of the platform's clock, as the last full sweep saw them. */
-  aheadOfClock(): number
-  /** Records that have been processing for too long, as the last full sweep saw them. */
-  stuckProcessing(): number
-  /** Rows that could not be read, as the last full sweep or a later one saw them. */
-  unreadable(): UnreadableSum | undefined
+  findings(): Readonly<SweepFindings>
   /** Parts of the window that the platform does not list. */
   unlisted(): readonly UnlistedPart[]
   isFullUnderWay(): boolean
-  /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
-  seenUntil(): number | undefined
 }
 
 /** A full sweep lists what a recent one does, so it goes first. */
@@ -100,7 +104,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const { emit, planner, policy, random, rate, subscriptions, wake, zone } = options
   const { window } = policy
   const schedule = createSweepSchedule({
-    hasRoomAgain: () => onlyCounted > 0 && backlog.size() <= maxRecords / 2,
+    hasRoomAgain: () => findings.onlyCounted > 0 && backlog.size() <= maxRecords / 2,
     rate,
     breaker,
     clock,
@@ -110,15 +114,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
-  let seenUntil: number | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
-  let excluded: Excluded = {}
-  let onlyCounted = 0
-  let beyond = 0
-  let ahead = 0
-  let stuck = 0
-  let unreadable: UnreadableSum | undefined
+  const findings: SweepFindings = {
+    ...{ excluded: {}, onlyCounted: 0, beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
+    ...{ unreadable: undefined, seenUntil: undefined },
+  }
 
   /** Measures milliseconds of work from now on, without the time of a Retry-After. */
   function startWork(): () => number {
@@ -213,18 +214,20 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const span = newestHour(begunAt, window, zone, newestSeenTo)
     await list(span, current)
     newestSeenTo = span.to
-    if (current.skipped.length === 0) seenUntil = begunAt - window.settle
+    if (current.skipped.length === 0) findings.seenUntil = begunAt - window.settle
     schedule.done('recent', current.worked())
     return span
   }
 
-  /** A failure here does not fail the sweep. */
-  async function besides<T>(call: Promise<T>): Promise<T | undefined> {
+  /** Counts on; the last number stays where that fails, or is not known. */
+  async function note(
+    what: 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing',
+    count: Promise<number | undefined>,
+  ): Promise<void> {
     try {
-      return await call
+      findings[what] = (await count) ?? findings[what]
     } catch (error) {
       if (!isPlatformTrouble(error)) throw error
-      return undefined
     }
   }
 
@@ -236,18 +239,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     // Not before: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     noteSkipped(current)
-    excluded = current.excluded
+    const { excluded } = current
     const beside = [...current.unshown].filter(backlog.holds).length
-    onlyCounted = tally.gaveWay === 0 ? 0 : Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
+    const gaveWay = Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
+    Object.assign(findings, { excluded, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
     await sweepRecentIfDue(signal)
     const outside = outsideOf(whole, window)
-    beyond = (await besides(countOutside(client, outside.before, signal))) ?? beyond
-    ahead = (await besides(countOutside(client, outside.ahead, signal))) ?? ahead
     const { concurrency } = policy.sweep
-    const monotonic = (): number => clock.monotonic()
-    const { triedAt } = backlog
-    const stuckOptions = { client, monotonic, window, zone, concurrency, triedAt }
-    stuck = (await besides(countStuck(stuckOptions, signal))) ?? stuck
+    const stuck = { client, monotonic: clock.monotonic, window, zone, concurrency, triedAt: backlog.triedAt }
+    await note('beyondWindow', countOutside(client, outside.before, signal))
+    await note('aheadOfClock', countOutside(client, outside.ahead, signal))
+    await note('stuckProcessing', countStuck(stuck, signal))
     schedule.done('full', current.worked())
   }
 
@@ -256,7 +258,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await listNewest(current)
     noteSkipped(current)
     // How many, only a full sweep shows: those that it has counted come again, and give way again.
-    if (current.tally.gaveWay > 0) onlyCounted = Math.max(1, onlyCounted)
+    if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
   }
 
   async function sweepRecentIfDue(signal: AbortSignal): Promise<void> {
@@ -280,7 +282,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...(isKnown && {
         failed: {
           ...backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts,
-          excluded: sumOf(excluded),
+          excluded: sumOf(findings.excluded),
         },
       }),
       ...(failure && { failure }),
@@ -296,7 +298,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (decide(record, policy, { now }).decision !== 'exhausted') open.add(record.subscriptionId)
     }
     // Of a subscription whose records gave way it is not known here that it still has some.
-    subscriptions.forgetIdle((subscriptionId) => onlyCounted > 0 || open.has(subscriptionId), clock.monotonic())
+    subscriptions.forgetIdle(
+      (subscriptionId) => findings.onlyCounted > 0 || open.has(subscriptionId),
+      clock.monotonic(),
+    )
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
@@ -322,7 +327,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       await learnTime(signal)
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
       // A recent sweep may show more of them, and not that there are fewer.
-      if (kind === 'full' || tally.unreadable > (unreadable?.rows ?? 0)) unreadable = rows.sum()
+      if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0)) findings.unreadable = rows.sum()
       schedule.end(kind, current.worked())
       breaker.pingNow()
     } catch (error) {
@@ -348,13 +353,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),
-    seenUntil: () => seenUntil,
-    excluded: () => excluded,
-    onlyCounted: () => onlyCounted,
-    beyondWindow: () => beyond,
-    aheadOfClock: () => ahead,
-    stuckProcessing: () => stuck,
-    unreadable: () => unreadable,
+    findings: () => findings,
     unlisted: () => unlistable.parts(),
   }
 }

@@ -26,7 +26,7 @@ test.each<[string, FakePlatformOptions, number]>([
 ])('records beyond the window are %s', async (_, options, count) => {
   await using world = reconcile({ records: [...longAgo, ...inside], ...options })
   await world.sweep()
-  expect(world.sweeper.beyondWindow()).toBe(count)
+  expect(world.sweeper.findings().beyondWindow).toBe(count)
 })
 
 const at = (eventLocal: number): Partial<WebhookRecord> => ({ eventLocal, lastAttemptLocal: eventLocal })
@@ -44,7 +44,7 @@ test.each<[string, Partial<WebhookRecord>, number]>([
   const record = failedRecord({ eventLocal: testNow - hourMs, status: 'processing', ...fields })
   await using world = reconcile({ records: [record], latencyMs: 0 })
   await world.sweep()
-  expect(world.sweeper.stuckProcessing()).toBe(count)
+  expect(world.sweeper.findings().stuckProcessing).toBe(count)
 })
 
 test.each([
@@ -56,7 +56,7 @@ test.each([
   hold(world, [record])
   entryOf(world.backlog, record).note({ triedAt: testNow - triedAgoMs })
   await world.sweep()
-  expect(world.sweeper.stuckProcessing()).toBe(count)
+  expect(world.sweeper.findings().stuckProcessing).toBe(count)
 })
 
 test('a full sweep counts once, a recent one never; counts that fail do not fail the sweep, and the last ones stand', async () => {
@@ -83,7 +83,7 @@ test('a full sweep counts once, a recent one never; counts that fail do not fail
     ['full', 5],
     ['full', undefined],
   ])
-  expect([world.sweeper.beyondWindow(), world.sweeper.stuckProcessing()]).toEqual([4, 7])
+  expect([world.sweeper.findings().beyondWindow, world.sweeper.findings().stuckProcessing]).toEqual([4, 7])
   const beyond = world.platform.lists.filter(({ from, to }) => from === undefined && to !== undefined)
   expect(beyond).toMatchObject(Array.from({ length: 2 }, () => ({ status: 'failed', size: 1 })))
 })
