@@ -94,6 +94,10 @@ interface ResultMeaning {
   isOfRecord?: true
   /** May concern any record: three in a row are asked about (platform breaker). */
   isFailure?: true
+  /** Says nothing of the record: its next retry comes later, and it is no attempt. */
+  lengthensBackoff?: true
+  /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
+  keepsPlace?: true
   /** Counts as not accepted. The others have a gate that says so, or are no refusal. */
   isRefusal?: true
   /** The sum of a command's report that it counts in; none for a retry whose outcome is awaited. */
@@ -107,10 +111,10 @@ const retryTable = {
   gone: { isOfRecord: true, countsAs: 'refused' },
   rejected: { isOfRecord: true, isRefusal: true, countsAs: 'refused' },
   throttled: { countsAs: 'refused' },
-  unauthorized: { countsAs: 'refused' },
-  intercepted: { isFailure: true, isRefusal: true, countsAs: 'refused' },
-  'platform-error': { isFailure: true, isRefusal: true, countsAs: 'refused' },
-  unreachable: { isFailure: true, isRefusal: true, countsAs: 'refused' },
+  unauthorized: { lengthensBackoff: true, countsAs: 'refused' },
+  intercepted: { isFailure: true, lengthensBackoff: true, isRefusal: true, countsAs: 'refused' },
+  'platform-error': { isFailure: true, lengthensBackoff: true, keepsPlace: true, isRefusal: true, countsAs: 'refused' },
+  unreachable: { isFailure: true, lengthensBackoff: true, isRefusal: true, countsAs: 'refused' },
 } as const satisfies Record<string, ResultMeaning>
 
 export type RetryResult = keyof typeof retryTable

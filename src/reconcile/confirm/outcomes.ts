@@ -97,9 +97,9 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry of which the platform says nothing, or that it never had, is no try: it only lengthens the backoff. */
-function refused({ refusals, tries }: FailedRecord): Pick<FailedRecord, 'refusals' | 'tries'> {
-  return { tries: tries - 1, refusals: refusals + 1 }
+/** A retry of which the platform says nothing, or that it never had, is no try: it only lengthens the backoff, if at all. */
+function noTry({ refusals, tries }: FailedRecord, lengthensBackoff = true): Pick<FailedRecord, 'refusals' | 'tries'> {
+  return { tries: tries - 1, refusals: refusals + Number(lengthensBackoff) }
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
@@ -132,7 +132,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
     // An attempt that came too late for the outcome still counts in the backoff.
     if (outcome !== 'unknown') record.note({ refusals: 0 })
-    else if (wasNotTaken) record.note(refused(record))
+    else if (wasNotTaken) record.note(noTry(record))
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt })
     pending.delete(record)
@@ -218,11 +218,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as it is known now: the answer may have shown that it was set.
       const triedAt = answeredAt - (monotonic - awaiting.sentAt)
-      if (answer.lost) record.note({ triedAt })
-      else if (meaningOf(answer.result).isOfRecord) record.note({ triedAt, refusals: 0 })
-      // A limit of the rate says nothing of the record: its backoff gets no longer.
-      else if (answer.result === 'throttled') record.note({ triedAt, tries: record.tries - 1 })
-      else record.note({ triedAt, ...refused(record) })
+      const { isOfRecord, lengthensBackoff } = meaningOf(answer.result)
+      record.note({ triedAt })
+      if (answer.lost !== true && isOfRecord === true) record.note({ refusals: 0 })
+      else if (answer.lost !== true) record.note(noTry(record, lengthensBackoff === true))
       if (answer.result !== 'accepted' && answer.lost !== true) {
         record.note({ awaiting: undefined, changedAt: monotonic })
         if (answer.found !== 'successful') return

@@ -3,7 +3,7 @@ import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import type { RetryAnswer } from '../../platform/operations.ts'
+import { meaningOf, type RetryAnswer } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
@@ -128,12 +128,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return next(({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined)
   }
 
-  /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
-  function leaves(answer: RetryAnswer, id: string, sent: number): void {
-    if (answer.result === 'platform-error') subscriptions.freeLater(id, sent, clock.monotonic())
-    else subscriptions.free(id, sent)
-  }
-
   /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
   function failed(signal: AbortSignal): (error: unknown) => void {
     return (error) => {
@@ -153,8 +147,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     // Emitted first: the answer may show the outcome, and its event follows immediately.
     options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
-    if (!outcomes.pending().has(entry)) leaves(answer, subscriptionId, sent)
     breaker.note(answer, sentAt)
+    if (outcomes.pending().has(entry)) return
+    if (meaningOf(answer.result).keepsPlace === true) subscriptions.freeLater(subscriptionId, sent, clock.monotonic())
+    else subscriptions.free(subscriptionId, sent)
   }
 
   function send(picked: Picked, kill: AbortSignal): void {

@@ -165,7 +165,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     note(answer, sentAt) {
       const { problem, reason, result, sent, status } = answer
       const isRefused = result === 'unauthorized'
-      const failed = meaningOf(result).isFailure === true
+      const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
       if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
       if (isRefused || !sent) {
         stop(sent ? 'unauthorized' : 'no-token')
@@ -175,8 +175,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       // A retry that was on its way before the refusal is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
         // Only an answer about the record itself shows that retries pass again.
-        const tellsNothing = failed || result === 'throttled'
-        enter(tellsNothing ? { name: 'open', trouble: state.trouble } : { name: 'closed' })
+        enter(isOfRecord ? { name: 'closed' } : { name: 'open', trouble: state.trouble })
       }
       if (state.name === 'closed' && failuresInARow >= suspiciousRow)
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
