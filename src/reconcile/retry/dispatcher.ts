@@ -110,8 +110,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** What keeps a record itself from going out now. The plan may be older than its present state. */
   function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
-    const { decision } = decide(record, policy, { now })
-    if (decision !== 'due') return decision === 'backing-off' ? 'early' : 'gone'
+    const { decision, dueAt } = decide(record, policy, { now })
+    if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
     return listed.values().some((span) => contains(span, record.localSecond)) ? 'listed' : 'ready'
   }
 

@@ -1,6 +1,5 @@
 // Keeps the retry plan of retry-plan.ts: what changes is put in its place at once, and each minute the plan is made anew. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
-import { dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
@@ -38,7 +37,7 @@ export interface Planner {
 const maxPlanAgeMs = 60_000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
-  const plan = newPlan(policy)
+  const plan = newPlan()
   const optionsAt = (at: number) => ({ policy, now: at, subscriptionOf: subscriptions.of })
   /** Monotonic ms. */
   let madeAt = -Infinity
@@ -66,7 +65,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     },
     msUntilDue() {
       const first = plan.later.peek()
-      return first === undefined ? Infinity : dueAt(first, policy) - now()
+      return first === undefined ? Infinity : first.dueAt - now()
     },
   }
 }

@@ -1,18 +1,23 @@
 // The retry plan: which record is retried next. No clock, no I/O. @see docs/architecture.md "Retry plan"
 // `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
 import TinyQueue from 'tinyqueue'
-import { attemptsOf, decide, dueAt } from '../decide.ts'
+import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import type { Lane, Subscription } from './subscriptions.ts'
 import { expiryWarningMs } from '../window.ts'
 
+interface BackingOff {
+  record: FailedRecord
+  dueAt: number
+}
+
 /** The open records that are not awaited, each where it waits: in a lane, for the end of its backoff, or of a listing. */
 export interface RetryPlan {
   /** Round robin: the first lane is served next, a lane that was served goes to the end. None is empty. */
   lanes: Set<Lane>
-  /** Records that back off; a heap with the one first whose backoff ends next. */
-  later: TinyQueue<FailedRecord>
+  /** Records that back off, each with the end of its backoff as it was then; a heap with the next one first. */
+  later: TinyQueue<BackingOff>
   /** Due records that were next while their slice was listed. */
   listed: FailedRecord[]
 }
@@ -28,8 +33,8 @@ export interface PlanOptions {
 export interface PickRules {
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
-  /** `early`: it backs off, now; `gone`: it is in flight, awaited, or not in the backlog. */
-  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'early' | 'gone'
+  /** A number: it backs off now, until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
+  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'gone' | number
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
   isHalfOpen: (subscription: Subscription) => boolean
   /** True while a trial PATCH is due: a probe goes, of the records that were not refused last if there are any. */
@@ -61,18 +66,17 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
   }
 }
 
-const laterQueue = (policy: Policy): TinyQueue<FailedRecord> =>
-  new TinyQueue([], (a, b) => dueAt(a, policy) - dueAt(b, policy))
+const laterQueue = (): TinyQueue<BackingOff> => new TinyQueue<BackingOff>([], (a, b) => a.dueAt - b.dueAt)
 
-export function newPlan(policy: Policy): RetryPlan {
-  return { lanes: new Set(), later: laterQueue(policy), listed: [] }
+export function newPlan(): RetryPlan {
+  return { lanes: new Set(), later: laterQueue(), listed: [] }
 }
 
 /** Adds a record that is new or has changed. Where it stands in the plan already, that is seen when it is picked. */
 export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options: PlanOptions): void {
   const { now, policy, subscriptionOf } = options
-  const { decision } = decide(record, policy, options)
-  if (decision === 'backing-off') later.push(record)
+  const { decision, dueAt } = decide(record, policy, options)
+  if (decision === 'backing-off') later.push({ record, dueAt })
   if (decision !== 'due') return
   const subscription = subscriptionOf(record.subscriptionId)
   const age = ageOf(record, now)
@@ -84,9 +88,9 @@ export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options
 /** Moves the records whose backoff has ended into their lanes. */
 export function moveOn(plan: RetryPlan, options: PlanOptions): void {
   const { later } = plan
-  for (let first = later.peek(); first && dueAt(first, options.policy) <= options.now; first = later.peek()) {
+  for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
     later.pop()
-    addTo(plan, first, options)
+    addTo(plan, first.record, options)
   }
 }
 
@@ -99,7 +103,7 @@ function close(plan: RetryPlan, lane: Lane): void {
 /** Makes the plan anew; lanes keep their turns. Gates and circuits are checked when a record is picked: blocked ones stay. */
 export function planRetries(plan: RetryPlan, records: Iterable<FailedRecord>, options: PlanOptions): void {
   const { now, policy } = options
-  Object.assign(plan, { later: laterQueue(policy), listed: [] })
+  Object.assign(plan, { later: laterQueue(), listed: [] })
   for (const lane of plan.lanes) lane.queue = new TinyQueue([], inLane(policy, now))
   for (const record of records) addTo(plan, record, options)
   for (const lane of plan.lanes) if (lane.queue.length === 0) close(plan, lane)
@@ -111,7 +115,7 @@ function nextOf({ later, listed }: RetryPlan, { queue }: Lane, { standingOf }: P
     const standing = standingOf(first)
     if (standing === 'ready') return first
     if (standing === 'listed') listed.push(first)
-    if (standing === 'early') later.push(first)
+    if (typeof standing === 'number') later.push({ record: first, dueAt: standing })
     queue.pop()
   }
   return undefined

@@ -41,7 +41,7 @@ function planOf(text: string) {
   const records = recordsOf(text)
   const subscriptionOf = createSubscriptions(defaultPolicy.circuit, () => undefined).of
   const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf })
-  const made = newPlan(defaultPolicy)
+  const made = newPlan()
   const anew = (now: number): void => {
     planRetries(made, records, optionsAt(now))
   }
@@ -117,9 +117,16 @@ test('a record that backs off goes out once it is due', () => {
   expect(send(made)).toBe('a1')
 })
 
+test('a record whose backoff has become longer holds up no other', () => {
+  const { made, optionsAt, records } = planOf('a1 2d attempts=2 rests=0s, a2 2d attempts=4 rests=0s')
+  records.find(({ id }) => id === 'a1')?.note({ refusals: 9 })
+  moveOn(made, optionsAt(testNow + 10 * minuteMs))
+  expect(send(made)).toBe('a2')
+})
+
 test('a record that is early again, as the clock was set back, goes out once it is due', () => {
   const { made, optionsAt } = planOf('a1 2d attempts=5 rests=15min')
-  expect(send(made, { standingOf: () => 'early' })).toBe('')
+  expect(send(made, { standingOf: () => testNow })).toBe('')
   moveOn(made, optionsAt(testNow))
   expect(send(made)).toBe('a1')
 })
