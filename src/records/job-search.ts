@@ -81,9 +81,9 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
 
   function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {
     const { backlog, client } = reconciler()
-    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
-    // Not complete: it says nothing of the records that it does not show.
-    const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, total: undefined }
+    // It says nothing of the records that it does not show.
+    const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed', ...particulars } as const
     return finish(backlog.learn(listing, client.now(), { holdsExcluded })).changed
   }
 

@@ -278,7 +278,7 @@ export function createJobs(options: JobsOptions): Jobs {
         } else if (event.type === 'sweep') {
           const { backlog, sweeper } = reconciler()
           // In a full backlog it may have given way: then it is failed still.
-          const standing = sweeper.onlyCounted() > 0 ? 'left' : 'absent'
+          const standing = sweeper.findings().onlyCounted > 0 ? 'left' : 'absent'
           for (const item of job.items.values())
             if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)
         } else continue

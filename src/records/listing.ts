@@ -68,7 +68,7 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
       if (listed === undefined) continue
       const unreadable = createUnreadableSum()
       unreadable.add(listed.unreadable)
-      const isWhole = (listed.complete || listed.shrank === true) && skipped === undefined
+      const isWhole = (listed.verdict === 'whole' || listed.verdict === 'shrank') && skipped === undefined
       const problem = isWhole ? undefined : (problemOf(unreadable) ?? 'A part could not be listed to its end.')
       yield { records: listed.records, askedAt: listed.askedAt, problem, upTo: listed.span.to }
     }

@@ -54,8 +54,8 @@ export function laneOf(record: FailedRecord, now: number): string {
 }
 
 /**
- * The order of the records of one lane: those that an operator asked for first; then expiring ones, the one that leaves the window next before the others; then
- * fewest attempts, then the oldest event.
+ * The order of the records of one lane: those that an operator asked for first; then expiring ones, the one that leaves the
+ * window next before the others; then fewest attempts, then the oldest event.
  */
 export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: FailedRecord) => number {
   const expiringEdge = now + expiryWarningMs(window) - window.lookback
