@@ -63,11 +63,25 @@ function commandsOf(policy: CircuitPolicy): Commands {
       if (!hasOpened() || !('judgement' in circuit)) return 'nothing'
       return `${circuit.judgement.failedAgain} of ${circuit.judgement.judged}`
     },
+    name: () => circuit.name,
     limit: () => limitOf(circuit, policy),
     state: () => stateOf(circuit, now),
     rest: () => ('openUntil' in circuit ? `${(circuit.openUntil - now) / 1000}s` : 'none'),
   }
 }
+
+/** The table in docs/architecture.md, row by row. */
+test.each<[string, string]>([
+  ['new', 'name -> new; limit -> 5; failed 8; name -> new; limit -> 1; failed 1; name -> down'],
+  ['new, and one is taken', 'failed 8; refused 1; name -> up; limit -> 6'],
+  ['up', 'recovered 10; limit -> 15; failed 44; name -> up; refused 1; limit -> 16; failed 1; name -> down'],
+  ['down', 'failed 9; limit -> 3; wait 30s; failed 2; state -> half-open; failed 1; state -> open; rest -> 60s'],
+  ['down, and one is taken', 'failed 9; wait 30s; failed 2; refused 1; name -> recovering; limit -> 4'],
+  ['recovering', 'failed 9; wait 30s; recovered 1; failed 48; name -> recovering; failed 1; name -> down'],
+  ['recovering, and one is taken', 'failed 9; wait 30s; refused 2; name -> up; limit -> 5; state -> closed'],
+])('a circuit that is %s', async (_, script) => {
+  await runScript(script, commandsOf(defaults))
+})
 
 test.each<[string, string, Partial<CircuitPolicy>?]>([
   [
@@ -93,7 +107,6 @@ test.each<[string, string, Partial<CircuitPolicy>?]>([
   ],
   ['it opens when the first fails', 'opens -> 1', { initialLimit: 1 }],
   ['when the first five fail', 'opens -> 5', { initialLimit: 3 }],
-  ['when the first nine fail', 'opens -> 9'],
   ['when the first 509 fail', 'opens -> 509', { initialLimit: 500 }],
   ['when the first seven fail', 'opens -> 7', { maxLimit: 4 }],
   ['or when one record fails repeatedly, and there is no other', 'same 8; judged -> nothing; same 1; judged -> 1 of 1'],
