@@ -12,7 +12,7 @@ import { contains, type Span } from '../window.ts'
  * `repeated`: a page before the last one showed nothing new. `capped`: it is one second, and holds more rows than are read of
  * one. `too-many`: it is to be cut.
  */
-export type Verdict = 'whole' | 'unreadable' | 'shrank' | 'missed' | 'repeated' | 'capped' | 'too-many'
+export type SliceVerdict = 'whole' | 'unreadable' | 'shrank' | 'missed' | 'repeated' | 'capped' | 'too-many'
 
 /** Result of listing a slice. */
 export interface Listing {
@@ -24,7 +24,7 @@ export interface Listing {
   unreadable: UnreadableRow[]
   /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
-  verdict: Verdict
+  verdict: SliceVerdict
   /** The platform's total; undefined when it has no usable one. */
   total: number | undefined
 }
@@ -216,7 +216,7 @@ async function readSlice(
 }
 
 /** Judges a reading in which so many rows were seen. */
-function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): Verdict {
+function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
   if (end === 'too-many' || end === 'capped') return end
   if (end === 'last-page' && lastTotal < total && rows >= lastTotal) return 'shrank'
   if (rows < total) return 'missed'
@@ -225,7 +225,7 @@ function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): Verdic
 
 const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
 
-const isFinal = (verdict: Verdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
+const isFinal = (verdict: SliceVerdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
 
 /** Readings of a slice of any status: at most so many, and so many in a row that show nothing new. */
 const [maxReadings, maxNothingNew] = [20, 3]

@@ -45,7 +45,7 @@ export interface SweeperOptions {
   wake: () => void
 }
 
-/** What the last full sweep saw. */
+/** Findings of the last full sweep. */
 export interface SweepFindings {
   /** Failed records of the window that are excluded, by rule. */
   excluded: Excluded
