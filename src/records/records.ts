@@ -76,7 +76,11 @@ export function situationsOf({ situations }: Reconciler): (subscriptionId: strin
 
 /** Reasons why the backlog may lack records that fit; undefined when it lacks none. */
 export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
-  const [left, unlisted, unreadable] = [sweeper.findings().onlyCounted, sweeper.unlisted().length, sweeper.findings().unreadable?.rows]
+  const [left, unlisted, unreadable] = [
+    sweeper.findings().onlyCounted,
+    sweeper.unlisted().length,
+    sweeper.findings().unreadable?.rows,
+  ]
   const gaps = [
     ...(hasListedAll ? [] : ['No full sweep has ended yet since the start.']),
     ...(left > 0 ? [`Of ${left} records only the number is known (backlog.maxRecords).`] : []),
