@@ -23,7 +23,7 @@ export interface Census {
 
 /** What a scenario has, each with how often. */
 function drawnIn(scenario: Scenario): [what: string, times: number][] {
-  const { faults, jumps, keys, lives, others, pauses, platformJumps, readings, receivers, revocations, theme } =
+  const { faults, jobs, jumps, keys, lives, others, pauses, platformJumps, readings, receivers, revocations, theme } =
     scenario
   const outages = receivers.flatMap((receiver) => receiver.outages)
   return [
@@ -37,6 +37,7 @@ function drawnIn(scenario: Scenario): [what: string, times: number][] {
     ['key changes', keys.file.length],
     ['another client retries', others.length],
     ['operator pauses', pauses.length],
+    ['retry jobs', jobs.length],
     ['tokens are revoked', revocations.length],
   ]
 }

@@ -273,6 +273,7 @@ export function generate(seed: number): Scenario {
     platformJumps: isCalm ? [] : platformJumpsOf(draw, start.timeZone, troubledMs),
     keys: isCalm ? { file: [], registered: [] } : keysOf(draw, theme, troubledMs),
     certificates: certificatesOf(draw, start.at, troubledMs),
+    jobs: [],
     pauses: isCalm ? [] : pausesOf(draw, troubledMs),
     lives: livesOf(draw, theme, troubledMs),
     readings: [],

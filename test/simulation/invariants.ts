@@ -16,6 +16,7 @@ import { createAfterOutageWatcher } from './promises/after-outage.ts'
 import { createDeadReceiversWatcher } from './promises/dead-receivers.ts'
 import { createFailedAgainWatcher } from './promises/failed-again.ts'
 import { createIdentityWatcher } from './promises/identity.ts'
+import { createJobsWatcher } from './promises/jobs.ts'
 import { createLateChecksWatcher } from './promises/late-checks.ts'
 import { createLimitsWatcher } from './promises/limits.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
@@ -25,7 +26,7 @@ import { createTicksWatcher } from './promises/ticks.ts'
 import { createTruthWatcher } from './promises/truth.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import { createWholeWatcher } from './promises/whole.ts'
-import type { Holds, Sight } from './promises/watcher.ts'
+import type { AskedJob, Holds, Sight } from './promises/watcher.ts'
 import type { Scenario } from './scenario.ts'
 import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
@@ -39,6 +40,8 @@ export interface ProcessWatch extends NetworkWatch {
   scraped(sight: Sight): void
   /** Its schedule ticked. */
   ticked(): void
+  /** An operator asked it for the retry of these records. */
+  asked(job: AskedJob, ids: Iterable<string>): void
   /** Retries whose outcome it owes. */
   owed(): number
   /** When the oldest retry without a known outcome was sent, ms since the start; Infinity for none. */
@@ -68,6 +71,7 @@ const makers = [
   createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,
+  createJobsWatcher,
   createLateChecksWatcher,
   createLimitsWatcher,
   createExpiryWatcher,
@@ -129,6 +133,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()
   const listings = createOpenListings(scenario.sweep.sliceRecords)
+  /** Records that an operator asked for, until they are sent. */
+  const askedFor = new Set<string>()
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
@@ -208,7 +214,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (!isSureOfTime()) exempt("the platform's clock was set a moment ago")
     else if (known.sure.triedAt < known.triedAt) exempt('its tries may be forgotten')
     else exercise('no retry before it is due')
-    if (isSureOfTime() && platform.now() < earliest) {
+    if (isSureOfTime() && platform.now() < earliest && !askedFor.has(id)) {
       violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
     }
   }
@@ -265,6 +271,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     isSureOfTime,
     notClosed: () => notClosed,
+    isAskedFor: (id) => askedFor.has(id),
     isBeingListed,
     isFaultlessSince,
   }
@@ -298,6 +305,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     fact(told) {
       const fact = inLowerCase(told)
+      const isSent = fact.type === 'retry' && fact.answer.sent && fact.answer.result !== 'throttled'
+      if (isSent || fact.type === 'outcome') askedFor.delete(fact.webhookId)
       if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
@@ -322,6 +331,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       }
       for (const watcher of watchers) watcher.fact?.(fact)
       knowledge.fact(fact)
+    },
+    asked(job, ids) {
+      trace.note(`${name} is asked for retries`)
+      for (const id of ids) askedFor.add(id)
+      for (const watcher of watchers) watcher.asked?.(job)
     },
     delivered(receiver, isOwn) {
       for (const watcher of watchers) watcher.delivered?.(receiver, isOwn)

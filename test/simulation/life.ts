@@ -7,6 +7,8 @@ import type { DaemonHost } from '../../src/daemon-parts.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 import { keepingLog } from '../support/log.ts'
+import { readJob } from '../../src/ops/jobs-answer.ts'
+import type { AskedJob } from './promises/watcher.ts'
 import { parseSamples } from '../support/samples.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
@@ -32,6 +34,8 @@ export interface Life {
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
   /** A pause ends by itself after `forMs`, if that is given. */
   command(what: 'pause' | 'resume', forMs?: number): void
+  /** An operator asks for retries: a job; undefined before it listens, or where it retries nothing. */
+  ask(body: object): { job: AskedJob; cancel: () => void } | undefined
   /** Things that it waits for. */
   waiting(): number
 }
@@ -159,6 +163,15 @@ export function startLife(options: LifeOptions): Life {
     command(what, forMs) {
       if (what === 'resume') void server?.control.pause.resume()
       else void server?.control.pause.pause(forMs === undefined ? {} : { until: clock.now() + forMs })
+    },
+    ask(body) {
+      const asked = server?.control.jobs
+      if (asked === undefined || !asked.retriesEnabled || !isAlive) return undefined
+      const { jobs } = asked
+      const id = jobs.start(readJob(JSON.stringify(body), asked))?.job
+      if (id === undefined) return undefined
+      const job = { view: () => jobs.get(id), retried: () => jobs.retried(id, 0, Infinity) ?? [] }
+      return { job, cancel: () => void jobs.cancel(id) }
     },
     waiting: () => waiting,
   }

@@ -93,6 +93,7 @@ function afterOutage(draw: Draw, scenario: Scenario): Scenario {
     platformJumps: [],
     keys: { file: [], registered: [] },
     pauses: [],
+    jobs: [],
     lives: [],
     periodMs: 30 * secondMs,
     env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
@@ -119,6 +120,19 @@ function gatewayAnswers(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, env, faults: [window, ...scenario.faults] }
 }
 
+/** An operator asks for retries, now and then for the same ones twice, or gives up. */
+function retryJobs(draw: Draw, scenario: Scenario): Scenario {
+  const jobs = Array.from({ length: draw.within(1, 4) }, () => ({
+    at: draw.within(1, scenario.calmAt + 10 * minuteMs),
+    sinceMs: draw.within(minuteMs, 2 * dayMs),
+    untilMs: draw.pick([0, 0, draw.within(1, hourMs)]),
+    exhausted: draw.chance(0.5),
+    rate: draw.pick([undefined, undefined, 1, 5]),
+    cancelAfterMs: draw.chance(0.2) ? draw.within(secondMs, 10 * minuteMs) : undefined,
+  }))
+  return { ...scenario, jobs }
+}
+
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
@@ -130,6 +144,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'key registered late': { share: 0.06, change: keyRegisteredLate },
   'host suspended': { share: 0.06, change: suspended },
   ...evidenceReadings,
+  'retry jobs': { share: 0.06, change: retryJobs },
   'schedule with hours': { share: 0.08, change: hourFields },
   'errors have a body': {
     share: 0.5,

@@ -25,6 +25,7 @@ function calm(seed: number): Scenario {
     platformJumps: [],
     keys: { file: [], registered: [] },
     pauses: [],
+    jobs: [],
   }
 }
 

@@ -108,6 +108,18 @@ export interface PlannedLife {
   gapMs: number
 }
 
+/** An operator asks for the records of a time: from `sinceMs` to `untilMs` ago. */
+export interface PlannedJob {
+  at: number
+  sinceMs: number
+  untilMs: number
+  exhausted: boolean
+  /** Retries a second. */
+  rate: number | undefined
+  /** It is deleted so long after its start. */
+  cancelAfterMs: number | undefined
+}
+
 export interface Scenario {
   seed: number
   /** What the run is mostly about. */
@@ -146,6 +158,8 @@ export interface Scenario {
   certificates: readonly { at: number; notAfter: number }[]
   /** When the operator pauses and resumes, ms since the start. */
   pauses: readonly { from: number; to: number }[]
+  /** Retry jobs of the operator, ms since the start. */
+  jobs: readonly PlannedJob[]
   lives: readonly PlannedLife[]
   /** Names of readings.ts. */
   readings: readonly string[]

@@ -9,7 +9,7 @@ import { startLife, type Life } from './life.ts'
 import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
 import { createProcessWatch, type ProcessWatch } from './invariants.ts'
-import type { PlannedLife, Scenario } from './scenario.ts'
+import type { PlannedJob, PlannedLife, Scenario } from './scenario.ts'
 import { createTally, type Exemption, type PromiseName } from './tally.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
@@ -57,6 +57,8 @@ export function configOf(scenario: Scenario): Config {
   }).config
 }
 
+const offMs = 60_000
+
 /** Runs it. The same scenario always gives the same result. */
 export async function simulate(scenario: Scenario, options: SimulateOptions = {}): Promise<Simulated> {
   const config = configOf(scenario)
@@ -101,6 +103,26 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     // One of two ends by itself, by the host's clock: the resume then comes to nothing, or after a jump ends it.
     timeline.after(from, () => life?.command('pause', from % 2 === 0 ? to - from : undefined))
     timeline.after(to, () => life?.command('resume'))
+  }
+  function ask({ cancelAfterMs, exhausted, rate, sinceMs, untilMs }: PlannedJob): void {
+    // Within the window: beyond it the daemon owes nothing.
+    const [since, until] = [Math.min(sinceMs, config.window.lookback / 2), untilMs]
+    if (until >= since) return
+    const selection = { since: `${Math.round(since)}ms`, until: `${until}ms` }
+    const asked = life?.ask({ selection, exhausted, ...(rate !== undefined && { rate }) })
+    if (asked === undefined) return
+    // The daemon's idea of the platform's time may be off by so much.
+    const ageOf = ({ eventAt }: SimulatedRecord): number => platform.now() - eventAt
+    const isMeant = (record: SimulatedRecord): boolean =>
+      ageOf(record) <= since + offMs && ageOf(record) >= until - offMs
+    const ids = [...platform.records.values()].filter(isMeant).map(({ id }) => id)
+    watch?.asked(asked.job, ids)
+    if (cancelAfterMs !== undefined) timeline.after(cancelAfterMs, asked.cancel)
+  }
+  for (const job of scenario.jobs) {
+    timeline.after(job.at, () => {
+      ask(job)
+    })
   }
   const hostNow = (): number => scenario.startAt + timeline.now() + hostAhead
 

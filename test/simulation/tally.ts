@@ -11,6 +11,7 @@ export const promises = [
   'a record at the attempt limit is left alone',
   'a recovery is counted once',
   'a refused retry is no attempt',
+  'a record of a retry job is sent once, and has an outcome or a reason',
   'a refused token is not used again',
   'a sweep asks for its pages',
   'an error under 429 is no rejection',

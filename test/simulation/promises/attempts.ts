@@ -2,7 +2,7 @@
 import { isIntercepted } from '../knowledge.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
-export function createAttemptsWatcher({ config, exercise, knowledge, violate }: WatcherOptions): Watcher {
+export function createAttemptsWatcher({ config, exercise, holds, knowledge, violate }: WatcherOptions): Watcher {
   const { maxAttempts } = config.retry
   /** Of the retries that wait for their answer: as low and as high as it can be. */
   const numbers = new Map<string, { least: number; most: number }>()
@@ -27,7 +27,8 @@ export function createAttemptsWatcher({ config, exercise, knowledge, violate }: 
         exercise('a gateway uses up no attempt')
       const attempts = attemptsOf(shown, sure.tries)
       if (attempts === maxAttempts - 1) exercise('a record at the attempt limit is left alone')
-      if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is exhausted: ${attempts} attempts`)
+      if (attempts >= maxAttempts && !holds.isAskedFor(id))
+        violate('premature', `retries ${id}, which is exhausted: ${attempts} attempts`)
     },
     fact(fact) {
       if (fact.type !== 'retry') return

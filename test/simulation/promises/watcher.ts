@@ -1,6 +1,7 @@
 // What every promise is watched with: one process of the daemon, seen from outside.
 import type { Config } from '../../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import type { JobView, RetriedView } from '../../../src/records/job.ts'
 import type { StatusDocument } from '../../../src/ops/status-document.ts'
 import type { Expectations } from '../expectations.ts'
 import type { KeyFiles } from '../key-files.ts'
@@ -20,6 +21,12 @@ export interface Sight {
   isLast: boolean
 }
 
+/** A retry job, as the operator sees it. */
+export interface AskedJob {
+  view(): JobView | undefined
+  retried(): readonly RetriedView[]
+}
+
 /** Watches one promise. Each call comes as it happens: `sent` before the knowledge takes it in, the others after that. */
 export interface Watcher {
   sent?(call: Call): void
@@ -30,6 +37,8 @@ export interface Watcher {
   scraped?(sight: Sight): void
   /** Its schedule ticked. */
   ticked?(): void
+  /** An operator asked it for retries. */
+  asked?(job: AskedJob): void
 }
 
 export interface WatcherOptions {
@@ -54,6 +63,8 @@ export interface Holds {
   limitsFreeSince(): number
   /** ms since the start: since when no gate has held all retries; Infinity while one does. */
   openGateSince(): number
+  /** True from a retry job that asks for the record until it is sent. */
+  isAskedFor(id: string): boolean
   /** False from a moment on which the platform's clock was set until the daemon can know. */
   isSureOfTime(): boolean
   /** Subscriptions whose circuit is not closed, lower case. */
