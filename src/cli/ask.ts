@@ -1,7 +1,7 @@
 // Requests of the commands to the running daemon: where it is, the proof that opens it, and what its refusals mean for people.
 import { loadSections } from '../config/load.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
-import { CommandFailure, exitCode, UsageError } from '../runtime/errors.ts'
+import { CommandFailure, ConfigurationError, exitCode, UsageError } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { CommandFlags } from './flags.ts'
@@ -18,7 +18,10 @@ export interface Daemon {
   token: () => Promise<string>
 }
 
-const keyNames = ['auth.privateKey', 'auth.privateKeyFile', 'auth.privateKeyPassphrase']
+const keyNames = [
+  ...['auth.privateKey', 'auth.privateKeyFile', 'auth.privateKeyPassphrase'],
+  ...['auth.signCommand', 'auth.certificateFile'],
+]
 
 /** Only the sections that are needed are read, so nothing else has to be valid. @throws ConfigurationError, UsageError */
 export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'>, name: string): Daemon {
@@ -30,10 +33,16 @@ export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'
       const { control } = loadSections({ file: options.config, ...io }, ['control']).config
       if (control.token !== undefined) return control.token
       const { config, origins } = loadSections({ file: options.config, ...io }, ['auth'], keyNames)
+      if (config.auth.signCommand !== undefined) throw noProof()
       const { loadKey } = await import('../platform/auth/private-key.ts')
       return proofOf(loadKey(keySetting(config.auth, origins, io)).current())
     },
   }
+}
+
+function noProof(): ConfigurationError {
+  const message = 'is required for commands: with auth.signCommand there is no private key here to prove with'
+  return new ConfigurationError([{ key: 'control.token', origin: 'missing', message }])
 }
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/

@@ -7,7 +7,8 @@ import { createLog } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import { span } from '../ops/words.ts'
 import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
-import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-key.ts'
+import type { SigningKey } from '../platform/auth/private-key.ts'
+import { SignCommandError } from '../platform/auth/sign-command.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { createUnreadableSum, unreadableText } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
@@ -23,8 +24,7 @@ import type { CommandFlags } from './flags.ts'
 import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { keySetting } from './secrets.ts'
-import { openTransport } from './service.ts'
+import { openKey, openTransport } from './service.ts'
 import { openPlatform, type Platform } from './session.ts'
 
 type StepName =
@@ -190,13 +190,14 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   return { ...okUnless(found, advice.join('; ') || undefined), value }
 }
 
-function checkKey({ config, origins }: LoadedConfig, io: Io): Found<Reloadable<SigningKey>> {
-  const setting = keySetting(config.auth, origins, io)
-  const value = loadKey(setting)
+async function checkKey(loaded: LoadedConfig, io: Io): Promise<Found<Reloadable<SigningKey>>> {
+  const { key: value, warnings } = openKey(loaded, io)
   const { bits, fingerprint } = value.current()
-  const warnings = keyWarnings(value.current(), setting).map(({ message }) => message)
-  const found = `RSA, ${bits} bits, SHA-256 of the public key ${fingerprint}`
-  return { ...okUnless(found, warnings.join('; ') || undefined), value }
+  const [program] = loaded.config.auth.signCommand ?? []
+  if (program !== undefined) await value.current().sign({}, io.signal)
+  const by = program === undefined ? '' : `, signed by ${program}`
+  const found = `RSA, ${bits} bits${by}, SHA-256 of the public key ${fingerprint}`
+  return { ...okUnless(found, warnings.map(({ message }) => message).join('; ') || undefined), value }
 }
 
 const certificateOf = ({ auth: { certificateFile: file } }: Config): Certificate | undefined =>
@@ -298,6 +299,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof ConfigurationError) return configurationFailed(error)
+      if (error instanceof SignCommandError) return failed(exitCode.configuration, error.message, error.advice)
       const failure = failureOf(error)
       if (failure === undefined) throw error
       return callFailed(failure, platform?.lastCall() ?? '')

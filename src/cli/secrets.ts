@@ -4,7 +4,7 @@ import { controlTokenProblem } from '../config/checks.ts'
 import { keys } from '../config/schema.ts'
 import { readTwin } from '../config/sources.ts'
 import type { ControlSecrets } from '../ops/access.ts'
-import type { PrivateKeySetting, SigningKey } from '../platform/auth/private-key.ts'
+import type { PrivateKey, PrivateKeySetting } from '../platform/auth/private-key.ts'
 import { refuse, type Reloadable } from '../platform/auth/reloadable.ts'
 import type { Io } from './io.ts'
 
@@ -43,25 +43,25 @@ export function keySetting(
 }
 
 /** Shows that its maker can read the private key. @see SECURITY.md */
-export function proofOf(key: SigningKey): string {
+export function proofOf(key: PrivateKey): string {
   return key.derive('webhook-reconciler: commands on this host, version 1')
 }
 
 /**
  * Secrets that open the daemon's commands, read anew at each call. A file that is unusable for the moment leaves what it held before.
- * `key`: for this alone, as a reload here is none for the tokens.
+ * `key`: for this alone, as a reload here is none for the tokens; undefined with auth.signCommand.
  */
 export function controlSecrets(
   { control }: Pick<Config, 'control'>,
-  key: Reloadable<SigningKey>,
+  key: Reloadable<PrivateKey> | undefined,
   io: Pick<Io, 'env' | 'readFile'> & { origins: Origins },
 ): () => ControlSecrets {
   let { token } = control
-  let proofs = [proofOf(key.current())]
+  let proofs = key === undefined ? [] : [proofOf(key.current())]
 
   function reloadKey(): void {
     try {
-      if (key.reload()) proofs = [...new Set([proofOf(key.current()), ...proofs.slice(0, 1)])]
+      if (key?.reload() === true) proofs = [...new Set([proofOf(key.current()), ...proofs.slice(0, 1)])]
     } catch {
       // The daemon's own reload of it reports that.
     }

@@ -1,11 +1,14 @@
 // Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP, ready to use.
 import type { Config } from '../config/schema.ts'
-import { loadConfig } from '../config/load.ts'
+import { environmentPrefix } from '../config/key.ts'
+import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { connectionsOf } from '../reconciler.ts'
 import type { ControlSecrets } from '../ops/access.ts'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { createLog, type CountedLog, type Log } from '../observe/log/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
-import { keyWarnings, loadKey, type SigningKey } from '../platform/auth/private-key.ts'
+import { keyWarnings, loadKey, type PrivateKey, type SigningKey } from '../platform/auth/private-key.ts'
+import { loadSignCommand } from '../platform/auth/sign-command.ts'
 import { loadCertificate, mismatchOf, type Certificate } from '../platform/auth/certificate.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { proxyFromEnvironment } from '../platform/http/proxy.ts'
@@ -22,6 +25,28 @@ export interface Service {
   http: HttpTransport
   /** Secrets that open the daemon's commands. */
   secrets: () => ControlSecrets
+}
+
+/**
+ * The key that signs, and what is weak about it. `control`: the same for the proof of commands alone, where it is here.
+ * @throws ConfigurationError
+ */
+export function openKey(
+  { config, origins }: LoadedConfig,
+  io: Pick<Io, 'clock' | 'env' | 'readFile'>,
+): { control?: Reloadable<PrivateKey>; key: Reloadable<SigningKey>; warnings: ConfigurationProblem[] } {
+  const { certificateFile, signCommand } = config.auth
+  if (signCommand !== undefined && certificateFile !== undefined) {
+    // Without our own variables, which may hold secrets.
+    const others = Object.entries(io.env).filter(([name]) => !name.startsWith(environmentPrefix))
+    const env = Object.fromEntries(others)
+    const key = loadSignCommand({ command: signCommand, certificateFile, clock: io.clock, env })
+    const place = { key: 'auth.certificateFile', origin: certificateFile }
+    return { key, warnings: keyWarnings(key.current(), place) }
+  }
+  const setting = keySetting(config.auth, origins, io)
+  const key = loadKey(setting)
+  return { control: loadKey(setting), key, warnings: keyWarnings(key.current(), setting) }
 }
 
 function openCertificate(
@@ -76,12 +101,10 @@ export function openService(
   })
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
   if (shortfall !== undefined) log.event('memory_limit_low', shortfall)
-  const setting = keySetting(config.auth, origins, io)
-  const key = loadKey(setting)
+  const { control, key, warnings } = openKey(loaded, io)
   // People at a terminal hear of it from check.
-  for (const { key: name, message } of quiet ? [] : keyWarnings(key.current(), setting))
-    log.event('key_weak', { key: name, problem: message })
+  for (const { key: name, message } of quiet ? [] : warnings) log.event('key_weak', { key: name, problem: message })
   const certificate = openCertificate(config, key, log, io.clock.now())
-  const secrets = controlSecrets(config, loadKey(setting), { ...io, origins })
+  const secrets = controlSecrets(config, control, { ...io, origins })
   return { config, log, key, certificate, http: openTransport(config, io), secrets }
 }

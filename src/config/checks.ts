@@ -25,7 +25,7 @@ function none(): ConfigurationProblem[] {
 /** Alternatives, exactly one of which is required; each is a list of keys that belong together. */
 export const alternatives: readonly (readonly (readonly string[])[])[] = [
   [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
-  [['auth.privateKeyFile'], ['auth.privateKey']],
+  [['auth.privateKeyFile'], ['auth.privateKey'], ['auth.signCommand']],
 ]
 
 /** One alternative whole, and nothing of another. */
@@ -45,6 +45,14 @@ function oneOf(group: (typeof alternatives)[number]): Check {
     const message = `is required, as ${key} is set (${origin})`
     return absent.filter((each) => !config.isSet(each)).map((each) => ({ key: each, origin: 'missing', message }))
   }
+}
+
+/** Its key verifies what the program signs. */
+const verified: Check = (config) => {
+  const [command, key] = ['auth.signCommand', 'auth.certificateFile']
+  if (config.isSet(command) !== true || config.isSet(key) !== false) return none()
+  const message = `is required, as ${command} is set (${config.origin(command)}): its key verifies the signatures`
+  return [{ key, origin: 'missing', message }]
 }
 
 /** Addresses that say too much, or are of something else. */
@@ -170,6 +178,7 @@ export const checks: readonly Check[] = [
   certificatesCount,
   notBeforeHasCome,
   ...alternatives.map(oneOf),
+  verified,
   inPlace,
   inEffect,
   safeToken,

@@ -224,6 +224,26 @@ export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
+/** A program and its arguments, which no shell reads. */
+export function command(): Kind<z.ZodMiniType<string[], string[]>> {
+  const error =
+    'must be a list of a program and its arguments, such as [/usr/local/bin/sign, --key, payments]; in the environment as JSON, in double quotes'
+  const entry = z.string({ error }).check(z.regex(/^[^\0]{0,4096}$/, { error }))
+  const schema = z.array(entry, { error }).check(
+    z.minLength(1, { error }),
+    z.maxLength(100, { error }),
+    z.refine(([program]) => program !== '', { error }),
+  )
+  const fromText = (text: string): unknown => {
+    try {
+      return JSON.parse(text) as unknown
+    } catch {
+      return text
+    }
+  }
+  return { schema, type: 'program and arguments', fromText, shown: false }
+}
+
 const uuidPattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 
 /** A list of UUIDs; they become lower case. */

@@ -2,6 +2,7 @@
 import { z } from 'zod/mini'
 import {
   choice,
+  command,
   cron,
   decimal,
   duration,
@@ -77,6 +78,11 @@ export const schema = z.strictObject({
         secret: true,
         fileTwin: true,
       },
+    ),
+    signCommand: optional(
+      command(),
+      'Program, with arguments, that signs in place of a key: text on stdin, RS256 in Base64 on stdout. Needs auth.certificateFile.',
+      { secret: true },
     ),
     certificateFile: optional(
       filePath(),

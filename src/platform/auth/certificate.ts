@@ -1,5 +1,5 @@
 // The certificate that is registered with the platform: loads it, and explains what is wrong with it.
-import { createHash, X509Certificate } from 'node:crypto'
+import { createHash, X509Certificate, type KeyObject } from 'node:crypto'
 import { readPem, whatElse } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
@@ -15,8 +15,8 @@ export interface Certificate {
 
 const certificateLabels = new Set(['CERTIFICATE', 'X509 CERTIFICATE'])
 
-/** @throws ConfigurationError */
-function parseCertificate(content: Buffer, place: Place): Certificate {
+/** @throws ConfigurationError that names the content found instead */
+export function readCertificate(content: Buffer, place: Place): X509Certificate {
   const { blocks, damage } = readPem(content.toString('utf8'))
   // The first of a chain is the certificate itself; its issuers follow.
   const block = blocks.find(({ label }) => certificateLabels.has(label))
@@ -26,16 +26,26 @@ function parseCertificate(content: Buffer, place: Place): Certificate {
     throw refuse(place, `${what}; the certificate in PEM is needed (it begins with BEGIN CERTIFICATE)`)
   }
   try {
-    const certificate = new X509Certificate(block.pem)
-    const publicKey = certificate.publicKey.export({ type: 'spki', format: 'der' })
-    return {
-      notBefore: certificate.validFromDate.getTime(),
-      notAfter: certificate.validToDate.getTime(),
-      keyFingerprint: createHash('sha256').update(publicKey).digest('hex'),
-      fingerprint: certificate.fingerprint256,
-    }
+    return new X509Certificate(block.pem)
   } catch {
     throw refuse(place, 'holds a certificate that is damaged; copy the file again')
+  }
+}
+
+/** SHA-256 of a public key (SubjectPublicKeyInfo, DER) in hex. */
+export function fingerprintOf(publicKey: KeyObject): string {
+  return createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex')
+}
+
+function parseCertificate(content: Buffer, place: Place): Certificate {
+  const certificate = readCertificate(content, place)
+  return {
+    notBefore: certificate.validFromDate.getTime(),
+    notAfter: certificate.validToDate.getTime(),
+    keyFingerprint: fingerprintOf(certificate.publicKey),
+    fingerprint: certificate.fingerprint256,
   }
 }
 

@@ -1,21 +1,25 @@
 // The service account's private key: loads it, explains what is wrong with it, and signs with it.
-import { createHash, createPrivateKey, createPublicKey, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
+import { createPrivateKey, createPublicKey, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
 import { assertionHeader } from '../wire.ts'
+import { fingerprintOf } from './certificate.ts'
 import { readPem, whatElse, type PemBlock } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
 export interface SigningKey {
   /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
-  sign(claims: Readonly<Record<string, string | number>>): Promise<string>
-  /** A secret of 32 bytes (Base64url) that only this key gives for this purpose. @see RFC 5869 (HKDF) */
-  derive(purpose: string): string
+  sign(claims: Readonly<Record<string, string | number>>, signal?: AbortSignal): Promise<string>
+  /** A secret of 32 bytes (Base64url) that only this key gives for this purpose; absent where the key is not here. @see RFC 5869 (HKDF) */
+  derive?(purpose: string): string
   /** Length of the modulus. */
   readonly bits: number
   /** SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex. Safe to log. */
   readonly fingerprint: string
 }
+
+/** A key that is in this process. */
+export type PrivateKey = SigningKey & Required<Pick<SigningKey, 'derive'>>
 
 /** Source of the key: a file that is reloaded, or a fixed text. */
 export type PrivateKeySetting = (
@@ -118,7 +122,7 @@ function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
 }
 
 /** Length in bits of a usable RSA key. @throws ConfigurationError */
-function checkedBits(key: KeyObject, place: Place): number {
+export function checkedBits(key: KeyObject, place: Place): number {
   const type = key.asymmetricKeyType ?? 'unknown'
   if (type !== 'rsa') throw refuse(place, `holds a key of type ${type}; ${makeOne}`)
   const bits = key.asymmetricKeyDetails?.modulusLength ?? 0
@@ -136,7 +140,7 @@ function signsWell(key: KeyObject, publicKey: KeyObject): boolean {
   }
 }
 
-function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
+function parseKey(content: Buffer, setting: PrivateKeySetting): PrivateKey {
   const place = placeOf(setting)
   const key = decode(choose(content, place), setting)
   const bits = checkedBits(key, place)
@@ -149,9 +153,7 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
       return Buffer.from(hkdfSync('sha256', der, '', purpose, 32)).toString('base64url')
     },
     bits,
-    fingerprint: createHash('sha256')
-      .update(publicKey.export({ type: 'spki', format: 'der' }))
-      .digest('hex'),
+    fingerprint: fingerprintOf(publicKey),
   }
 }
 
@@ -159,7 +161,7 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
  * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text stays as it is.
  * @throws ConfigurationError that names the content found instead
  */
-export function loadKey(setting: PrivateKeySetting): Reloadable<SigningKey> {
+export function loadKey(setting: PrivateKeySetting): Reloadable<PrivateKey> {
   const { key } = placeOf(setting)
   return createReloadable({
     read: () => ('file' in setting ? readCredentialFile(setting.file, key) : Buffer.from(setting.pem)),
@@ -169,8 +171,8 @@ export function loadKey(setting: PrivateKeySetting): Reloadable<SigningKey> {
 }
 
 /** Problem of a key that works: it has fewer than 4096 bits. */
-export function keyWarnings({ bits }: SigningKey, setting: PrivateKeySetting): ConfigurationProblem[] {
+export function keyWarnings({ bits }: SigningKey, source: PrivateKeySetting | Place): ConfigurationProblem[] {
   if (bits >= specifiedBits) return []
   const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with openssl or \`npm run keygen\``
-  return [{ ...placeOf(setting), message: advice }]
+  return [{ ...('key' in source ? source : placeOf(source)), message: advice }]
 }

@@ -5,6 +5,8 @@ import { readSmallFile } from '../../runtime/small-file.ts'
 
 /** A reloadable file. If its new content is invalid, the last valid one stays in use. */
 export interface Reloadable<T> {
+  /** The configuration key by which its changes are reported. Default: that of the caller. */
+  readonly reportedAs?: CredentialFile
   current(): T
   /**
    * Reads the file again; true when it holds another key or certificate, which is used from now on, and when it is usable
@@ -122,7 +124,7 @@ export type CredentialEvent =
   | { type: 'credential-reloaded'; file: CredentialFile; fingerprint: string; bits?: number }
   /** The file has changed and can't be used; the old content stays in use. */
   | { type: 'credential-reload-failed'; file: CredentialFile; problem: string }
-type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile'
+export type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile' | 'auth.signCommand'
 
 /** Only a problem in our own words is sure to hold nothing of the file. */
 function problemText(error: unknown): string {

@@ -26,12 +26,14 @@ export interface Refused {
   transportCode?: string | undefined
   /** Description of what is wrong with the answer. */
   detail?: string
+  /** The thing to do about it, where the failure knows better than its reason. */
+  advice?: string
   retryAfterMs?: number | undefined
 }
 
 export type TokenResult = Granted | Refused
 
-export interface TokenErrorFields extends Omit<Refused, 'detail' | 'retryAfterMs'> {
+export interface TokenErrorFields extends Omit<Refused, 'advice' | 'detail' | 'retryAfterMs'> {
   /** Epoch ms on the host's clock; until then callers fail at once. */
   retryAt?: number | undefined
   /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
@@ -101,7 +103,7 @@ export function explainRefusal(
     const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
     const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
     const ownAdvice = reason === 'bad-request' ? checkPlace : generalAdvice
-    const advice = callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
+    const advice = refused.advice ?? callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
     return { message: `no access token: ${what}`, advice }
   }
   const clock = knowsTime ? '' : ", and this host's clock: the identity host's answers have no Date to set it right by"

@@ -4,7 +4,8 @@ import { TransportError, type HttpResponse, type Reason, type Transport } from '
 import type { ServerClock } from '../server-clock.ts'
 import { clientAssertionType, grantType } from '../wire.ts'
 import type { SigningKey } from './private-key.ts'
-import { readTokenResult, type TokenResult } from './token-answer.ts'
+import { SignCommandError } from './sign-command.ts'
+import { readTokenResult, type Refused, type TokenResult } from './token-answer.ts'
 
 export interface TokenEndpointOptions {
   tokenUrl: URL
@@ -37,6 +38,15 @@ const assertionLifetimeSeconds = 60
 /** A token answer has a few kilobytes; a login page may have megabytes. */
 const maxAnswerBytes = 64 * 1024
 
+/** Of an assertion that was not signed. */
+function unsigned(error: unknown): Refused {
+  const failed = { kind: 'transient', reason: 'other' } as const
+  if (!(error instanceof SignCommandError))
+    return { ...failed, detail: 'the assertion could not be signed with the private key' }
+  const { advice, code, message } = error
+  return { ...failed, transportCode: code, description: message, detail: message, advice }
+}
+
 /**
  * Makes the function that tries once. It rejects with the signal's reason only; failures are results.
  * @param report is called for every HTTP exchange
@@ -49,10 +59,11 @@ export function createTokenEndpoint(
   const { clientId, clock, issuer, random, scope, serverClock } = options
 
   /** Signs the claims of the specification only. `iat` is not in the server's future. */
-  function assertion(key: SigningKey): Promise<string> {
+  function assertion(key: SigningKey, signal: AbortSignal): Promise<string> {
     const iat = Math.floor(serverClock.earliestNow() / 1000)
     const jti = random.uuid()
-    return key.sign({ jti, iss: clientId, sub: clientId, aud: issuer, iat, exp: iat + assertionLifetimeSeconds })
+    const exp = iat + assertionLifetimeSeconds
+    return key.sign({ jti, iss: clientId, sub: clientId, aud: issuer, iat, exp }, signal)
   }
 
   function send(signed: string, signal: AbortSignal): Promise<HttpResponse> {
@@ -94,13 +105,10 @@ export function createTokenEndpoint(
   }
 
   return async (key, signal) => {
-    const signed = await assertion(key).catch(() => undefined)
+    const signed = await assertion(key, signal).catch(unsigned)
     signal.throwIfAborted()
     const sentAt = clock.monotonic()
-    if (signed === undefined) {
-      const detail = 'the assertion could not be signed with the private key'
-      return { result: { kind: 'transient', reason: 'other', detail }, sentAt, clockMovedMs: 0 }
-    }
+    if (typeof signed !== 'string') return { result: signed, sentAt, clockMovedMs: 0 }
     const { result, clockMovedMs } = await exchange(signed, signal)
     report(result.kind === 'granted' ? 'ok' : result.reason, (clock.monotonic() - sentAt) / 1000)
     return { result, sentAt, clockMovedMs }

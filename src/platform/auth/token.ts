@@ -334,7 +334,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   function reloadKey(): void {
-    if (!reloadFile('auth.privateKeyFile', key, emit)) return
+    if (!reloadFile(key.reportedAs ?? 'auth.privateKeyFile', key, emit)) return
     limiter.resetBackoff()
     notifier.notify()
   }

@@ -27,7 +27,7 @@ log: debug
     'auth.realm (config.yaml:6): must be text, and YAML reads a number here: put it in quotes',
     'auth.authUrl (missing): is required, as auth.realm is set (config.yaml:6)',
     'auth.clientId (missing): is required: set it in the file, or as RECONCILER_AUTH_CLIENT_ID',
-    'auth.privateKeyFile (missing): is required, or auth.privateKey in its place',
+    'auth.privateKeyFile (missing): is required, or auth.privateKey or auth.signCommand in its place',
     'retry.backoff.initial (config.yaml:8): is 7h, but must be at most retry.backoff.max, which is 6h (default)',
     'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
     'retry.colour (config.yaml:10): there is no such key',
@@ -120,6 +120,12 @@ const authentications: Record<string, string> = {
   [`${key}, ${host}/auth/realms/r, realm: r`]: 'auth.authUrl (config.yaml:1)',
   [issuer]: 'auth.privateKeyFile (missing)',
   [`${issuer}, ${key}, ${pem}`]: 'auth.privateKeyFile (config.yaml:1)',
+  [`${issuer}, ${key}, signCommand: [sign], certificateFile: /c`]:
+    'auth.privateKeyFile (config.yaml:1): auth.signCommand',
+  [`${issuer}, signCommand: [sign]`]: 'auth.certificateFile (missing): is required, as auth.signCommand is set',
+  [`${issuer}, signCommand: sign --key a, certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',
+  [`${issuer}, signCommand: [], certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',
+  [`${issuer}, signCommand: ['', x], certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',
   // A wrong realm is not also missing.
   [`${key}, ${host}, realm: ../x`]: 'auth.realm (config.yaml:1)',
 }

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { SignCommandError } from '../../../src/platform/auth/sign-command.ts'
 import { runScript } from '../../support/script.ts'
 import { claimsOf, fakeKey, fakeKeySource, formOf, issuer, tokenWorld } from '../../support/token-world.ts'
 import type { TokenWorldOptions } from '../../support/token-world.ts'
@@ -340,6 +341,18 @@ describe('events', () => {
     expect(inspect(error)).not.toContain('key material')
     await runScript('get -> transient other; retry -> 0.5s; sent -> 0', commands)
     expect(events.map(({ type }) => type)).toEqual(['token-refreshed'])
+  })
+
+  test('say how a program failed to sign, and what to do', async () => {
+    const failed = new SignCommandError('FAILED', 'ended with 1: "no token"', 'run it by hand')
+    const key = { ...fakeKey('f00d'), sign: () => Promise.reject(failed) }
+    const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => key } })
+    const message = 'no access token: auth.signCommand ended with 1: "no token"'
+    await expect(cache.get()).rejects.toMatchObject({ kind: 'transient', message, advice: 'run it by hand' })
+    const [description, code] = ['auth.signCommand ended with 1: "no token"', 'SIGN_COMMAND_FAILED']
+    expect(events).toEqual([
+      expect.objectContaining({ type: 'token-refreshed', result: 'transient', description, code }),
+    ])
   })
 
   test('name a key that cannot be used, and strange errors without their text', async () => {

@@ -1,0 +1,177 @@
+// Signs by a program, where the private key may be in no file: in an HSM, a KMS or Vault. It runs once for each assertion.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { verify } from 'node:crypto'
+import type { Clock } from '../../runtime/clock.ts'
+import { foreignText } from '../http/foreign-text.ts'
+import { assertionHeader } from '../wire.ts'
+import { fingerprintOf, readCertificate } from './certificate.ts'
+import { checkedBits, type SigningKey } from './private-key.ts'
+import { createReloadable, readCredentialFile, type Reloadable } from './reloadable.ts'
+
+type Code = 'NOT_FOUND' | 'NOT_RUN' | 'FAILED' | 'NO_SIGNATURE' | 'OTHER_KEY' | 'TIMEOUT'
+
+/** The program gave no signature that the platform would accept. Holds nothing of its arguments, which may have a PIN. */
+export class SignCommandError extends Error {
+  readonly code: `SIGN_COMMAND_${Code}`
+  readonly advice: string
+
+  constructor(code: Code, message: string, advice: string) {
+    super(`auth.signCommand ${message}`)
+    this.name = 'SignCommandError'
+    this.code = `SIGN_COMMAND_${code}`
+    this.advice = advice
+  }
+}
+
+export interface SignCommandOptions {
+  /** The program, and its arguments. No shell reads them. */
+  command: readonly string[]
+  /** Its key verifies each signature. */
+  certificateFile: string
+  clock: Clock
+  /** The program gets all of it. */
+  env: NodeJS.ProcessEnv
+}
+
+export const signLimitMs = 5000
+/** A signature of 16,384 bits has 2,732 characters. */
+const maxOutput = 16 * 1024
+const keptErrors = 4096
+const byHand =
+  'run it by hand as the user of this process: on standard input it gets the text to sign, and it writes the signature'
+
+const spawnErrors: Readonly<Record<string, [Code, string]>> = {
+  ENOENT: ['NOT_FOUND', 'was not found'],
+  EACCES: ['NOT_RUN', 'may not be run by this user'],
+}
+
+/** Ends the program and all that it has started. */
+function kill({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+interface Ended {
+  code: number | null
+  killedBy: NodeJS.Signals | null
+  output: string
+  errors: string
+}
+
+/** Collects what a program writes, and how it ends. Rejects when it does not start. */
+function followed(child: ReturnType<typeof start>, input: string): Promise<Ended> {
+  let [output, errors] = ['', '']
+  child.stdout.setEncoding('latin1').on('data', (text: string) => {
+    output = (output + text).slice(0, maxOutput)
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors = (errors + text).slice(-keptErrors)
+  })
+  // It may end before it has read all.
+  child.stdin.on('error', () => undefined).end(input)
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, killedBy) => {
+      resolve({ code, killedBy, output, errors })
+    })
+  })
+}
+
+/** In a session of its own, without a terminal: it can't stop to ask for a PIN. */
+function start([program = '', ...words]: readonly string[], env: NodeJS.ProcessEnv) {
+  return spawn(program, words, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe'] })
+}
+
+function notStarted(error: unknown): SignCommandError {
+  const { code = 'unknown error' } = error as NodeJS.ErrnoException
+  const [kind, what] = spawnErrors[code] ?? ['NOT_RUN', `could not be run (${code})`]
+  return new SignCommandError(
+    kind,
+    what,
+    'give the path of a program that this user may run; in a container it has to be in the image',
+  )
+}
+
+/** @throws SignCommandError; the signal's reason */
+async function outputOf(
+  input: string,
+  { clock, command, env }: SignCommandOptions,
+  signal?: AbortSignal,
+): Promise<string> {
+  const done = new AbortController()
+  const child = start(command, env)
+  const late = clock
+    .sleep(signLimitMs, AbortSignal.any([done.signal, ...(signal === undefined ? [] : [signal])]))
+    .then(() => {
+      throw new SignCommandError('TIMEOUT', `did not end within ${signLimitMs / 1000} s`, byHand)
+    })
+  try {
+    const ended = await Promise.race([
+      followed(child, input).catch((error: unknown) => Promise.reject(notStarted(error))),
+      late,
+    ])
+    if (ended.code === 0) return ended.output
+    const [line = ''] = ended.errors
+      .split('\n')
+      .filter((text) => text.trim() !== '')
+      .slice(-1)
+    const how = ended.code === null ? `was ended by ${ended.killedBy ?? 'a signal'}` : `ended with ${ended.code}`
+    throw new SignCommandError('FAILED', line === '' ? how : `${how}: "${foreignText(line)}"`, byHand)
+  } finally {
+    if (child.exitCode === null || child.stdout.readable) kill(child)
+    for (const stream of child.stdio) stream?.destroy()
+    done.abort()
+  }
+}
+
+/** Base64 in either alphabet, as KMS tools write it, or after the prefix of Vault's transit engine. */
+const signatureForm = /^(?:vault:v\d+:)?([\w+/-]+={0,2})$/
+
+function keyOf(content: Buffer, options: SignCommandOptions): SigningKey {
+  const place = { key: 'auth.certificateFile', origin: options.certificateFile }
+  const { publicKey } = readCertificate(content, place)
+  const fingerprint = fingerprintOf(publicKey)
+  return {
+    bits: checkedBits(publicKey, place),
+    fingerprint,
+    async sign(claims, signal) {
+      const parts = [assertionHeader, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      const input = parts.join('.')
+      const output = await outputOf(input, options, signal)
+      const [, base64] = signatureForm.exec(output.replaceAll(/\s/g, '')) ?? []
+      if (base64 === undefined)
+        throw new SignCommandError(
+          'NO_SIGNATURE',
+          'wrote no signature: it has to be in Base64, and nothing else beside it',
+          byHand,
+        )
+      const signature = Buffer.from(base64, 'base64')
+      if (!verify('sha256', Buffer.from(input), publicKey, signature)) {
+        const advice = `let it sign by RS256 (RSASSA-PKCS1-v1_5 with SHA-256), the text itself and no digest of it, with the key of SHA-256 ${fingerprint}`
+        throw new SignCommandError(
+          'OTHER_KEY',
+          'wrote a signature that does not verify with auth.certificateFile',
+          advice,
+        )
+      }
+      return `${input}.${signature.toString('base64url')}`
+    },
+  }
+}
+
+/**
+ * The key that the program signs with, known by its certificate, which is read again when it changes.
+ * @throws ConfigurationError that names the content found in place of a certificate
+ */
+export function loadSignCommand(options: SignCommandOptions): Reloadable<SigningKey> {
+  const { certificateFile } = options
+  const source = createReloadable({
+    read: () => readCredentialFile(certificateFile, 'auth.certificateFile'),
+    parse: (content) => keyOf(content, options),
+    identity: ({ fingerprint }) => fingerprint,
+  })
+  return { ...source, reportedAs: 'auth.signCommand' }
+}
