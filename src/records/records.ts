@@ -131,9 +131,10 @@ export function createRecords({
       incomplete: gapsOf(current, hasListedAll()),
       error: undefined,
     }
-    // eslint-disable-next-line @typescript-eslint/require-await
     async function* batches(): AsyncGenerator<ListedRecord[]> {
       for (let at = 0; at < page.length; at += batchRecords) {
+        // A fast reader takes a batch without a turn of the event loop: probes and timers come in between.
+        if (at > 0) await clock.sleep(1)
         yield page.slice(at, at + batchRecords).map((entry) => {
           const situation = situationOf(entry.subscriptionId)
           return toListed(explainRecord(entry, { policy, situation, isSelected: true }))
@@ -205,8 +206,10 @@ export function createRecords({
           seen.add(entry.id.toLowerCase())
           last = { id: entry.id, localSecond: entry.localSecond }
         }
-        for (let at = 0; at < page.length; at += batchRecords)
+        for (let at = 0; at < page.length; at += batchRecords) {
+          if (at > 0) await clock.sleep(1)
           yield page.slice(at, at + batchRecords).map(({ shown }) => shown)
+        }
         end.next = last
         if (seen.size >= limit) return
         if (found.upTo !== undefined) last = { id: lastId, localSecond: found.upTo - 1 }
