@@ -113,7 +113,7 @@ test('a socket and a timer that are left over do not keep a command alive', asyn
 test('a daemon whose output is not read drops lines, counts them, and reports how many', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, records)
-  const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_LOG_LEVEL: 'trace' }
+  const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_LOG_LEVEL: 'debug' }
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...quick })
   const read = daemon.stall('stdout')
   const dropped = async (): Promise<number> => (await daemon.metrics()).sum('log_lines_dropped_total')

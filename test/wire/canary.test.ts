@@ -27,7 +27,7 @@ import {
 import { get, makeFolder, startDaemon as startProcess, type LogLine, type OpsAnswer } from '../support/process.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
-const tellsAll = { RECONCILER_LOG_LEVEL: 'trace', RECONCILER_CONTROL_TOKEN: token }
+const tellsAll = { RECONCILER_LOG_LEVEL: 'debug', RECONCILER_CONTROL_TOKEN: token }
 const settings = {
   ...tellsAll,
   RECONCILER_SERVER_HOST: '127.0.0.1',
