@@ -13,6 +13,14 @@ const places = [
 
 const versionForm = /^\d+\.\d+\.\d+$/
 
+/** The text of package.json, or of the lock file, which names the version twice. */
+function withVersion(text: string, version: string): string {
+  const parsed = JSON.parse(text) as { version: string; packages?: { '': { version: string } } }
+  parsed.version = version
+  if (parsed.packages !== undefined) parsed.packages[''].version = version
+  return `${JSON.stringify(parsed, null, 2)}\n`
+}
+
 /**
  * Writes a release into the files below `root`. Returns those that it changed.
  * @param date ISO 8601, `2026-12-01`
@@ -29,17 +37,10 @@ export function release(root: string, version: string, date: string): string[] {
     throw new Error('CHANGELOG.md: no section "## [VERSION] - unreleased" with an entry stands first')
   const dated = heading.replace(/\[.*\] - unreleased/, `[${version}] - ${date}`)
   const changes = new Map([['CHANGELOG.md', changelog.replace(heading, dated)]])
+  const named = new RegExp(`(webhook-reconciler:|VERSION=|io/version: |, version )${RegExp.escape(old)}`, 'g')
   for (const file of globSync(places, { cwd: root }).toSorted()) {
     const text = read(file)
-    // In the lock file the first two are ours; others belong to packages of the same version.
-    const parts = text.split(old)
-    const ours = file === 'package-lock.json' ? 2 : parts.length - 1
-    const changed =
-      parts.slice(0, ours + 1).join(version) +
-      parts
-        .slice(ours + 1)
-        .map((part) => old + part)
-        .join('')
+    const changed = file.endsWith('.json') ? withVersion(text, version) : text.replaceAll(named, `$1${version}`)
     if (changed !== text) changes.set(file, changed)
   }
   for (const [file, text] of changes) writeFileSync(join(root, file), text)

@@ -1,6 +1,7 @@
 // Checks a client assertion as strictly as the specification allows. @see docs/platform-api.md "Assertion", RFC 7523 section 3
 import { createPublicKey, verify, type KeyObject } from 'node:crypto'
-import { assertionHeader, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
+import { assertionHeader } from '../../src/platform/wire.ts'
+import { maxAssertionLifetimeSeconds } from './wire.ts'
 
 /** Why an assertion was refused. */
 export type AssertionProblem =

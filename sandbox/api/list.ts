@@ -1,5 +1,6 @@
 // The list operation: reads its parameters under the reading that is played, and finds a page. @see docs/platform-api.md "List webhooks"
-import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../../src/platform/wire.ts'
+import { listParameter, maxPageSize, webhookStatuses } from '../../src/platform/wire.ts'
+import { defaultPageSize, type WirePage } from './wire.ts'
 import type { Readings } from '../options.ts'
 import { hash } from '../records/hash.ts'
 import type { Store, StoredRecord } from '../records/store.ts'

@@ -1,14 +1,6 @@
 // The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
-import {
-  invalidStatusCode,
-  listParameter,
-  retryWorkflowCode,
-  tokenPath,
-  webhooksPath,
-  type WireError,
-  type WirePage,
-  type WireRetryAnswer,
-} from '../../src/platform/wire.ts'
+import { invalidStatusCode, listParameter, tokenPath, webhooksPath } from '../../src/platform/wire.ts'
+import { retryWorkflowCode, type WireError, type WirePage, type WireRetryAnswer } from './wire.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
 import { jsonAnswer, jsonTextAnswer, textAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'

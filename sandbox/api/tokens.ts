@@ -1,5 +1,6 @@
 // The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
-import { clientAssertionType, grantType, type WireToken } from '../../src/platform/wire.ts'
+import { clientAssertionType, grantType } from '../../src/platform/wire.ts'
+import type { WireToken } from './wire.ts'
 import { checkAssertion, readKey } from './assertion.ts'
 import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import type { Sequence } from '../records/hash.ts'

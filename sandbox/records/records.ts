@@ -1,7 +1,8 @@
 // The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
 import { z } from 'zod'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../../src/platform/wire.ts'
+import { webhookStatuses, type WebhookStatus } from '../../src/platform/wire.ts'
+import type { WireWebhook } from '../api/wire.ts'
 import type { SandboxPlatform } from '../api/routes.ts'
 import { someNames } from '../fields.ts'
 import { createSequence } from './hash.ts'

@@ -1,5 +1,6 @@
 // A stored record as the platform shows it.
-import type { WebhookStatus, WireWebhook } from '../../src/platform/wire.ts'
+import type { WebhookStatus } from '../../src/platform/wire.ts'
+import type { WireWebhook } from '../api/wire.ts'
 import type { Readings } from '../options.ts'
 import { payloadOf } from './payload.ts'
 import type { StoredRecord } from './store.ts'

@@ -3,6 +3,7 @@ import { isIPv6 } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
 import { parseInstant } from '../runtime/instant.ts'
+import { uuidPattern } from '../runtime/uuid.ts'
 import { durationPattern, parseDuration } from './duration.ts'
 
 /** A kind of value. The zod schema parses the value of the YAML file; text of the environment goes through `fromText` first. */
@@ -243,8 +244,6 @@ export function command(): Kind<z.ZodMiniType<string[], string[]>> {
   }
   return { schema, type: 'program and arguments', fromText, shown: false }
 }
-
-const uuidPattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 
 /** A list of UUIDs; they become lower case. */
 export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {

@@ -1,7 +1,8 @@
 // The webhook operations list and retry: how to build the request of each and read its answer. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
-import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
+import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
+import { isUuid } from '../runtime/uuid.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 

@@ -1,6 +1,7 @@
 // Parses a row of unknown JSON into a WebhookRecord: keeps the fields that decisions need, never the payload or the receiver's texts.
 import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
+import { isUuid } from '../runtime/uuid.ts'
 
 /** The fields of a webhook record that decisions need. @see docs/platform-api.md "Webhook record" */
 export interface WebhookRecord {
@@ -66,14 +67,7 @@ export function createUnreadableSum(): { add(rows: readonly UnreadableRow[]): vo
   }
 }
 
-const uuid = /^[\da-fA-F]{8}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{12}$/
-
-/** True for a UUID of any version, in either case. Only such an id ever goes into a path. */
-export function isUuid(value: unknown): value is string {
-  return typeof value === 'string' && uuid.test(value)
-}
-
-/** Event types and modules are short words; longer texts are ignored. */
+/** Event types are short words; longer texts are ignored. */
 const maxWordLength = 200
 
 function word(value: unknown): string {

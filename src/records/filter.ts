@@ -1,6 +1,6 @@
 // The selection of records by a request: its fields, read and checked, and the test of a record. Pure functions.
 import { parseDuration } from '../config/duration.ts'
-import { isUuid } from '../platform/record.ts'
+import { isUuid } from '../runtime/uuid.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { parseInstant } from '../runtime/instant.ts'
 

@@ -1,15 +1,8 @@
 // A plain client of the sandbox for its own tests: signs assertions, lists and retries with nothing of the daemon in between.
 import { createPrivateKey, createSign } from 'node:crypto'
 import { systemClock } from '../../src/runtime/clock.ts'
-import {
-  clientAssertionType,
-  retryRequestBody,
-  tokenPath,
-  type WireError,
-  type WireList,
-  type WireRetryAnswer,
-  type WireWebhook,
-} from '../../src/platform/wire.ts'
+import { clientAssertionType, retryRequestBody, tokenPath } from '../../src/platform/wire.ts'
+import type { WireError, WireList, WireRetryAnswer, WireWebhook } from '../../sandbox/api/wire.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'
 

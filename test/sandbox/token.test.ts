@@ -1,7 +1,8 @@
 // The token endpoint over HTTP: what it takes, what it refuses and how, and how long its tokens are believed.
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { tokenPath, type WireToken } from '../../src/platform/wire.ts'
+import { tokenPath } from '../../src/platform/wire.ts'
+import type { WireToken } from '../../sandbox/api/wire.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { claimsFor, client, errorOf, formOf, postForm, sign } from './client.ts'

@@ -1,5 +1,6 @@
 // What a list call asks for, read from its address once: the daemon sweeps, checks outcomes and asks questions with the same call.
-import { defaultPageSize, listParameter } from '../../src/platform/wire.ts'
+import { listParameter } from '../../src/platform/wire.ts'
+import { defaultPageSize } from '../../sandbox/api/wire.ts'
 
 export interface Asked {
   status: string | undefined

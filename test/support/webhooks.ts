@@ -1,5 +1,6 @@
 // Webhook records, list pages and answers as the platform writes them, for tests without the sandbox.
-import { invalidStatusCode, type WireError, type WireWebhook } from '../../src/platform/wire.ts'
+import { invalidStatusCode } from '../../src/platform/wire.ts'
+import type { WireError, WireWebhook } from '../../sandbox/api/wire.ts'
 
 export const webhookId = '11111111-2222-4333-8444-555555555555'
 

@@ -1,7 +1,7 @@
 // Reads what the receiver has processed: CSV with or without a header, or NDJSON; one key a line, in any order, repeats allowed.
 import { hash } from 'node:crypto'
 import { shownText } from '../../config/sources.ts'
-import { isUuid } from '../../platform/record.ts'
+import { isUuid } from '../../runtime/uuid.ts'
 import { UsageError } from '../../runtime/errors.ts'
 
 /** What the two sides have in common, and the columns or fields that hold it. */

@@ -1,7 +1,8 @@
 // The selection of `plan`, `once`, `retry` and `compare`: from the flags, and the configuration of the round that follows from it. Pure functions.
 import { shownText } from '../../config/sources.ts'
 import type { Config } from '../../config/schema.ts'
-import { isUuid, type WebhookRecord } from '../../platform/record.ts'
+import { type WebhookRecord } from '../../platform/record.ts'
+import { isUuid } from '../../runtime/uuid.ts'
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { UsageError } from '../../runtime/errors.ts'

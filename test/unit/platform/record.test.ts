@@ -1,7 +1,8 @@
 // Rows as a platform, a gateway or an attacker may send them: what is kept, what is unreadable, and that nothing else gets through.
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { isUuid, readRecord, type UnreadableRow, type WebhookRecord } from '../../../src/platform/record.ts'
+import { readRecord, type UnreadableRow, type WebhookRecord } from '../../../src/platform/record.ts'
+import { isUuid } from '../../../src/runtime/uuid.ts'
 
 const zone = createTimeZone('UTC')
 const id = '11111111-2222-4333-8444-555555555555'
