@@ -186,7 +186,7 @@ describeWith(obstacle, 'the files of an image', () => {
     })
     expect(Date.parse(labels[name('created')] ?? '')).toBeLessThan(systemClock.now())
     expect(labels).toHaveProperty([name('source')])
-  })
+  }, 900_000)
 
   test('are those of arm64 where that is asked for', () => {
     using image = buildImage(undefined, 'arm64')
@@ -200,5 +200,5 @@ describeWith(obstacle, 'the files of an image', () => {
     expect(readFileSync(join(image.root, 'var/lib/dpkg/status'), 'utf8').match(/^Architecture: .*$/gm)).toEqual(
       Array.from({ length: 4 }, () => 'Architecture: arm64'),
     )
-  })
+  }, 900_000)
 })
