@@ -172,6 +172,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     createElection({
       client: lease,
       identity,
+      platform: `${config.auth.issuerUrl} ${config.platform.baseUrl}`,
       leaseDurationMs: config.leaderElection.leaseDuration,
       clock,
       emit,

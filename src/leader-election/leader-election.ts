@@ -1,12 +1,13 @@
 // Leader election by a Lease, by the rules of client-go: the instance that renews it leads, and an expired one may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
-import type { Reason } from '../platform/http/http.ts'
+import { visibleText } from '../runtime/redact.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, leaseTimes, type Lease, type LeaseClient } from './lease-client.ts'
+import { createReach } from './reach.ts'
 import { createSighting } from './sighting.ts'
 import { createTerm, type Moment } from './term.ts'
 
@@ -14,6 +15,8 @@ export interface ElectionOptions {
   client: LeaseClient
   /** One for each start of a process: a crashed leader must not take its own lease for granted. */
   identity: string
+  /** Issuer and base URL: the platform that the instances of a lease share. */
+  platform: string
   leaseDurationMs: number
   clock: Clock
   emit: (event: LeadershipEvent) => void
@@ -31,6 +34,8 @@ export interface Election extends LeaderElection {
 
 /** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
 export const pauseAnnotation = 'webhook-reconciler/paused'
+/** Names the holder's platform: instances of another one are in the wrong place, and would stand by for ever. */
+export const platformAnnotation = 'webhook-reconciler/platform'
 
 /** Another instance may write between our read and our write, but hardly so often. */
 const maxConflicts = 5
@@ -38,14 +43,6 @@ const maxConflicts = 5
 const maxReleaseMs = 5000
 /** A command waits no longer for the API: a renewal, a read and a write one after the other. */
 const maxPauseMs = 20_000
-/** So many sweeps in a row without any answer show that this instance cannot reach the platform; another one may. */
-const maxUnanswered = 3
-/** So that instances that all cannot reach it don't pass the lease around. */
-const minBetweenGivingMs = 600_000
-/** In which another instance takes the lease that was given away; in numbers of leaseDuration. */
-const abstainFactor = 2
-const noAnswer: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
-
 const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''
 
 function withPauses({ annotations }: Lease, text: string): Record<string, string> {
@@ -83,7 +80,7 @@ async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
 }
 
 export function createElection(options: ElectionOptions): Election {
-  const { client, clock, emit, identity, leaseDurationMs, onPauses } = options
+  const { client, clock, emit, identity, leaseDurationMs, onPauses, platform } = options
   const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
   /** One exchange with the API at a time: an older answer never comes after a newer one. */
   const oneByOne = pLimit(1)
@@ -95,20 +92,14 @@ export function createElection(options: ElectionOptions): Election {
   /** Monotonic ms: when the first of the failures in a row was noted. */
   let failingSince = 0
   let seenLeader: string | undefined
-  /** Sweeps in a row that had no answer. */
-  let unanswered = 0
-  /** The last time that the lease was given away for these: why, and when, in monotonic ms. */
-  let given: { problem: string; at: number } | undefined
+  const reach = createReach(clock, leaseDurationMs)
 
   const isFailing = (): boolean => !term.isOn() && clock.monotonic() - failingSince >= leaseDurationMs
-  const isExpired = (): boolean => clock.monotonic() >= sighting.expiresAt()
-  const isAbstaining = (): boolean =>
-    given !== undefined && clock.monotonic() < given.at + abstainFactor * leaseDurationMs
 
   function leaderNow(): string | undefined {
     if (term.isOn()) return identity
     const holder = sighting.holder()
-    return ['', identity].includes(holder) || isExpired() ? undefined : holder
+    return ['', identity].includes(holder) || sighting.isExpired() ? undefined : holder
   }
 
   function standBy(cause: Exclude<StandbyCause, 'seen'>, problem?: string): void {
@@ -125,7 +116,7 @@ export function createElection(options: ElectionOptions): Election {
   function leadFrom(asked: Moment, { transitions }: Lease): void {
     if (!term.isOn()) expire()
     if (!term.lead(asked)) return
-    unanswered = 0
+    reach.begin()
     emit({ type: 'leading', transitions })
   }
 
@@ -167,19 +158,19 @@ export function createElection(options: ElectionOptions): Election {
       transitions: lease === undefined ? 0 : lease.transitions + (isSame ? 0 : 1),
       acquireTime: isSame ? lease.acquireTime : renewTime,
       renewTime,
-      annotations: lease?.annotations ?? {},
+      annotations: { ...lease?.annotations, [platformAnnotation]: platform },
       object: lease?.object ?? {},
     }
   }
 
   /** Free, ours, or expired. */
   function mayTake(): boolean {
-    return !isAbstaining() && (['', identity].includes(sighting.holder()) || isExpired())
+    return !reach.isAbstaining() && (['', identity].includes(sighting.holder()) || sighting.isExpired())
   }
 
   /** Writes a claim, which this instance leads by, or the claim of another one. */
   async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
-    const isClaim = (): boolean => lease.holder === identity && !isAbstaining()
+    const isClaim = (): boolean => lease.holder === identity && !reach.isAbstaining()
     const asked = { monotonic: clock.monotonic(), wall: clock.now() }
     if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
     const written = await client.write(lease, signal)
@@ -200,12 +191,21 @@ export function createElection(options: ElectionOptions): Election {
     await write({ ...lease, holder: '', durationMs: 1000, renewTime }, signal)
   }
 
+  /** It would otherwise wait in silence for a lease that is not meant for it. */
+  function refuseForeign(lease: Lease | undefined): void {
+    const other = lease?.annotations[platformAnnotation]
+    if (other === undefined || other === platform) return
+    const message = `the Lease ${client.subject} is held for another platform (${visibleText(other).slice(0, 300)}), and this instance is of ${platform}: give each a leaderElection.leaseName of its own`
+    throw new LeaseFailure('invalid', message)
+  }
+
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
-    if (isAbstaining() && sighting.holder() === identity) await giveAway(signal)
+    if (reach.isAbstaining() && sighting.holder() === identity) await giveAway(signal)
     const lease = own() ?? (await readLease(signal, false))
     if (!mayTake()) {
       standBy('taken')
       noteLeader()
+      refuseForeign(lease)
       return
     }
     leadByRead(lease)
@@ -266,19 +266,14 @@ export function createElection(options: ElectionOptions): Election {
       identity,
       leader: leaderNow(),
       since: term.since(),
-      problem: failure?.message ?? (term.isOn() ? undefined : given?.problem),
+      problem: failure?.message ?? (term.isOn() ? undefined : reach.problem()),
       lastingProblem: isFailing() ? failure?.message : undefined,
     }),
     lead: term.work,
     run: (signal) => runTogether([keepTrying, (ended) => term.watch(expire, ended)], signal),
     swept(result) {
-      unanswered = result !== undefined && noAnswer.has(result.reason) ? unanswered + 1 : 0
-      const { at = -Infinity } = given ?? {}
-      const isDue = unanswered >= maxUnanswered && clock.monotonic() >= at + minBetweenGivingMs
-      if (result === undefined || !isDue || !term.isOn()) return
-      const problem = `${unanswered} sweeps in a row had no answer (${result.code ?? result.reason}): ${result.advice}`
-      given = { problem, at: clock.monotonic() }
-      standBy('unreachable', problem)
+      const problem = reach.swept(result, term.isOn())
+      if (problem !== undefined) standBy('unreachable', problem)
     },
     async release() {
       if (!term.hasBegun()) return

@@ -37,6 +37,9 @@ export type LeadershipEvent =
   | { type: 'lease-unavailable'; reason: LeaseFailureReason; problem: string }
   | { type: 'lease-available' }
 
+/** Why a sweep failed; undefined when it did not. */
+export type UnansweredSweep = { reason: Reason; code?: string | undefined; advice: string } | undefined
+
 /** Why a command was not done. */
 export interface CommandRefusal {
   problem: string
@@ -52,7 +55,7 @@ export interface LeaderElection {
    * Notes the result of a sweep: why it failed, undefined when it did not. A leader whose sweeps have no answer gives the
    * lease away: another instance may have another way to the platform.
    */
-  swept(failure: { reason: Reason; code?: string | undefined; advice: string } | undefined): void
+  swept(failure: UnansweredSweep): void
   /** Keeps the lease, or waits for it. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
   /** Gives the lease to the others, at once; gives up after 5 s without an answer. */

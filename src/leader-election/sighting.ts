@@ -9,6 +9,7 @@ export interface Sighting {
   holder(): string
   /** Monotonic ms: when it may be taken, unless it is renewed before. */
   expiresAt(): number
+  isExpired(): boolean
   see(lease: Lease): void
   /**
    * It was deleted. It counts as it was seen last, and is made again so: with its holder, which renews it, and with its
@@ -26,6 +27,7 @@ export function createSighting(clock: Pick<Clock, 'monotonic'>, leaseDurationMs:
     lease: () => lease,
     holder: () => lease?.holder ?? '',
     expiresAt: () => expiresAt,
+    isExpired: () => clock.monotonic() >= expiresAt,
     see(seen) {
       const { acquireTime, durationMs = leaseDurationMs, holder, renewTime, transitions } = seen
       const shown = [holder, acquireTime, renewTime, transitions].join(' ')

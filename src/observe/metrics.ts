@@ -165,7 +165,7 @@ export const metricDefinitions = {
   },
   lease_available: {
     type: 'gauge',
-    help: 'Lease: 0 when this instance stands by and its calls of the lease have failed for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
+    help: 'Lease: 0 when this instance stands by and the lease has been of no use to it for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
     read: ({ leadership: { lastingProblem, lease } }) =>
       lease === undefined ? undefined : Number(lastingProblem === undefined),
   },

@@ -55,6 +55,8 @@ const maxMs = 300_000
 
 export interface ReplicasOptions {
   env?: Readonly<Record<string, string>>
+  /** Besides, for one of them. */
+  envOf?: (index: number) => Readonly<Record<string, string>>
   leaseDurationMs?: number
   /** How far the wall clock of each host is ahead; as many replicas are started. Default: three, an hour apart. */
   aheadMs?: readonly number[]
@@ -65,7 +67,14 @@ export interface ReplicasOptions {
 }
 
 export async function startReplicas(options: ReplicasOptions = {}): Promise<Replicas> {
-  const { aheadMs = [0, 3_600_000, -3_600_000], env = {}, prepare, rates = [], leaseDurationMs = 15_000 } = options
+  const {
+    aheadMs = [0, 3_600_000, -3_600_000],
+    env = {},
+    envOf,
+    prepare,
+    rates = [],
+    leaseDurationMs = 15_000,
+  } = options
   const clock = createVirtualClock()
   const store = createLeaseStore()
   await using starting = new AsyncDisposableStack()
@@ -111,6 +120,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
         RECONCILER_LEADER_ELECTION_LEASE_DURATION: `${leaseDurationMs}ms`,
         ...withControl,
         ...env,
+        ...envOf?.(index),
       },
       hear(fact) {
         if (fact.type === 'leading') terms.push({ by: replica, from: clock.monotonic() })
