@@ -153,7 +153,9 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       if (!(error instanceof TokenError)) throw error
       expect(error.code).toBe(error.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE')
       retryAt = error.retryAt ?? NaN
-      return `${error.kind} ${error.oauthError ?? error.reason}`
+      const told = events.findLast((event) => event.type === 'token-refreshed')
+      const said = told?.result === 'success' ? undefined : told?.oauthError
+      return `${error.kind} ${said ?? error.reason}`
     }
   }
   function refused(value: string, hasWorked: boolean): void {

@@ -33,11 +33,9 @@ export interface Refused {
 
 export type TokenResult = Granted | Refused
 
-export interface TokenErrorFields extends Omit<Refused, 'advice' | 'detail' | 'retryAfterMs'> {
+export interface TokenErrorFields extends Pick<Refused, 'advice' | 'kind' | 'reason' | 'transportCode'> {
   /** Epoch ms on the host's clock; until then callers fail at once. */
-  retryAt?: number | undefined
-  /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
-  advice?: string | undefined
+  retryAt?: number
 }
 
 /** No valid token is available now. `rejected`: an operator has to act; `transient`: it may pass. */
@@ -45,23 +43,20 @@ export class TokenError extends Error {
   readonly code: 'TOKEN_REJECTED' | 'TOKEN_UNAVAILABLE'
   readonly kind: 'rejected' | 'transient'
   readonly reason: Exclude<Reason, 'ok'>
-  readonly oauthError: string | undefined
-  readonly description: string | undefined
   readonly transportCode: string | undefined
   readonly retryAt: number | undefined
+  /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
   readonly advice: string
 
-  constructor(message: string, fields: TokenErrorFields) {
+  constructor(message: string, { advice = generalAdvice, kind, reason, retryAt, transportCode }: TokenErrorFields) {
     super(message)
     this.name = 'TokenError'
-    this.code = fields.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE'
-    this.kind = fields.kind
-    this.reason = fields.reason
-    this.oauthError = fields.oauthError
-    this.description = fields.description
-    this.transportCode = fields.transportCode
-    this.retryAt = fields.retryAt
-    this.advice = fields.advice ?? generalAdvice
+    this.code = kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE'
+    this.kind = kind
+    this.reason = reason
+    this.transportCode = transportCode
+    this.retryAt = retryAt
+    this.advice = advice
   }
 }
 

@@ -1,6 +1,8 @@
 // The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
 import { inspect } from 'node:util'
+import { every } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
+import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
 import { reloadFile, type CredentialEvent, type Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
@@ -85,8 +87,6 @@ const youngMs = 10_000
 /** First rest of a young token that was refused; it doubles. */
 const firstRestMs = 1000
 const keyCheckMs = 10_000
-/** How soon a new key that was rejected is tried again, while the former one works. */
-const newKeyRetryMs = 60_000
 /** A refusal is repeated immediately only when the known server time was wrong by more than this. */
 const clockMatters = 1000
 
@@ -185,10 +185,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return rejected !== undefined && isSame(rejected.key, current) ? rejected.retryAt : -Infinity
   }
 
-  const rejectedNow = (newKey: SigningKey): typeof rejected => ({
+  const rejectedNow = (newKey: SigningKey, { areBoth, retryInMs } = newKeyRests): typeof rejected => ({
     key: newKey,
-    retryAt: clock.monotonic() + newKeyRetryMs,
-    areBoth: false,
+    retryAt: clock.monotonic() + retryInMs,
+    areBoth,
   })
 
   const signingKey = (): SigningKey =>
@@ -230,27 +230,23 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return cached.token
   }
 
-  /** What may be tried at once after a refusal: the corrected time, or the key that last got a token. */
-  function remedyFor(result: Refused, usedKey: SigningKey, clockMovedMs: number): 'time' | 'proven-key' | undefined {
+  /** Takes in a failure; the remedy that may be tried at once. */
+  function remedyFor(result: Refused, usedKey: SigningKey, clockMovedMs: number): NextStep['remedy'] {
     const current = key.current()
+    const isOfProvenKey = isSame(usedKey, proven)
+    const { current: rest, remedy } = afterRefusal({
+      isRejected: result.kind === 'rejected',
+      isTimeNew: clockMovedMs > clockMatters && !corrected,
+      hasOtherKey: proven !== undefined && !isSame(current, proven),
+      isOfProvenKey,
+      areBothRejected: rejected?.areBoth === true && isSame(rejected.key, current),
+    })
     // The key was swapped during the request: the refusal says nothing about the new one.
-    if (!isSame(usedKey, current) && !isSame(usedKey, proven)) limiter.resetBackoff()
-    if (result.kind !== 'rejected') return undefined
-    if (clockMovedMs > clockMatters && !corrected) {
-      corrected = true
-      limiter.resetBackoff()
-      return 'time'
-    }
-    if (proven === undefined || isSame(proven, current)) return undefined
-    const isProven = isSame(usedKey, proven)
-    if (isProven || (rejected?.areBoth === true && isSame(rejected.key, current))) {
-      // Each in turn, with the backoff.
-      rejected = { key: current, retryAt: isProven ? -Infinity : Infinity, areBoth: true }
-      return undefined
-    }
-    rejected = rejectedNow(current)
-    limiter.resetBackoff()
-    return valid() === undefined ? 'proven-key' : undefined
+    const isSwapped = !isOfProvenKey && !isSame(usedKey, current)
+    if (remedy !== undefined || isSwapped) limiter.resetBackoff()
+    corrected ||= remedy === 'time'
+    if (rest !== undefined) rejected = rejectedNow(current, rest)
+    return remedy === 'proven-key' && valid() !== undefined ? undefined : remedy
   }
 
   function refuse(answer: Refused, usedKey: SigningKey): TokenError {
@@ -352,13 +348,6 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     }
   }
 
-  async function followKey(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await clock.sleep(keyCheckMs, signal).catch(ignoreAbort(signal))
-      if (!signal.aborted) reloadKey()
-    }
-  }
-
   return {
     get,
     refused(token, { hasWorked }) {
@@ -389,7 +378,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
         if (request?.waiters === 0) request.abort(signal.reason)
       }
       signal.addEventListener('abort', abandon, { once: true })
-      await Promise.all([keepFresh(signal), followKey(signal)])
+      await Promise.all([keepFresh(signal), every(keyCheckMs, clock, signal, reloadKey).catch(ignoreAbort(signal))])
     },
   }
 }
