@@ -70,3 +70,14 @@ test.each([
   const lines = err.split('\n').filter((line) => line.includes('"event":"memory_limit_low"'))
   expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject(warnings)
 })
+
+test.each([
+  [64, /needs 224 MiB, and the container has 64: raise its limit$/],
+  [160, /needs 224 MiB, and the container has 160: raise its limit, or set backlog.maxRecords to 9\d{4} at most$/],
+  [224, undefined],
+])('check with a limit of %i MiB says what a full backlog needs', async (limitMiB, advice) => {
+  const { out } = await runCommand(['check', '--json'], { env: await nowhere(), memoryLimit: limitMiB * 1_048_576 })
+  const [configuration] = (JSON.parse(out) as { steps: { advice?: string }[] }).steps
+  expect(configuration).toMatchObject({ step: 'configuration', verdict: advice === undefined ? 'ok' : 'warning' })
+  if (advice !== undefined) expect(configuration?.advice).toMatch(advice)
+})
