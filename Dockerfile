@@ -91,7 +91,7 @@ STOPSIGNAL SIGTERM
 # Asks on server.host and server.port: name the configuration file by RECONCILER_CONFIG, so that this command knows it too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["webhook-reconciler", "healthcheck"]
 ENTRYPOINT ["webhook-reconciler"]
-# Other commands take its place: `docker run webhook-reconciler once`.
+# Other commands take its place: `docker run webhook-reconciler run --once`.
 CMD ["run"]
 
 # With the shell and all else of the base, to look around in: `docker build --target debug .`

@@ -69,6 +69,8 @@ export interface DaemonOptions {
   certificate: Reloadable<Certificate> | undefined
   /** Secrets that open the commands, as their files hold them now. */
   secrets: () => ControlSecrets
+  /** True: one full sweep, and retries until nothing is due. */
+  once?: boolean | undefined
   /** Aborted to stop in good order. */
   stop: AbortSignal
   /** Default: the host itself. */

@@ -1,6 +1,6 @@
 // The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
 import type { CommandRefusal } from './leader-election/leadership.ts'
-import { every } from './runtime/clock.ts'
+import { every, type Clock } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
 import { withoutQuery } from './config/url.ts'
 import type { Reconciler, RetrySignals } from './reconciler.ts'
@@ -16,6 +16,7 @@ import { startOpsServer } from './ops/server.ts'
 import type { StatusDocument } from './ops/status-document.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
+import { exitCode, type ExitCode } from './runtime/errors.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
 import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
@@ -85,6 +86,34 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
   await retrying
 }
 
+/** A look at all records costs up to 50 ms. */
+const settledLookMs = 1000
+
+/** `run --once`: resolves when the window was listed, and nothing goes out or is awaited any more. */
+async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    await clock.sleep(settledLookMs, signal)
+    const { awaiting, failed, fullSweepUnderWay, inFlight, receiver, throttledForMs } = reconciler().state()
+    const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !fullSweepUnderWay
+    const isAsked = receiver === undefined || receiver.up !== undefined
+    if (isListed && isAsked && throttledForMs === 0 && failed.due + awaiting + inFlight === 0) return
+  }
+}
+
+/** The exit code of `run --once`: whether all that was due has arrived. */
+function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOptions): ExitCode {
+  const { backlog, breaker } = reconciler()
+  const last = progress.state().sweeps.findLast(({ kind }) => kind === 'full')
+  const trouble = breaker.trouble()
+  const isRejected = trouble === 'unauthorized' || ['unauthorized', 'forbidden'].includes(last?.failure?.reason ?? '')
+  if (isRejected) return exitCode.authenticationRejected
+  if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
+  const { awaiting, failed, onlyCounted } = reconciler().state()
+  const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
+  const isTriedInVain = Iterator.from(backlog.entries()).some(({ refusals, tries }) => tries + refusals > 0)
+  return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
+}
+
 interface WorkOptions extends DaemonOptions {
   status: () => StatusDocument
 }
@@ -129,7 +158,9 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
       hasStarted = true
       tick()
     })
-    await Promise.race([untilAborted(stop), running])
+    const settled = options.once === true ? [untilSettled(parts, clock, signal)] : []
+    for (const one of settled) one.catch(() => undefined)
+    await Promise.race([untilAborted(stop), running, ...settled])
     schedule.stop()
     // Checks end immediately, too: they only read, and the next start sees the outcomes.
     ending.abort()
@@ -207,10 +238,10 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
 }
 
 /**
- * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
+ * Runs until `stop` is aborted, or once until nothing is left to do, then lets retries in flight finish within `shutdown.grace`.
  * @throws ConfigurationError when the port is taken; any other error is a bug.
  */
-export async function runDaemon(options: DaemonOptions): Promise<void> {
+export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
   const { clock, config, log, stop } = options
   const parts = createParts(options)
   const status = statusReader(options, parts)
@@ -221,6 +252,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   try {
     if (!stop.aborted) await work({ ...options, status }, parts, grace.signal)
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
+    return options.once === true ? codeOfOnce(parts, options) : exitCode.done
   } finally {
     parts.end()
     grace.end()

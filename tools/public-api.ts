@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..')
 /** Documents of `--json`, and the types that describe them. */
 const documents = {
   'check.steps[]': ['src/cli/check.ts', 'Step'],
-  round: ['src/cli/round/report.ts', 'RoundReport'],
+  retry: ['src/cli/retry.ts', 'JobDocument'],
   status: ['src/ops/status-document.ts', 'StatusDocument'],
 } as const
 

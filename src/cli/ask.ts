@@ -84,11 +84,24 @@ function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<stri
 const controlTimeoutMs = 25_000
 const statusTimeoutMs = 2000
 
+/** @throws ConfigurationError when it is needed, and cannot be had */
+async function tokenFor({ token }: Daemon, need: 'needed' | 'wanted' | undefined): Promise<string | undefined> {
+  if (need === undefined) return undefined
+  try {
+    return await token()
+  } catch (error) {
+    if (need === 'needed' || !(error instanceof ConfigurationError)) throw error
+    return undefined
+  }
+}
+
 export interface DaemonRequest {
   path: string
   /** Of a command; a GET without one. */
   method?: 'POST' | 'DELETE'
   body?: object
+  /** True for a GET that may need the proof, as the platform is asked. It is sent where it can be had. */
+  opens?: true
   /** A field that the answer must have, to be that of a daemon of this version. */
   has: string
 }
@@ -99,13 +112,14 @@ export interface DaemonRequest {
  */
 export async function ask(
   daemon: Daemon,
-  { body, has, method, path }: DaemonRequest,
+  { body, has, method, opens, path }: DaemonRequest,
   io: Pick<Io, 'clock' | 'signal' | 'version'>,
 ): Promise<Readonly<Record<string, unknown>>> {
   const url = daemon.url + path
   const isCommand = method !== undefined
-  const headers = isCommand ? { authorization: `Bearer ${await daemon.token()}` } : {}
-  const call = { url, headers, timeoutMs: isCommand ? controlTimeoutMs : statusTimeoutMs }
+  const token = await tokenFor(daemon, isCommand ? 'needed' : opens && 'wanted')
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const call = { url, headers, timeoutMs: isCommand || opens === true ? controlTimeoutMs : statusTimeoutMs }
   const answer = await callDaemon(
     { ...call, ...(method && { method }), ...(body && { body: JSON.stringify(body) }) },
     io,

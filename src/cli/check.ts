@@ -16,17 +16,16 @@ import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
 import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
-import type { Health } from '../reconcile/retry/receiver-health.ts'
-import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
-import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
+import { createReceiverHealth, type Health, type ReceiverHealth } from '../reconcile/retry/receiver-health.ts'
+import { CommandFailure, ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
-import { askDaemon, inWords } from './daemon-client.ts'
+import { askStatus, findDaemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
+import { openPlatform, type Platform } from './platform.ts'
 import { openKey, openTransport } from './service.ts'
-import { openPlatform, type Platform } from './session.ts'
 
 type StepName =
   'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
@@ -158,6 +157,7 @@ type Opened = LoadedConfig & { http: HttpTransport }
 /** The platform, what has happened there, and the last request that went out. */
 interface Watched extends Platform {
   config: Config
+  receiver: ReceiverHealth
   events: readonly TelemetryEvent[]
   lastCall: () => string
 }
@@ -178,22 +178,19 @@ function openWatched({ config, http }: Opened, key: Reloadable<SigningKey>, io: 
     events.push(event)
     reporter.observe(event)
   }
-  return { ...openPlatform(config, io, { key, transport, emit }), config, events, lastCall: () => call }
+  const { healthUrl } = config.receiver
+  const receiver = createReceiverHealth({ healthUrl, transport, clock, wake: () => undefined, emit })
+  return { ...openPlatform(config, io, { key, transport, emit }), receiver, config, events, lastCall: () => call }
 }
 
 function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const loaded = loadConfig({ file: options.config, ...io })
-  const { auth, backlog, instance, platform } = loaded.config
+  const { auth, instance, platform } = loaded.config
   const value = { ...loaded, http: openTransport(loaded.config, io) }
   const proxy = proxyFromEnvironment(io.env)
-  const shortfall = memoryShortfall(io.memoryLimit, backlog.maxRecords)
   const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
-  const advice = [
-    proxy && unusedExceptions(proxy),
-    spellingAdvice(auth.issuerUrl),
-    shortfall && shortfallText(shortfall),
-  ]
-  return { ...okUnless(found, advice.filter((one) => one !== undefined).join('; ') || undefined), value }
+  const advice = [proxy && unusedExceptions(proxy), spellingAdvice(auth.issuerUrl)].filter((one) => one !== undefined)
+  return { ...okUnless(found, advice.join('; ') || undefined), value }
 }
 
 async function checkKey(loaded: LoadedConfig, io: Io): Promise<Found<Reloadable<SigningKey>>> {
@@ -217,9 +214,9 @@ async function checkToken({ connection: { tokens }, events }: Watched, { clock, 
   return { ...okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice), value: true }
 }
 
-async function checkListing({ reconciler }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+async function checkListing({ client }: Watched, { clock, signal }: Io): Promise<Found<true>> {
   const startedAt = clock.monotonic()
-  const page = await reconciler.client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
+  const page = await client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
   const found = `the platform answered in ${ms} ms; ${total}`
@@ -247,11 +244,11 @@ const toleratedAheadSeconds = 120
 const maxZoneSeconds = 26 * hour
 
 /** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
-async function checkZone({ config, connection, reconciler }: Watched, signal: AbortSignal): Promise<Finding> {
+async function checkZone({ client, config, connection }: Watched, signal: AbortSignal): Promise<Finding> {
   const { timeZone } = config.platform
-  const now = Math.floor(connection.zone.toLocal(reconciler.client.now()) / 1000)
+  const now = Math.floor(connection.zone.toLocal(client.now()) / 1000)
   async function newestIn(from: number, to: number): Promise<number | undefined> {
-    const page = await reconciler.client.list({ from, to, page: 0, size: 100 }, signal)
+    const page = await client.list({ from, to, page: 0, size: 100 }, signal)
     const seconds = page.records.map(({ eventLocal }) => eventLocal / 1000)
     const inside = seconds.filter((second) => second >= from && second <= to)
     return inside.length === 0 ? undefined : Math.max(...inside)
@@ -263,10 +260,13 @@ async function checkZone({ config, connection, reconciler }: Watched, signal: Ab
 }
 
 /** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */
-async function checkDaemon({ server }: Config, io: Io): Promise<Finding> {
-  const daemon = await askDaemon(server, io)
-  if ('problem' in daemon) return skipped(inWords(daemon))
-  const { advice, detail, headline, level } = daemon.summary
+async function checkDaemon(options: CommandFlags, io: Io): Promise<Finding> {
+  const asked = await Promise.try(() => askStatus(findDaemon(io, options, 'check'), io)).catch((error: unknown) => {
+    if (error instanceof CommandFailure || error instanceof UsageError) return error
+    throw error
+  })
+  if (asked instanceof Error) return skipped(asked.message)
+  const { advice, detail, headline, level } = asked.summary
   const isTrouble = level === 'trouble'
   return okUnless(isTrouble ? `${headline} ${detail}`.trim() : headline, isTrouble ? advice : undefined)
 }
@@ -332,11 +332,8 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
     const isListed = await run('list call', watched && hasToken && (() => checkListing(watched, io)))
     await run('clock skew', watched && (() => skewFinding(aheadMs(watched, 'auth'), aheadMs(watched, 'api'))))
     await run('time zone', watched && isListed && (() => checkZone(watched, signal)))
-    await run(
-      'receiver',
-      watched && (async () => receiverFinding(healthUrl, await watched.reconciler.receiver.ask(signal))),
-    )
-    await run('daemon', opened && (() => checkDaemon(opened.config, io)))
+    await run('receiver', watched && (async () => receiverFinding(healthUrl, await watched.receiver.ask(signal))))
+    await run('daemon', opened && (() => checkDaemon(options, io)))
   } finally {
     await opened?.http.close()
   }

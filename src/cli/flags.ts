@@ -8,6 +8,7 @@ export interface CommandFlags {
   /** Of the times, given and shown. */
   zone: string
   verbose?: true
+  once?: true
   /** Of the daemon. */
   port?: number
   /** A span of event time, and what narrows it. */
@@ -23,6 +24,10 @@ export interface CommandFlags {
   rate?: number
   records?: true
   yes?: true
+  dryRun?: true
+  decision?: string[]
+  format?: 'json' | 'csv'
+  limit?: number
   output?: string
   watch?: true
   /** A level of the status: it, or a worse one, is a failure. */

@@ -56,6 +56,8 @@ const whose = new Option('--subscription <name or id>', 'only the retries of thi
 
 const moment = 'a moment with zone, a local one in --zone, or how long ago'
 
+const since = new Option('--since <time>', `events from then on: ${moment}`)
+
 /** With --since: what narrows a span of events. */
 const span = [
   new Option('--until <time>', 'with --since: with events before then; default now'),
@@ -63,19 +65,21 @@ const span = [
   new Option('--subscription <id>', 'with --since: only of this subscription; repeatable').argParser(collect),
 ]
 
+const responseFlag = new Option(
+  '--response <code>',
+  'with --since: only where the receiver last answered 503, 4xx, or none; repeatable',
+).argParser(collect)
+
 /** The selection of `plan` and `retry`. */
 const selection = [
-  ...session,
+  ...daemon,
+  zone,
   new Option('--event <id>', "this event's failed records"),
   new Option('--since <time>', `failed records with events from then on: ${moment} (6h)`),
   ...span,
-  new Option(
-    '--response <code>',
-    'with --since: only where the receiver last answered 503, 4xx, or none; repeatable',
-  ).argParser(collect),
+  responseFlag,
   new Option('--exhausted', 'also records that have reached retry.maxAttempts'),
   new Option('--rate <number>', 'retries a second at most; default retry.maxPerSecond').argParser(perSecond),
-  new Option('--records', 'list every selected record too'),
 ]
 const webhookIds = [
   '[webhookIds...]',
@@ -89,36 +93,49 @@ type Run = (io: Io, options: never, args: string[], name: never) => ExitCode | P
 type Add = (name: string, description: string, options: readonly Option[], load: () => Promise<Run>) => Command
 
 function addCommands(add: Add): void {
-  const round = async (): Promise<Run> => (await import('./round/round.ts')).roundCommand
   const control = async (): Promise<Run> => (await import('./daemon-commands.ts')).controlCommand
   add(
     'run',
     'run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT',
     [config],
     async () => (await import('./run.ts')).runCommand,
-  )
+  ).option('--once', 'one full sweep, retries until nothing is due, and the end: exit 0 when all has arrived')
   add(
     'plan',
-    'dry run of retry; without a selection, of once: what would be retried, by cause; changes nothing',
+    'what the daemon would retry now, by cause; with a selection the dry run of retry; changes nothing',
     selection,
-    round,
+    async () => (await import('./plan.ts')).planCommand,
   ).argument(...webhookIds)
   add(
-    'once',
-    'one round of the daemon: list, retry what is due, follow it to its outcome, report, exit',
-    session,
-    round,
-  ).option('--records', 'list every failed record too, with --json')
-  add('retry', 'retry the selected failed records now, and wait for their outcome', selection, round)
+    'retry',
+    'have the daemon retry the selected failed records now, and wait for their outcome',
+    selection,
+    async () => (await import('./retry.ts')).retryCommand,
+  )
     .argument(...webhookIds)
-    .option('--yes', 'do not ask before retrying more than 100 records')
+    .option('-y, --yes', 'do not ask before retrying more than 100 records')
+    .option('--dry-run', 'say what would be retried, and change nothing')
+    .option('--timeout <duration>', 'end it after 30m, 2h: what was not sent is left to the daemon', durationMs)
+  add(
+    'records',
+    'list records with the decision on each, as text, JSON or CSV; changes nothing',
+    [config, port, zone, new Option('--event <id>', "this event's records"), since, ...span, responseFlag],
+    async () => (await import('./records.ts')).recordsCommand,
+  )
+    .addOption(
+      new Option('--decision <name>', 'due, backing-off, blocked, awaiting, exhausted, excluded; repeatable').argParser(
+        collect,
+      ),
+    )
+    .addOption(new Option('-o, --format <name>', 'json: one document; csv').choices(['json', 'csv']))
+    .option('--limit <number>', 'list no more', numberFrom(1, 1_000_000))
   add(
     'explain',
-    'show the records of an event: the decision on each, its reason, its next retry; changes nothing',
-    session,
-    async () => (await import('./explain.ts')).explainCommand,
+    'show the records of events: the decision on each, its reason, its next retry; changes nothing',
+    [...daemon, zone],
+    async () => (await import('./records.ts')).explainCommand,
   )
-    .argument('<id>', 'id of the event, or of one webhook (UUID)')
+    .argument('<ids...>', 'ids of events, or of webhooks (UUID)')
     .option('--response', "also the receiver's last answer in its own words, on a terminal only")
   add(
     'compare',
@@ -185,10 +202,10 @@ function addCommands(add: Add): void {
 
 /** Examples under the help of a command. */
 const examples: Readonly<Record<string, readonly string[]>> = {
-  run: ['run --config config.yaml'],
+  run: ['run --config config.yaml', 'run --once'],
   plan: ['plan', 'plan --since 6h --type account-activated'],
-  once: ['once --json'],
-  retry: ['retry 123e4567-e89b-12d3-a456-426614174000', 'retry --since 6h --response 5xx --rate 5'],
+  retry: ['retry 123e4567-e89b-12d3-a456-426614174000', 'retry --since 6h --response 5xx --dry-run'],
+  records: ['records --decision exhausted -o csv', 'records --since 6h --subscription payments-eu'],
   explain: ['explain 123e4567-e89b-12d3-a456-426614174000', 'explain --json 123e4567-e89b-12d3-a456-426614174000'],
   compare: ['compare processed.csv --since 24h', 'compare - --since 2026-01-02 --zone Europe/Riga --records'],
   check: ['check', 'check --json'],

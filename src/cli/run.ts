@@ -1,6 +1,6 @@
 // `webhook-reconciler run`: the daemon.
 import { runDaemon } from '../daemon.ts'
-import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import type { ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log/log-output.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createSchedule } from '../runtime/schedule.ts'
@@ -18,7 +18,7 @@ function openLease({ leaderElection }: Config, { clock, env, readFile, version }
   return createLeaseClient({ access, leaseName, leaseDurationMs, clock, version })
 }
 
-/** Runs `run`; resolves after SIGTERM or SIGINT. */
+/** Runs `run`; resolves after SIGTERM or SIGINT, with --once when nothing is left to do. */
 export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, secrets } = openService(io, options, logOutput)
@@ -27,7 +27,7 @@ export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCod
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)
   try {
-    await runDaemon({
+    return await runDaemon({
       config,
       log,
       logOutput,
@@ -42,9 +42,9 @@ export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCod
       nodeVersion: io.nodeVersion,
       clock: io.clock,
       random: io.random,
+      once: options.once,
       stop: io.signal,
     })
-    return exitCode.done
   } finally {
     await Promise.all([http.close(), lease?.close()])
   }

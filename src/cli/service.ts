@@ -100,7 +100,7 @@ export function openService(
     },
   })
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
-  if (shortfall !== undefined) log.event('memory_limit_low', shortfall)
+  if (shortfall !== undefined && !quiet) log.event('memory_limit_low', shortfall)
   const { control, key, warnings } = openKey(loaded, io)
   // People at a terminal hear of it from check.
   for (const { key: name, message } of quiet ? [] : warnings) log.event('key_weak', { key: name, problem: message })

@@ -1,19 +1,15 @@
-// Commands beside a daemon ask it for pauses and circuits; without one they say that they don't know.
+// Commands for a running daemon, beside one that answers as the test says.
 import { createServer } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { closeServer, listen } from '../../sandbox/api/http.ts'
-import { client } from '../sandbox/client.ts'
-import { envOf, missing, seedCauses, team } from '../support/causes.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import { noCounts } from '../../src/reconcile/decide.ts'
-import { runCommand } from '../support/command.ts'
+import { runCommand, type Ran } from '../support/command.ts'
 import { token } from '../support/ops-server.ts'
-import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
 import { aStatusState } from '../support/status.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
+const missing = '11111111-2222-4333-8444-555555555555'
 const since = '2026-01-15T12:00:00.000Z'
 
 interface FakeDaemon extends AsyncDisposable {
@@ -32,99 +28,8 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
   }
 }
 
-interface NextRetry {
-  subscriptionId: string
-  nextRetry: string | null
-}
-interface PlanDocument {
-  decidedAt: string
-  causes: NextRetry[]
-}
-interface ExplainDocument {
-  now: string
-  records: NextRetry[]
-}
-
 const pauses = [{ subscriptionId: null, since, until: null, reason: null }]
 const paused = { pauses, gates: [{ gate: 'paused', opensInSeconds: null }] }
-
-describe('plan', () => {
-  test('and explain say when the probe of an open circuit goes out, and do not call its records due', async () => {
-    await using sandbox = await startPlatform()
-    const { due } = seedCauses(sandbox)
-    const why = { limit: 1, outstanding: 0, openSince: since, responseStatusCode: 401 }
-    const open = { ...why, subscriptionId: missing, state: 'open', pausesForSeconds: 36_000 }
-    const halfOpen = { ...why, subscriptionId: team, state: 'half-open', pausesForSeconds: 0 }
-    await using daemon = await startStatus({ gates: [{ gate: 'circuit' }], circuits: { list: [open, halfOpen] } })
-    const env = await envOf(sandbox, daemon.env)
-    const { code, err, out } = await runCommand(['plan'], { env })
-    expect({ code, err }).toEqual({ code: 0, err: '' })
-    expect(out).toMatch(
-      /\nThe daemon \(beside at http:\S+\) holds retries: a circuit is open, with the next probe in 10 h\.\n/,
-    )
-    expect(out).toContain('Would be retried now: 4, in about')
-    expect(out).toContain('Blocked: 20, because the circuits of their subscriptions are open.')
-    // Also of records whose backoff ends before.
-    expect(out).toMatch(/20 blocked, 3 exhausted +a probe in 10 h .*\n.*backing-off +a probe in 10 h .*\n/)
-    const plan = JSON.parse((await runCommand(['plan', '--json'], { env })).out) as PlanDocument
-    expect(plan).toMatchObject({
-      failed: { due: 4, blocked: 20 },
-      estimate: { records: 4 },
-      daemon: { instance: 'beside', holding: ['circuit'], pausedSince: null, openCircuits: [missing] },
-    })
-    const byProbe = { nextRetryBy: 'probe', nextRetry: expect.any(String) as string }
-    const ours = plan.causes.filter(({ subscriptionId }) => subscriptionId === missing)
-    expect(ours).toMatchObject([byProbe, byProbe])
-    for (const { nextRetry } of ours) expect(Date.parse(nextRetry ?? '') - Date.parse(plan.decidedAt)).toBe(36_000_000)
-
-    const explain = ['explain', due[0] ?? '']
-    const { now, records } = JSON.parse((await runCommand([...explain, '--json'], { env })).out) as ExplainDocument
-    expect(records).toMatchObject([{ state: 'blocked', why: 'circuit', ...byProbe }])
-    expect(Date.parse(records[0]?.nextRetry ?? '') - Date.parse(now)).toBe(36_000_000)
-    expect((await runCommand(explain, { env })).out).toMatch(
-      /: blocked\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/,
-    )
-  })
-
-  test.each([
-    ['HTML', '<html>'],
-    ['JSON of something else', '{"schemaVersion":2}'],
-    ['a status of another version', '{"schemaVersion":1,"summary":{}}'],
-  ])('an answer in %s is no daemon', async (_name, body) => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 7)
-    await using daemon = await startStatus({}, body)
-    const { code, out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
-    expect(code).toBe(0)
-    expect(out).toContain("(HTTP 200, not a daemon's status;")
-    expect(out).toContain('Would be retried now: 7')
-  })
-})
-
-test.each([
-  ['plan', ['plan'], 'The list became shorter while it was read, as the daemon retries too.'],
-  ['once', ['once', '--json'], '"moved": true'],
-])('%s reads a list that becomes shorter meanwhile, and has no advice', async (_, args, told) => {
-  const gate = createGate()
-  await using sandbox = await startPlatform({ clock: gate.clock })
-  const ids = seedDue(sandbox, 150).slice(0, 2)
-  const other = await client(sandbox)
-  await using daemon = await startStatus({})
-  // Both readings: a record of the first page recovers before the second page is answered.
-  const isSecondPage: FaultRule['when'] = ({ query }) => query.get('metadata.page.number') === '1'
-  sandbox.faults.set({ ...gate.hold('list'), when: isSecondPage })
-  const running = runCommand(args, { env: await envOf(sandbox, daemon.env) })
-  for (const [index, id] of ids.entries()) {
-    await gate.arrived(index + 1)
-    await other.retry(id)
-    gate.release()
-  }
-  sandbox.faults.set()
-  gate.open()
-  const { code, out } = await running
-  expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(told) as string })
-  expect(out).not.toContain('run again')
-})
 
 test('probe says how many cooldowns ended', async () => {
   await using daemon = await startStatus({}, '{"instance":"beside","circuits":2,"underWay":0}')
@@ -316,48 +221,33 @@ describe('wait', () => {
   })
 })
 
-describe("an operator's pause", () => {
-  test('holds plan and once; retry asks first, as while retry.enabled is false', async () => {
-    await using sandbox = await startPlatform()
-    const [id = ''] = seedDue(sandbox, 7)
-    await using daemon = await startStatus(paused)
-    const env = await envOf(sandbox, daemon.env)
+describe('explain --response', () => {
+  const id = '22222222-2222-4333-8444-555555555555'
+  const record = { webhookId: id, eventId: id, subscriptionId: id, eventType: 'a', status: 'failed', decision: 'due' }
+  const answers = [
+    {
+      webhookId: id,
+      message: 'Unprocessable\u202e',
+      body: `\u001b[2J{"no":"such account DE89370400440532013000"}\n${'x'.repeat(600)}`,
+    },
+  ]
 
-    const plan = await runCommand(['plan'], { env })
-    expect(plan.out).toContain('Blocked: 7, because retries are paused by an operator.')
-    expect(plan.out).not.toContain('retried now')
-    const once = await runCommand(['once'], { env })
-    expect(once.code).toBe(1)
-    expect(once.out).toMatch(/not retried +7\n/)
-    expect(once.out).toContain('Stopped early: Retries are paused by an operator. To resume: webhook-reconciler resume')
-
-    const alone = await runCommand(['retry', id], { env })
-    expect(alone).toMatchObject({ code: 2, out: '' })
-    expect(alone.err).toContain(`an operator has paused the daemon (beside at http://127.0.0.1:`)
-    expect(alone.err).toMatch(/; 1 record of \S+ at \S+ selected: confirm with --yes/)
-    expect(alone.err.match(/an operator has paused/g)).toHaveLength(1)
-    const no = await runCommand(['retry', id], { env, answer: 'n' })
-    expect(no.code).toBe(1)
-    expect(no.questions).toHaveLength(1)
-    expect(no.err).toMatch(/^Note: an operator has paused the daemon .*\nNothing was retried\.\n$/)
-    expect(sandbox.stats.requests.retry).toEqual({})
-
-    const yes = await runCommand(['retry', id, '--yes', '--json'], { env })
-    expect(yes.code).toBe(0)
-    expect(yes.err).toContain('Note: an operator has paused the daemon')
-    expect(JSON.parse(yes.out)).toMatchObject({ sums: { recovered: 1 }, daemon: { pausedSince: since } })
-  })
-
-  test('retries without a question when there is no pause, and says when the daemon did not answer', async () => {
-    await using sandbox = await startPlatform()
-    const [first = '', second = ''] = seedDue(sandbox, 2)
-    await using daemon = await startStatus({})
-    const known = await runCommand(['retry', first], { env: await envOf(sandbox, daemon.env) })
-    expect(known).toMatchObject({ code: 0, err: '' })
-    expect(known.out).toMatch(/: 1 retry in \d+\.\d s\n/)
-    expect(known.out).not.toContain('paused')
-    const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
-    expect(unknown.code).toBe(0)
-    expect(unknown.out).toContain('It is not known whether an operator has paused the daemon: http://127.0.0.1:1 ')
+  test("the receiver's words, cut and harmless, on a terminal and nowhere else", async () => {
+    const page = { records: [record], notFound: [], incomplete: null, next: null, error: null, answers }
+    await using daemon = await startStatus(page)
+    const ask = (flags: readonly string[], isTTY: boolean): Promise<Ran> =>
+      runCommand(['explain', id, '--response', ...flags], { env: daemon.env, isTTY, columns: 2000 })
+    const { code, err, out } = await ask([], true)
+    expect(code, err).toBe(0)
+    expect(out).toMatch(/error message +Unprocessable\?\n/)
+    expect(out).toMatch(/response body +\?\[2J\{"no":"such account \[iban\]"\} x{440,460}\n/)
+    for (const refused of [ask([], false), ask(['--json'], true)])
+      expect(await refused).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringContaining('on a terminal only') as string,
+      })
+    const plain = await runCommand(['explain', id], { env: daemon.env })
+    expect(plain.out).not.toContain('such account')
   })
 })

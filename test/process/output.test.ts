@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { envOf, hour } from '../support/causes.ts'
+import { hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { get, mainScript, makeFolder, startDaemon, startProgram, type Ended, type Program } from '../support/process.ts'
@@ -40,14 +40,17 @@ async function unread(
   await using folder = await makeFolder()
   seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle(stream))]
-  await using program = startProgram(args, { env: { ...(await envOf(sandbox)), ...env }, nodeArgs })
+  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
+  await daemon.said('full_sweep_completed')
+  const own = { ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_PORT: new URL(daemon.url).port, ...env }
+  await using program = startProgram(args, { env: own, nodeArgs })
   const read = program.stall(stream)
   await expect.poll(() => program.stdout() + program.stderr()).toMatch(/only output is left|ends/)
   await act(program, read)
   return await program.ended()
 }
 
-const report = ['plan', '--records', '--json']
+const report = ['records', '-o', 'json']
 
 test('a report of over 64 KiB arrives whole, though its reader begins late', async () => {
   const { code, stdout } = await unread(report, (_, read) => {

@@ -1,219 +1,162 @@
-// `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
-import { describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/runtime/clock.ts'
-import type { RoundReport } from '../../src/cli/round/report.ts'
-import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
-import { runCommand } from '../support/command.ts'
-import { createGate } from '../support/gate.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
-import { startProgram } from '../support/process.ts'
+// `retry`, `plan`, `records` and `explain` beside a real daemon and sandbox: the daemon does it, and the command follows it.
+import { expect, test } from 'vitest'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import type { JobDocument } from '../../src/cli/retry.ts'
+import { envOf, missing, seedCauses } from '../support/causes.ts'
+import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { seedDue, seedTried, startPlatform } from '../support/platform.ts'
+import { startDaemon, type Daemon } from '../support/process.ts'
 
-function reportOf({ out }: { out: string }): RoundReport {
-  return JSON.parse(out) as RoundReport
+interface Scene extends AsyncDisposable {
+  daemon: Daemon
+  run(args: readonly string[], options?: CommandOptions): Promise<Ran>
+  json(args: readonly string[]): Promise<JobDocument & { exitCode: number }>
 }
 
-describe('retry', () => {
-  test('by id: also what is backing off, excluded, or before notBefore; what is exhausted only with --exhausted', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    const { due, exhausted, others } = seedCauses(sandbox)
-    const env = await envOf(sandbox, {
-      RECONCILER_SELECT_SUBSCRIPTION_IDS: missing,
-      RECONCILER_WINDOW_NOT_BEFORE: new Date(systemClock.now() - hour).toISOString(),
-    })
-    const named = [due[0], others[0]].map(String)
-    const ran = await runCommand(['retry', ...named, '--json'], { env })
-    expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran)).toMatchObject({
-      listing: { found: 2 },
-      sums: { retried: 2, recovered: 2, refused: 0 },
-      exitCode: 0,
-    })
-    expect(sandbox.counts()).toMatchObject({ successful: 2, failed: 30 })
+/** A daemon beside the sandbox, which has listed the window once. */
+async function beside(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Scene> {
+  const env = await envOf(sandbox, more)
+  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
+  await daemon.said('full_sweep_completed')
+  const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  const run = (args: readonly string[], options: CommandOptions = {}): Promise<Ran> =>
+    runCommand(args, { env: own, ...options })
+  return {
+    daemon,
+    run,
+    async json(args) {
+      const { err, out } = await run([...args, '--json'])
+      if (out === '') throw new Error(err)
+      return JSON.parse(out) as JobDocument & { exitCode: number }
+    },
+    [Symbol.asyncDispose]: () => daemon[Symbol.asyncDispose](),
+  }
+}
 
-    const alone = await runCommand(['retry', String(exhausted[0])], { env })
-    expect(alone.code).toBe(1)
-    expect(alone.out).toContain('exhausted     1 left alone (retry.maxAttempts): add --exhausted for these')
-    expect(sandbox.counts().successful).toBe(2)
-    expect((await runCommand(['retry', String(exhausted[0]), '--exhausted'], { env })).code).toBe(0)
-    expect(sandbox.counts().successful).toBe(3)
-  })
+/** With this they back off, until an operator asks. */
+const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETRY_BACKOFF_MAX: '6d' }
+const containing = (text: string): string => expect.stringContaining(text) as string
 
-  test('an id that is not among the failed records is named, and sent no PATCH', async () => {
-    await using sandbox = await startPlatform()
-    const [id = '', other = ''] = seedDue(sandbox, 2)
-    const env = await envOf(sandbox)
-    expect((await runCommand(['retry', id], { env })).code).toBe(0)
-    const { retry } = structuredClone(sandbox.stats.requests)
-    const again = await runCommand(['retry', id], { env })
-    expect(again.code).toBe(1)
-    expect(again.out.replaceAll(/\s+/g, ' ')).toContain(`There is no failed record with webhook id ${id}`)
-    expect(sandbox.stats.requests.retry).toEqual(retry)
-    const both = await runCommand(['retry', missing, other, '--json'], { env })
-    expect(both.code).toBe(1)
-    expect(reportOf(both)).toMatchObject({
-      listing: { found: 1 },
-      notFound: [`webhook id ${missing}`],
-      sums: { retried: 1, recovered: 1 },
-    })
-  })
-
-  test('beside another retry: what that one delivers is under way, and not called delivered', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 1500 } })
-    seedDue(sandbox, 6)
-    // Both have listed all before the first retry is taken.
-    sandbox.faults.set({ operation: 'retry', fault: { kind: 'latency', ms: 500 } })
-    const env = await envOf(sandbox)
-    const both = [0, 1].map(() => runCommand(['retry', '--since', '7d', '--yes'], { env }))
-    const texts = await Promise.all(both)
-    const sumOf = (pattern: RegExp): number =>
-      texts.reduce((sum, { out }) => sum + Number(pattern.exec(out)?.[1] ?? 0), 0)
-    expect([sumOf(/recovered +(\d+)/), sumOf(/under way +(\d+)/)]).toEqual([6, 6])
-    for (const { code, out } of texts) {
-      expect(code).toBe(out.includes('under way') ? 1 : 0)
-      expect(out).not.toContain('already')
-    }
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 6 })
-  })
-
-  test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
-    await using sandbox = await startPlatform({ ignores: ['eventId'] })
-    const common = { wire: { eventId: missing }, eventInstant: systemClock.now() - 3 * hour, attempts: 25 }
-    seedDue(sandbox, 3)
-    sandbox.addWebhook({ ...common, subscriptionId: missing })
-    sandbox.addWebhook({ ...common, subscriptionId: missing, status: 'successful' })
-    sandbox.addWebhook({ ...common, subscriptionId: team })
-    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
-    const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
-    expect(reportOf(ran)).toMatchObject({
-      listing: { found: 2 },
-      failed: { excluded: 1 },
-      notFailed: 1,
-      sums: { retried: 1, recovered: 1 },
-    })
-    expect(ran.code).toBe(1)
-  })
-
-  test('of a span: by type and subscription, beyond the window too, and nothing around it', async () => {
-    await using sandbox = await startPlatform()
-    const now = systemClock.now()
-    const at = (days: number, eventType: string): string =>
-      sandbox.addWebhook({ eventInstant: now - days * 24 * hour, eventType, subscriptionId: missing, attempts: 4 })
-    const meant = [at(20, 'account-activated'), at(21, 'account-activated')]
-    const left = [at(20, 'outgoing-transfer-released'), at(23, 'account-activated'), at(1, 'account-activated')]
-    const args = ['retry', '--since', '22d', '--until', '19d', '--type', 'account-activated', '--subscription', missing]
-    const ran = await runCommand([...args, '--json'], { env: await envOf(sandbox) })
-    expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran)).toMatchObject({ listing: { found: 2 }, failed: { excluded: 0 }, sums: { recovered: 2 } })
-    const states = (ids: string[]): unknown[] => ids.map((id) => sandbox.record(id)?.status)
-    expect([states(meant), states(left)]).toEqual([
-      ['successful', 'successful'],
-      ['failed', 'failed', 'failed'],
-    ])
-  })
-
-  test('more than a hundred are asked for, by name of instance and host; one is while retry.enabled is false', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 100)
-    const args = ['retry', '--since', '7d']
-    const env = await envOf(sandbox)
-    const off = { ...env, RECONCILER_RETRY_ENABLED: 'false' }
-    const held = await runCommand(args, { env: off })
-    expect(held.code).toBe(2)
-    expect(held.err).toMatch(/retry\.enabled is false; 100 records of .* selected: confirm with --yes/)
-    expect((await runCommand(args, { env })).code).toBe(0)
-    seedDue(sandbox, 1)
-    expect((await runCommand([...args, '--yes'], { env: off })).code).toBe(0)
-    seedDue(sandbox, 101)
-    const { retry } = structuredClone(sandbox.stats.requests)
-    const alone = await runCommand(args, { env })
-    expect(alone.code).toBe(2)
-    expect(alone.err).toMatch(/101 records of \S+ at \S+ selected: confirm with --yes/)
-    for (const answer of ['n', '', 'yo']) {
-      const no = await runCommand(args, { env, answer })
-      expect(no).toMatchObject({ code: 1, out: '', err: 'Nothing was retried.\n' })
-      expect(no.questions[0]).toMatch(
-        /^Retry 101 failed records of test at 127\.0\.0\.1:\d+ \(events from .*\)\? \[y\/N\] $/,
-      )
-    }
-    const { err } = await runCommand(args, { env: off, answer: 'n' })
-    expect(err).toMatch(/^retry\.enabled is false: the daemon retries nothing automatically\.\n/)
-    expect(sandbox.stats.requests.retry).toEqual(retry)
-    expect(await runCommand(args, { env, answer: 'y' })).toMatchObject({ code: 0 })
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 202 })
-  })
-
-  test('a dead receiver is hit nine times at most and not five hundred', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 500)
-    sandbox.receiver.down()
-    const env = await envOf(sandbox)
-    const ran = await runCommand(['retry', '--since', '7d', '--yes'], { env })
-    expect(ran.code).toBe(1)
-    const { failed } = sandbox.stats.deliveries
-    expect(failed).toBeGreaterThanOrEqual(5)
-    expect(failed).toBeLessThanOrEqual(9 * Object.keys(sandbox.countBy('subscriptionId')).length)
-    expect(ran.out).toMatch(new RegExp(`failed again +${failed}\n`))
-    expect(ran.out).toContain('Stopped early: Nearly all retries of a subscription failed again')
-    expect(ran.out).toMatch(new RegExp(`not retried +${500 - failed}\n`))
-  })
-
-  test('can be cut off and run again', async () => {
-    const gate = createGate()
-    await using sandbox = await startPlatform({ clock: gate.clock })
-    seedDue(sandbox, 30)
-    sandbox.faults.set(gate.hold('retry', { skip: 5 }))
-    const env = await envOf(sandbox)
-    const args = ['retry', '--since', '7d', '--json']
-    const own = { ...env, RECONCILER_SHUTDOWN_GRACE: '20s' }
-    await using program = startProgram([...args, '--verbose'], { env: own })
-    await gate.arrived(1)
-    program.kill('SIGINT')
-    await program.said('shutdown_started')
-    gate.open()
-    const ended = await program.ended()
-    expect(ended.code).toBe(1)
-    const first = JSON.parse(ended.stdout) as RoundReport
-    expect(first.stoppedBy).toBe('signal')
-    expect(first.blocked).toBeGreaterThan(0)
-    sandbox.faults.set()
-    const second = await runCommand(args, { env })
-    expect(second.code).toBe(0)
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
-    expect(reportOf(second).sums.recovered).toBe(first.blocked)
-  })
-
-  test('the audit says each retry and outcome on stderr, but not on a terminal', async () => {
-    await using sandbox = await startPlatform()
-    const [id] = seedDue(sandbox, 1)
-    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
-    const { err } = await runCommand(['retry', '--since', '7d'], { env })
-    const lines = err
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-    expect(lines).toMatchObject([
-      { audit: true, event: 'retry_answered', webhookId: id, attempt: 2, why: 'asked-for', result: 'accepted' },
-      { audit: true, event: 'retry_outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
-    ])
-    seedDue(sandbox, 1)
-    // Not between the lines of a report.
-    const onTerminal = await runCommand(['once'], { env, isTTY: true })
-    expect([onTerminal.code, onTerminal.err.includes('audit')]).toEqual([0, false])
-  })
+test('retry by id: what backs off goes out at once, is in the books of the daemon, and is not failed after it', async () => {
+  await using sandbox = await startPlatform()
+  const [id = ''] = seedTried(sandbox, 3)
+  await using scene = await beside(sandbox, { ...patient, RECONCILER_AUDIT_ENABLED: 'true' })
+  expect(sandbox.counts().failed).toBe(3)
+  const dry = await scene.run(['retry', id, '--dry-run'])
+  expect([dry.code, dry.out]).toEqual([0, containing('Would be retried: 1 of 1 failed record.')])
+  const { code, err, out } = await scene.run(['retry', id])
+  expect([code, out], err).toEqual([0, expect.stringMatching(/^test: 1 retry\n {2}recovered +1\n/)])
+  expect(sandbox.counts()).toMatchObject({ failed: 2, successful: 1 })
+  expect((await scene.daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' })).toBe(1)
+  const audit = scene.daemon.log().filter((line) => line['audit'] === true && line['webhookId'] === id)
+  expect(audit.map(({ event }) => event)).toEqual(['retry_answered', 'retry_outcome'])
+  expect(audit[0]).toMatchObject({ why: 'asked-for' })
+  const again = await scene.run(['retry', id])
+  const none = `There is no failed record with webhook id ${id}`
+  expect([again.code, again.out.replaceAll(/\s+/g, ' ')]).toEqual([1, containing(none)])
 })
 
-test('--response chooses by the last answer; a type of which nothing has failed is named', async () => {
+test('two retries of one span at once: each record goes out once, and both reports are true', async () => {
+  await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 300 } })
+  seedTried(sandbox, 60)
+  await using scene = await beside(sandbox, patient)
+  const both = await Promise.all([0, 1].map(() => scene.json(['retry', '--since', '7d', '-y'])))
+  for (const { exitCode, sums } of both) expect([exitCode, sums.asked, sums.recovered]).toEqual([0, 60, 60])
+  expect(sandbox.stats.requests.retry).toEqual({ 200: 60 })
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 60 })
+})
+
+test('a dead receiver: --timeout ends the job, and says what was not sent and why', async () => {
+  await using sandbox = await startPlatform()
+  seedTried(sandbox, 200)
+  sandbox.receiver.down()
+  await using scene = await beside(sandbox, patient)
+  const ran = await scene.run(['retry', '--since', '7d', '-y', '--timeout', '3s'])
+  expect(ran.code).toBe(1)
+  const { failed } = sandbox.stats.deliveries
+  expect(failed).toBeGreaterThan(0)
+  expect(failed).toBeLessThan(60)
+  expect(ran.out).toMatch(/ {2}not sent +\d+ \(still failed/)
+  expect(ran.out).toContain('Stopped early (cancelled).')
+})
+
+test('more than a hundred are asked for: without a terminal 2, without a yes 1, and nothing is retried', async () => {
+  await using sandbox = await startPlatform()
+  seedTried(sandbox, 101)
+  await using scene = await beside(sandbox, patient)
+  const args = ['retry', '--since', '7d']
+  expect(await scene.run(args)).toMatchObject({
+    code: 2,
+    err: containing('test: retry 101 records: confirm with --yes'),
+  })
+  for (const answer of ['n', '', 'yo']) {
+    const no = await scene.run(args, { answer })
+    expect(no).toMatchObject({
+      code: 1,
+      out: '',
+      err: 'Nothing was retried.\n',
+      questions: ['test: retry 101 records? [y/N] '],
+    })
+  }
+  expect(sandbox.stats.requests.retry).toEqual({})
+  expect(await scene.run(args, { answer: 'y' })).toMatchObject({ code: 0 })
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 101 })
+})
+
+test('plan with retries off says what would go out; with a selection it is the dry run of retry; it changes nothing', async () => {
   await using sandbox = await startPlatform()
   seedCauses(sandbox)
-  const env = await envOf(sandbox)
-  const found = async (...flags: string[]): Promise<unknown> => {
-    const args = ['plan', '--since', '2d', '--json', '--subscription', missing, '--response', ...flags]
-    return (JSON.parse((await runCommand(args, { env })).out) as { failed: unknown }).failed
-  }
-  expect(await found('503')).toMatchObject({ due: 20, exhausted: 3 })
-  expect(await found('5xx,none')).toMatchObject({ due: 25 })
-  expect(await found('503', '--exhausted')).toMatchObject({ due: 23, exhausted: 0 })
-  const ran = await runCommand(['retry', '--since', '2d', '--type', 'nope'], { env })
-  expect(ran.code).toBe(1)
-  expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
+  const off = { RECONCILER_RETRY_ENABLED: 'false', RECONCILER_SELECT_SUBSCRIPTION_IDS: missing }
+  await using scene = await beside(sandbox, off)
+  const { code, err, out } = await scene.run(['plan'])
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(out).toMatch(/^test at http:\S+, \S+Z\n28 failed records\. Nothing was changed\.\n/)
+  expect(out).toMatch(/Retries are switched off .* This is the plan for when they are on\.\nWould be retried now: 20, /)
+  expect(out).toContain('Later: 5 backing off.')
+  expect(out).toContain('Not at all: 4 excluded')
+  expect(await scene.json(['plan', '--since', '2d', '--response', '503'])).toMatchObject({
+    sums: { found: 23, asked: 20, exhausted: 3 },
+  })
+  expect(sandbox.stats.requests.retry).toEqual({})
+})
+
+test('records as a table, JSON and CSV; explain of several, with why and when', async () => {
+  await using sandbox = await startPlatform()
+  const { due, exhausted } = seedCauses(sandbox)
+  await using scene = await beside(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+  const csv = await scene.run(['records', '--decision', 'exhausted', '-o', 'csv'])
+  const lines = csv.out.trimEnd().split('\r\n')
+  expect([csv.code, lines.length]).toEqual([0, 4])
+  expect(lines[0]).toBe(
+    'webhookId,eventId,subscriptionId,eventType,decision,why,event,lastAttempt,attempts,responseStatusCode,leavesWindow,nextRetry,nextRetryBy',
+  )
+  expect(exhausted.map((id) => csv.out.includes(`${id},`))).toEqual([true, true, true])
+  const json = JSON.parse((await scene.run(['records', '--limit', '5', '-o', 'json'])).out) as { records: unknown[] }
+  expect(json).toMatchObject({ schemaVersion: 1, count: 5, isMore: true, incomplete: null })
+  expect(json.records).toHaveLength(5)
+  expect((await scene.run(['records', '--response', '5xx'])).out).toMatch(/^WEBHOOK .* NEXT\n/)
+  expect((await scene.run(['records', '--decision', 'nonsense'])).code).toBe(2)
+
+  const [first = '', last = ''] = [due[0], exhausted[0]]
+  const told = await scene.run(['explain', first, last])
+  expect(told.code, told.err).toBe(0)
+  expect(told.out).toContain(`webhook ${first}: blocked\n  why                  Retries are switched off`)
+  expect(told.out).toContain(`to retry it now      webhook-reconciler retry --exhausted ${last}`)
+  const none = await scene.run(['explain', missing])
+  expect([none.code, none.out]).toEqual([1, containing('The platform shows no record of such an event')])
+  expect((await scene.run(['explain', 'x'])).code).toBe(2)
+})
+
+test('run --once: recovers what is due and ends, 0; a dead receiver 1, a list that fails 69', async () => {
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, 25)
+  const env = { ...(await envOf(sandbox)), RECONCILER_SERVER_PORT: '0' }
+  const once = (): Promise<Ran> => runCommand(['run', '--once'], { env })
+  expect((await once()).code).toBe(0)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
+  seedDue(sandbox, 25)
+  sandbox.receiver.down()
+  expect((await once()).code).toBe(1)
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 500 } })
+  expect((await once()).code).toBe(69)
 })

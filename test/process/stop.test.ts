@@ -129,24 +129,4 @@ describe.concurrent('without a reader of its output', () => {
     daemon.kill('SIGTERM')
     expect(await daemon.ended()).toMatchObject({ code: 0, signal: null })
   })
-
-  test.each([
-    { stream: 'stderr', loses: 'its log', code: 0 },
-    { stream: 'stdout', loses: 'the report', code: 1 },
-  ] as const)('once does its work when it loses $loses, and ends with $code', async ({ stream, code: expected }) => {
-    const gate = createGate()
-    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { count: 1 })] })
-    seedDue(sandbox, 20)
-    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
-    await using program = startProgram(['once', '--json'], { env })
-    await gate.arrived(1)
-    program.deafen(stream)
-    gate.open()
-    const { code, stderr, stdout } = await program.ended()
-    expect(code, stdout + stderr).toBe(expected)
-    expect(stderr).not.toContain('bug')
-    if (stream === 'stderr')
-      expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, sums: { retried: 20, recovered: 20 } })
-    expect(sandbox.counts().successful).toBe(20)
-  })
 })

@@ -19,7 +19,6 @@ import { createIdentityWatcher } from './promises/identity.ts'
 import { createJobsWatcher } from './promises/jobs.ts'
 import { createLateChecksWatcher } from './promises/late-checks.ts'
 import { createLimitsWatcher } from './promises/limits.ts'
-import { createOverBoundWatcher } from './promises/over-bound.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
 import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
@@ -69,7 +68,6 @@ const makers = [
   createBreakerWatcher,
   createCallsWatcher,
   createAfterOutageWatcher,
-  createOverBoundWatcher,
   createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,

@@ -22,9 +22,9 @@ export interface Life {
   /** It is gone from one moment to the next: nothing that it waits for comes any more. */
   crash(): void
   /** SIGTERM. Resolves when it has ended; rejects with what it ended of, if that is a bug. */
-  stop(): Promise<void>
+  stop(): Promise<unknown>
   /** Rejects when it ends because of a bug. */
-  ended: Promise<void>
+  ended: Promise<unknown>
   /** What Prometheus would get: value by name and labels, without the prefix. Undefined before it listens. */
   metrics(): Promise<ReadonlyMap<string, number>> | undefined
   /** What GET /status would give. Undefined before it listens. */

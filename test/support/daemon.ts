@@ -53,6 +53,7 @@ export interface DaemonOptions {
   processMetrics?: boolean
   /** Default: none. */
   certificate?: Reloadable<Certificate>
+  once?: boolean
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
   gapMs?: number
 }
@@ -119,7 +120,7 @@ export interface RunningDaemon extends AsyncDisposable {
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   /** Listeners that are open. */
   open(): number
-  running: Promise<void>
+  running: Promise<unknown>
   /** A tick of the schedule; the one at the start comes by itself. */
   tick(): void
   /** Ticks, and lets time pass after each: a minute by default. */
@@ -188,6 +189,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     clock: hostClock,
     random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
     lease: options.lease,
+    once: options.once,
     certificate: options.certificate,
     secrets: () => ({ token, proofs: [] }),
     proxy: undefined,

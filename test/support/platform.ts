@@ -18,6 +18,12 @@ export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, strin
 
 const hourMs = 3_600_000
 
+/** Adds failed records that were tried a moment ago: with a long backoff nothing goes out but what an operator asks for. */
+export function seedTried(sandbox: Sandbox, count: number): string[] {
+  const from = systemClock.now() - 2 * hourMs
+  return sandbox.seed({ count, from, to: from, attempts: 1, lastAttemptAfterMs: 2 * hourMs - 3000 })
+}
+
 /** Adds failed records that are due: some days old, last tried half a day ago. Returns their ids. */
 export function seedDue(sandbox: Sandbox, count: number): string[] {
   const now = systemClock.now()

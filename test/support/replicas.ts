@@ -11,7 +11,7 @@ export interface Replica extends LeaseHost, Pick<RunningDaemon, 'facts' | 'ops' 
   /** False: no call of it reaches the platform or the identity host. Default true. */
   hasEgress: boolean
   /** SIGTERM; resolves when it has ended. */
-  stop(): Promise<void>
+  stop(): Promise<unknown>
   isGone(): boolean
 }
 

@@ -118,6 +118,12 @@ export async function bundle(root: string): Promise<string[]> {
           name: 'shown',
           test: /[\\/]src[\\/]ops[\\/](?:cause|circuit-notice|figures|incident-text|notices|words)|reconcile[\\/]drain/,
         },
+        { name: 'key', test: /[\\/]src[\\/]platform[\\/]auth[\\/](?:private-key|pem|reloadable)|platform[\\/]wire/ },
+        {
+          name: 'rules',
+          test: /[\\/]src[\\/](?:reconcile[\\/](?!sweep|confirm)[\w-]+\.|reconcile[\\/]retry[\\/]gates|records[\\/]shown)|platform[\\/](?:record|time-zone)/,
+        },
+        { name: 'calls', test: /[\\/]src[\\/](?:platform|observe[\\/]log)[\\/]|reconcile[\\/]sweep/ },
         { name: 'commands', test: /[\\/]src[\\/]cli[\\/](?!bug|program|run\.|service)/ },
       ],
     },

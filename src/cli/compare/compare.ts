@@ -2,24 +2,41 @@
 import { decisionLines } from '../../ops/cause-columns.ts'
 import { shownText } from '../../config/sources.ts'
 import { count, counted, response } from '../../ops/words.ts'
+import type { Config } from '../../config/schema.ts'
+import { auditOnly } from '../../observe/log/log.ts'
+import { createLogReporter } from '../../observe/log/log-reporter.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
+import type { Policy } from '../../reconcile/policy.ts'
+import { failureOf } from '../../reconcile/platform-trouble.ts'
+import { toPolicy } from '../../reconciler.ts'
+import { periodOf } from '../../runtime/schedule.ts'
 import { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
-import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
 import type { CommandFlags } from '../flags.ts'
-import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
+import {
+  answer,
+  cell,
+  createProgressLine,
+  pairs,
+  paragraph,
+  paragraphs,
+  table,
+  widthOf,
+  type ProgressLine,
+  type TableColumn,
+} from '../format.ts'
 import type { Io, Output } from '../io.ts'
-import { createMoments } from '../moments.ts'
+import { createMoments, type Moments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
 import { recordColumns } from '../record.ts'
-import { learnTime, listSpans } from '../round/gather.ts'
-import { createSpanFilter, spanOf, type SpanSelection } from '../round/select.ts'
-import { inSession, type Session } from '../session.ts'
+import { openPlatform, unavailable, type Platform } from '../platform.ts'
+import { openService } from '../service.ts'
 import { readLedger, type Ledger } from './ledger.ts'
 import { keyOf, keyPart, readKeys, type KeyKind } from './read-keys.ts'
+import { createSpanFilter, learnTime, listSpan, spanOf, type SpanSelection } from './span.ts'
 
 type CompareFlags = CommandFlags & { key: KeyKind }
 
@@ -42,7 +59,20 @@ interface DifferingRecord extends ExplainedRecord {
 /** With --records each is a line. */
 type Difference = DifferingRecord | { group: 'unknown'; key: string }
 
+/** The way to the platform, and to people. */
+interface Session extends Platform {
+  config: Config
+  policy: Policy
+  moments: Moments
+  progress: ProgressLine
+  /** `payments at api.example.com`. */
+  target: string
+  /** Of the terminal behind stdout, in characters; undefined without one. */
+  width: number | undefined
+}
+
 interface Comparison {
+  io: Io
   session: Session
   kind: KeyKind
   span: SpanSelection
@@ -51,7 +81,6 @@ interface Comparison {
   sample: string | undefined
   /** When the file was written, epoch ms: what was delivered later may be missing in it. */
   writtenAt: number
-  daemon: AskedDaemon
   /** Takes each difference. */
   differ: (difference: Difference) => Promise<void>
 }
@@ -85,13 +114,14 @@ function keyFor(
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords({ daemon, differ, kind, ledger, sample, session, span, writtenAt }: Comparison) {
-  const { clock, connection, policy, progress, reconciler, target } = session
+async function compareRecords({ differ, io, kind, ledger, sample, session, span, writtenAt }: Comparison) {
+  const { config, connection, policy, progress, target } = session
+  const { clock, signal: stop } = io
   const { zone } = connection
   const started = clock.monotonic()
-  const now = await learnTime(session)
+  const now = await learnTime(session.client, stop)
   const entityIds = new Map<string, string>()
-  const client = notingEntities(reconciler.client, entityIds)
+  const client = notingEntities(session.client, entityIds)
   let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
   let [matched, other]: [boolean, string | undefined] = [false, undefined]
   const notProcessed = { total: 0, list: [] as DifferingRecord[] }
@@ -119,7 +149,7 @@ async function compareRecords({ daemon, differ, kind, ledger, sample, session, s
     const processed = ledger.note(key, record.eventId)
     matched ||= processed
     other ??= key
-    const { status, subscriptionId } = record
+    const { status } = record
     if (status === 'successful' && processed) {
       delivered += 1
       return
@@ -127,15 +157,15 @@ async function compareRecords({ daemon, differ, kind, ledger, sample, session, s
     const entry = new FailedRecord(record, { zone, now })
     const isLost = status === 'successful' && entry.lastAt <= writtenAt
     const group = isLost ? 'not-processed' : status === 'failed' ? 'failed' : 'processing'
-    const situation = { now, ...situationOf(daemon, subscriptionId) }
-    const explained = explainRecord(entry, { policy, situation, status, isSelected: true })
+    const explained = explainRecord(entry, { policy, situation: { now }, status, isSelected: true })
     const difference = { group, key, ...explained, processed } as const
     add(difference)
     await differ(difference)
   }
 
   const filter = createSpanFilter(span, zone, now)
-  for await (const { listed: slice, skipped } of listSpans([filter.span], session, { client, status: 'any' })) {
+  const listing = { client, monotonic: clock.monotonic, ...policy.sweep, stop }
+  for await (const { listed: slice, skipped } of listSpan(filter.span, listing)) {
     complete &&= skipped === undefined && slice?.verdict === 'whole'
     for (const record of slice?.records ?? []) {
       if (filter.isMeant(record)) await compareRecord(record)
@@ -155,9 +185,9 @@ async function compareRecords({ daemon, differ, kind, ledger, sample, session, s
   return {
     // Follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC.
     schemaVersion: 1,
-    instance: session.instance,
+    instance: config.instance.name,
     /** Host of the platform's base URL. */
-    platform: session.platform,
+    platform: new URL(config.platform.baseUrl).host,
     since: new Date(span.from),
     until: new Date(span.until),
     key: kind,
@@ -269,13 +299,19 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
   const { key: kind } = options
   const now = io.clock.now()
   const span = spanOf(options, { moments: createMoments(options.zone), now })
-  const plan = {
-    change: (config: Session['config']) => {
-      const maxRequestsPerSecond = options.rate ?? config.platform.maxRequestsPerSecond * shareOfCalls
-      return { ...config, platform: { ...config.platform, maxRequestsPerSecond } }
-    },
+  const progress = createProgressLine(io.stderr, io.clock)
+  const { http, key, log, ...service } = openService(io, options, progress.output, { quiet: options.verbose !== true })
+  const maxRequestsPerSecond = options.rate ?? service.config.platform.maxRequestsPerSecond * shareOfCalls
+  const config = { ...service.config, platform: { ...service.config.platform, maxRequestsPerSecond } }
+  const reporter = createLogReporter(options.verbose === true ? log : auditOnly(log), io.clock)
+  const target = `${config.instance.name} at ${new URL(config.platform.baseUrl).host}`
+  const session: Session = {
+    ...openPlatform(config, io, { key, transport: http.transport, emit: reporter.observe }),
+    ...{ config, target, progress, policy: toPolicy(config, periodOf(config.schedule)) },
+    moments: createMoments(options.zone),
+    width: widthOf(io.stdout),
   }
-  return inSession(io, options, plan, async (session) => {
+  try {
     if (options.output !== undefined && file !== '-' && io.isSameFile(options.output, file)) {
       throw new UsageError(`--output ${cell(options.output)} is the file with the keys: name another one`)
     }
@@ -286,14 +322,13 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
       if (options.records !== true) return
       session.progress.clear()
       output.write(`${redactedJson(difference)}\n`)
-      while ((output.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, session.stop)
+      while ((output.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, io.signal)
     }
     try {
       const writtenAt = io.writtenAt(file) ?? now
       let sample: string | undefined
       const ledger = await readLedger(keysOf(file, kind, span, io), (key) => (sample ??= key))
-      const daemon = await askDaemon(session.config.server, io)
-      const report = await compareRecords({ session, kind, span, ledger, sample, writtenAt, daemon, differ })
+      const report = await compareRecords({ io, session, kind, span, ledger, sample, writtenAt, differ })
       if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
         for await (const key of keysOf(file, kind, span, io)) {
           if (!ledger.isNoted(key)) await differ({ group: 'unknown', key })
@@ -308,5 +343,12 @@ async function compareBooks(file: string, io: Io, options: CompareFlags): Promis
     } finally {
       output.close?.(isWhole)
     }
-  })
+  } catch (error) {
+    const failure = failureOf(error)
+    if (failure === undefined) throw error
+    return unavailable(failure, target, { stderr: progress.output })
+  } finally {
+    progress.clear()
+    await http.close()
+  }
 }

@@ -34,7 +34,7 @@ function causeOf({ code, message, reason, stage }: CallFailure): string {
 }
 
 /** `from`: local time of the platform. */
-export function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
+function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
   const from = new Date(span.from * 1000).toISOString().slice(0, 19)
   return { seconds: span.to - span.from, from, reason }
 }

@@ -1,0 +1,86 @@
+// `webhook-reconciler plan`: what the daemon would retry now, by cause, and how long that takes. It changes nothing.
+import { retryExhausted } from '../ops/notices.ts'
+import type { StatusDocument } from '../ops/status-document.ts'
+import { isWholeKnown } from '../ops/figures.ts'
+import { count, counted, span } from '../ops/words.ts'
+import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import { visibleText } from '../runtime/redact.ts'
+import { askStatus, findDaemon } from './ask.ts'
+import { causeTable } from './cause-table.ts'
+import type { CommandFlags } from './flags.ts'
+import { answer, cell, paragraph, paragraphs, widthOf } from './format.ts'
+import type { Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
+import { selectionOf } from './selection.ts'
+
+/** One retry, and its share of the checks of outcomes. @see docs/architecture.md "Outcomes" */
+const callsPerRecord = 1.05
+
+/** What would go out now, and later. While retries are switched off, as if they were on. */
+function planOf({ failed, gates, instance, now, rate, ...status }: StatusDocument) {
+  const retriesEnabled = !gates.some(({ gate }) => gate === 'disabled')
+  const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
+  const seconds = Math.round((records * callsPerRecord) / rate.callsPerSecond)
+  return {
+    schemaVersion: 3,
+    ...{ instance, now, retriesEnabled, isWhole: isWholeKnown({ failed, gates, instance, now, rate, ...status }) },
+    failed,
+    /** By operators, the platform, the receiver: the gates that are shut. */
+    blockedBy: gates.flatMap(({ gate }) => (gate === 'disabled' ? [] : [gate])),
+    causes: status.causes,
+    estimate: { records, seconds, callsPerSecond: rate.callsPerSecond },
+  }
+}
+
+type Plan = ReturnType<typeof planOf>
+
+function conclusions({ blockedBy, estimate, failed, retriesEnabled }: Plan, width: number | undefined): string {
+  const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
+  const reasons = blockedBy.map((gate) => reasonOf(gate)).join('; ')
+  const lines = [
+    !retriesEnabled && `${describeGate('disabled').reason} This is the plan for when they are on.`,
+    estimate.records > 0 && `Would be retried now: ${count(estimate.records)}, ${time}, if the receiver takes them.`,
+    retriesEnabled && failed.blocked > 0 && `Blocked: ${count(failed.blocked)}, because ${reasons}.`,
+    failed.awaiting > 0 && `Under way: ${count(failed.awaiting)} await their outcome.`,
+    failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
+    failed.exhausted > 0 && `Not automatically: ${count(failed.exhausted)} exhausted; ${retryExhausted} retries them.`,
+    failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
+  ]
+  return paragraphs(lines, width)
+}
+
+function planText(plan: Plan, status: StatusDocument, { moments, url, width }: PlanShown): string {
+  const { isWhole } = plan
+  const found = counted(
+    status.causes.list.reduce((sum, { records }) => sum + records, status.causes.more.records),
+    'failed record',
+  )
+  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${isWhole ? '' : 'At least '}${found}. Nothing was changed.`
+  const causes = causeTable(status.causes, { ...status, width })
+  return `${head
+    .split('\n')
+    .map((line) => paragraph(line, width))
+    .join('')}${causes}\n${conclusions(plan, width)}`
+}
+
+interface PlanShown {
+  moments: Moments
+  url: string
+  width: number | undefined
+}
+
+/** Runs `plan`; with a selection it is the dry run of `retry`. */
+export async function planCommand(io: Io, options: CommandFlags, ids: readonly string[]): Promise<ExitCode> {
+  const moments = createMoments(options.zone)
+  if (selectionOf(ids, options, { moments, now: io.clock.now() }) !== undefined) {
+    const { retryCommand } = await import('./retry.ts')
+    return retryCommand(io, options, ids, 'plan')
+  }
+  const daemon = findDaemon(io, options, 'plan')
+  const status = await askStatus(daemon, io)
+  const plan = planOf(status)
+  const shown = { moments, url: daemon.url, width: widthOf(io.stdout) }
+  answer(io.stdout, options, plan, () => visibleText(planText(plan, status, shown)))
+  return plan.isWhole ? exitCode.done : exitCode.incomplete
+}

@@ -1,0 +1,53 @@
+// The platform as `check` and `compare` call it: with a connection and a rate of their own, and no reconciler.
+import type { Config } from '../config/schema.ts'
+import type { Emit } from '../observe/events.ts'
+import type { SigningKey } from '../platform/auth/private-key.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
+import type { PlatformClient } from '../platform/client.ts'
+import { createConnection, type Connection } from '../platform/connection.ts'
+import type { Transport } from '../platform/http/http.ts'
+import { maxRetryAfterMs } from '../platform/http/response.ts'
+import { createRateLimiter } from '../platform/rate-limiter.ts'
+import { problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
+import { paragraph, widthOf } from './format.ts'
+import type { Io } from './io.ts'
+
+export interface Platform {
+  connection: Connection
+  client: PlatformClient
+}
+
+/** A command does not wait longer for a rate limit: somebody sits in front of it. */
+const patienceMs = 300_000
+
+/** Starts nothing. */
+export function openPlatform(
+  config: Config,
+  { clock, random }: Pick<Io, 'clock' | 'random'>,
+  parts: { key: Reloadable<SigningKey>; transport: Transport; emit: Emit },
+): Platform {
+  const connection = createConnection(config, { clock, random, maxPauseMs: patienceMs, ...parts })
+  const rate = createRateLimiter({
+    clock,
+    maxPerSecond: config.platform.maxRequestsPerSecond,
+    maxRetriesPerSecond: undefined,
+    maxRetryAfterMs: maxRetryAfterMs(config.window.lookback),
+    areChecksLate: () => false,
+  })
+  return { connection, client: connection.client(rate) }
+}
+
+/** Says why nothing is known, and returns the exit code. */
+export function unavailable(
+  { advice, rejected, ...failure }: Pick<CallFailure, 'advice' | 'message' | 'problem' | 'rejected'>,
+  target: string,
+  io: Pick<Io, 'stderr'>,
+): ExitCode {
+  const width = widthOf(io.stderr)
+  const why = paragraph(`${target}: nothing is known, because the list call failed: ${problemOf(failure)}`, width)
+  const next = 'To check each step on the way: webhook-reconciler check\n'
+  io.stderr.write(redact(why + paragraph(advice, width, '-> ') + next))
+  return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
+}

@@ -1,0 +1,211 @@
+// `webhook-reconciler records` and `explain`: records as the daemon gives them, with what is decided of each and why.
+import type { ListedRecord } from '../records/records.ts'
+import { counted, response, span } from '../ops/words.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
+import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
+import { uuidOf } from './compare/span.ts'
+import type { CommandFlags } from './flags.ts'
+import { answer, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
+import type { Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
+import { nextRetryText, recordColumns } from './record.ts'
+import { narrowingOf } from './selection.ts'
+
+/** A page of `GET /records`. */
+interface RecordsAnswer {
+  instance: string
+  now: Date
+  records: ListedRecord[]
+  notFound: string[]
+  incomplete: string | null
+  next: string | null
+  error: string | null
+}
+
+type Query = Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** So many fit into an answer that is read whole. */
+const pageRecords = 1000
+
+/** The page of a query. A page that the platform is asked for comes within 20 s. */
+async function askRecords(daemon: Daemon, query: Query, io: Io): Promise<RecordsAnswer> {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [value].flat().map((one) => [name, one] as [string, string]),
+  )
+  const path = `/records?${new URLSearchParams(given).toString()}`
+  return (await ask(daemon, { path, has: 'records', opens: true }, io)) as unknown as RecordsAnswer
+}
+
+/** All pages of a query, at most so many records. */
+async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): AsyncGenerator<RecordsAnswer> {
+  let [cursor, left]: [string | undefined, number] = [undefined, max]
+  do {
+    const limit = String(Math.min(left, pageRecords))
+    const page = await askRecords(daemon, { ...query, cursor, limit }, io)
+    yield page
+    left -= page.records.length
+    cursor = page.next ?? undefined
+  } while (cursor !== undefined && left > 0)
+}
+
+/** Reasons why records may be missing. */
+const remarksOf = ({ error, incomplete }: RecordsAnswer): string[] =>
+  [incomplete, error].filter((text) => text !== null)
+
+function recordTable(records: readonly ListedRecord[], now: Date, width: number | undefined): string {
+  const columns: TableColumn<ListedRecord>[] = [
+    ...recordColumns,
+    { name: 'age', of: ({ event }) => (event === null ? '-' : span(now.getTime() - event.getTime())) },
+    { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
+    { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
+    { name: 'decision', minWidth: 6, of: ({ decision }) => decision },
+    { name: 'next', of: (record) => nextRetryText(record, now, (at) => `in ${span(at.getTime() - now.getTime())}`) },
+  ]
+  return table(columns, records, { width })
+}
+
+const csvColumns = [
+  ...(['webhookId', 'eventId', 'subscriptionId', 'eventType', 'decision', 'why', 'event', 'lastAttempt'] as const),
+  ...(['attempts', 'responseStatusCode', 'leavesWindow', 'nextRetry', 'nextRetryBy'] as const),
+]
+
+/** A value of CSV. A spreadsheet would calculate one that begins like a formula. @see RFC 4180 */
+function csvValue(value: ListedRecord[(typeof csvColumns)[number]]): string {
+  const text = value instanceof Date ? value.toISOString() : redact(String(value ?? ''))
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+const csvLine = (record: ListedRecord): string => `${csvColumns.map((name) => csvValue(record[name])).join(',')}\r\n`
+
+/** Bytes that may wait for a slow reader of stdout. */
+const maxWaiting = 1024 * 1024
+const drainMs = 20
+
+/** Runs `records`. Text and CSV come page by page, and so does JSON: one document. */
+export async function recordsCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
+  const { decision, event, format = 'text', limit = Infinity } = options
+  const daemon = findDaemon(io, options, 'records')
+  const narrowing = narrowingOf(options, { moments: createMoments(options.zone), now: io.clock.now() })
+  const query: Query = { ...narrowing, event: event && uuidOf(event, '--event'), decision }
+  let [listed, last]: [number, RecordsAnswer | undefined] = [0, undefined]
+  for await (const page of pagesOf(daemon, query, limit, io)) {
+    const { instance, now, records } = page
+    if (format === 'json') {
+      const head = redactedJson({ schemaVersion: 1, instance, now }).slice(0, -1)
+      if (last === undefined) io.stdout.write(`${head},"records":[`)
+      const rows = records.map((record, index) => `${listed + index === 0 ? '' : ','}\n${redactedJson(record)}`)
+      io.stdout.write(rows.join(''))
+    } else if (format === 'csv') {
+      io.stdout.write((last === undefined ? `${csvColumns.join(',')}\r\n` : '') + records.map(csvLine).join(''))
+    } else if (records.length > 0) io.stdout.write(recordTable(records, now, widthOf(io.stdout)))
+    while ((io.stdout.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, io.signal)
+    listed += records.length
+    last = page
+  }
+  const isMore = last?.next !== null
+  const { error = null, incomplete = null } = last ?? {}
+  if (format === 'json')
+    io.stdout.write(`\n],"count":${listed},${redactedJson({ isMore, incomplete, error }).slice(1)}\n`)
+  else if (format === 'text' && listed === 0) io.stdout.write('No record fits.\n')
+  for (const text of last ? remarksOf(last) : []) io.stderr.write(visibleText(`${text}\n`))
+  return error === null && incomplete === null ? exitCode.done : exitCode.incomplete
+}
+
+type ExplainFlags = Omit<CommandFlags, 'response'> & { response?: true }
+
+/** The receiver's answer to a record. */
+interface ReceiverWords {
+  webhookId: string
+  message: string | null
+  body: string | null
+}
+
+const maxAnswerLength = 500
+
+/** The receiver's words, on one line, without what a terminal would obey. */
+function wordsOf(text: string | null): string {
+  return text === null ? 'none' : visibleText(text.slice(0, maxAnswerLength)).replaceAll(/\s+/g, ' ').trim()
+}
+
+/** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
+function byHand({ decision, status, webhookId }: ListedRecord): string | undefined {
+  if (status !== 'failed' || ['due', 'settling', 'awaiting'].includes(decision)) return undefined
+  return `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
+}
+
+interface BlockShown {
+  names: Readonly<Record<string, string>>
+  moments: Moments
+  now: Date
+  words: ReceiverWords | undefined
+  width: number | undefined
+}
+
+function block(one: ListedRecord, { moments, names, now, width, words }: BlockShown): string {
+  const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
+  const name = names[id]
+  const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
+  const next = nextRetryText(one, now, (at) => `at ${moments.show(at)}`)
+  const lines: [string, string | undefined][] = [
+    ['why', cell(one.explanation)],
+    ['event type', cell(one.eventType)],
+    ['subscription', cell(name === undefined ? id : `${name} (${id})`)],
+    ['event time', moments.show(one.event)],
+    ['attempts', lastAttempt === null ? 'none is shown' : last],
+    ['error message', words && wordsOf(words.message)],
+    ['response body', words && wordsOf(words.body)],
+    ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
+    ['in the window until', one.status === 'failed' ? moments.show(one.leavesWindow) : undefined],
+    ['to retry it now', byHand(one)],
+  ]
+  return `webhook ${cell(one.webhookId)}: ${one.decision}\n${pairs(lines, { indent: '  ', width })}`
+}
+
+const noneFound =
+  'The platform shows no record of such an event, and no failed record with such a webhook id. For a delivered webhook give the event id.'
+
+/** The records of an event, or the one with this webhook id if there is no such event. */
+async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsAnswer> {
+  const found = await askRecords(daemon, { event: id }, io)
+  return found.records.length > 0 ? found : askRecords(daemon, { webhook: id }, io)
+}
+
+/** Runs `explain`. */
+export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {
+  const ids = texts.map((text) => uuidOf(text, 'id'))
+  if (options.response === true && (options.json === true || io.stdout.isTTY !== true)) {
+    throw new UsageError("--response: the receiver's words may be confidential, and are shown on a terminal only")
+  }
+  const { response: isAsked, ...flags } = options
+  const daemon = findDaemon(io, flags, 'explain')
+  const moments = createMoments(flags.zone)
+  const { subscriptions: names } = await askStatus(daemon, io)
+  const width = widthOf(io.stdout)
+  const documents = []
+  let code: ExitCode = exitCode.done
+  for (const id of ids) {
+    const found = await find(daemon, id, io)
+    const { instance, now, records } = found
+    const eventId = records[0]?.eventId
+    const path = `/records/response?event=${eventId ?? ''}`
+    const words: ReceiverWords[] =
+      isAsked === true && eventId !== undefined
+        ? ((await ask(daemon, { path, has: 'answers', opens: true }, io))['answers'] as ReceiverWords[])
+        : []
+    const remarks = [...(records.length === 0 ? [noneFound] : []), ...remarksOf(found)]
+    if (records.length === 0 || found.error !== null) code = exitCode.incomplete
+    documents.push({ instance, now, id, eventId: eventId ?? null, records, remarks })
+    if (options.json === true) continue
+    const wordsFor = ({ webhookId }: ListedRecord): ReceiverWords | undefined =>
+      words.find((one) => one.webhookId.toLowerCase() === webhookId.toLowerCase())
+    const head = `Event ${cell(eventId ?? id)} of ${cell(instance)}, ${moments.show(now)}: ${counted(records.length, 'record')}`
+    const blocks = records.map((one) => block(one, { names, moments, now, width, words: wordsFor(one) }))
+    const text = [paragraph(head, width), ...blocks, ...remarks.map((remark) => paragraph(remark, width))]
+    io.stdout.write(`${documents.length > 1 ? '\n' : ''}${redact(text.join('\n'))}`)
+  }
+  if (options.json === true)
+    answer(io.stdout, { json: true }, { schemaVersion: 2, events: documents, exitCode: code }, () => '')
+  return code
+}

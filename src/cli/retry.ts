@@ -1,0 +1,269 @@
+// `webhook-reconciler retry` and the dry run of it: the daemon does it as a job, and this follows the job to its end.
+import { count, counted, response, sentence } from '../ops/words.ts'
+import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
+import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { redactedJson, visibleText } from '../runtime/redact.ts'
+import { ask, findDaemon, type Daemon } from './ask.ts'
+import type { CommandFlags } from './flags.ts'
+import {
+  answer,
+  cell,
+  createProgressLine,
+  pairs,
+  paragraph,
+  paragraphs,
+  table,
+  widthOf,
+  type TableColumn,
+} from './format.ts'
+import type { Io } from './io.ts'
+import { createMoments } from './moments.ts'
+import { recordColumns } from './record.ts'
+import { requiredSelection, type SelectionBody } from './selection.ts'
+
+/** What became of the records that were asked for. @see docs/status.md "Retry jobs" */
+type Result = 'awaiting' | 'recovered' | 'failed-again' | 'unknown' | 'refused' | 'resolved' | 'underway' | 'absent'
+
+interface RetriedRecord {
+  webhookId: string
+  eventType: string
+  result: Result
+  responseStatusCode: number | null
+  detail: string | null
+}
+
+/** The answer of `/-/retry`. */
+export interface JobDocument {
+  instance: string
+  job: string
+  state: 'listing' | 'running' | 'ended'
+  stoppedBy: string | null
+  problem: string | null
+  listing: { notFound: string[]; notFailed: number; incomplete: string | null }
+  sums: Record<Result | 'found' | 'excluded' | 'exhausted' | 'asked' | 'waiting' | 'left', number>
+  blockedBy: string[]
+  retried: RetriedRecord[]
+  next: string | null
+}
+
+const pollMs = 500
+/** More records than this need a yes. */
+const maxUnasked = 100
+const maxBad = 20
+
+/** The document of a job. */
+async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<JobDocument> {
+  return (await ask(
+    daemon,
+    { path: `/-/retry/${job}${query}`, has: 'sums', opens: true },
+    io,
+  )) as unknown as JobDocument
+}
+
+/** Starts a job, and calls `show` with each state of it until it has ended. */
+async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => void, io: Io): Promise<JobDocument> {
+  const request = { path: '/-/retry', method: 'POST', has: 'sums', body } as const
+  let job = (await ask(daemon, request, io)) as unknown as JobDocument
+  while (job.state !== 'ended') {
+    show(job)
+    await io.clock.sleep(pollMs, io.signal)
+    job = await askJob(daemon, job.job, io)
+  }
+  return job
+}
+
+/** The job with all its retried records. */
+async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<JobDocument> {
+  const retried: RetriedRecord[] = []
+  let cursor = ''
+  for (;;) {
+    const page = await askJob(daemon, job.job, io, `?limit=1000${cursor}`)
+    retried.push(...page.retried)
+    if (page.next === null) return { ...job, retried }
+    cursor = `&cursor=${encodeURIComponent(page.next)}`
+  }
+}
+
+const barWidth = 20
+
+function progressText({ blockedBy, state, sums }: JobDocument): string {
+  if (state === 'listing') return `Looking for the selected records: ${count(sums.found)} found so far ...`
+  const done = sums.asked - sums.waiting - sums.awaiting
+  const bar = '#'.repeat(Math.round((done / Math.max(1, sums.asked)) * barWidth)).padEnd(barWidth, '.')
+  const waits = blockedBy.length > 0 && sums.waiting > 0 ? `; ${sums.waiting} wait: ${blockedBy.join(', ')}` : ''
+  return `[${bar}] ${done}/${sums.asked}: ${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused${waits}`
+}
+
+const bad: ReadonlySet<Result> = new Set(['failed-again', 'unknown', 'refused', 'underway', 'absent', 'awaiting'])
+
+/** Everything selected has arrived, or had before: 0. */
+export function exitCodeOf({ listing, problem, stoppedBy, sums }: JobDocument, isDryRun: boolean): ExitCode {
+  const { notFailed, notFound } = listing
+  const isNothing = sums.found + notFailed === 0
+  if (problem !== null && stoppedBy === 'platform') return exitCode.platformUnreachable
+  if (isNothing || notFound.length > 0 || listing.incomplete !== null) return exitCode.incomplete
+  if (isDryRun) return exitCode.done
+  const inVain = [...bad].reduce((sum, result) => sum + sums[result], sums.left + sums.excluded + sums.exhausted)
+  return inVain > 0 || problem !== null ? exitCode.incomplete : exitCode.done
+}
+
+/** Why records wait, one sentence for each gate that is shut. */
+function gateTexts(gates: readonly string[]): string[] {
+  return gates.map((gate) => {
+    if (!Object.hasOwn(gateTable, gate)) return `${gate}.`
+    const { advice, reason } = describeGate(gate as Gate)
+    return `${reason} ${advice}`
+  })
+}
+
+function sumsText({ listing, sums }: JobDocument): string {
+  const rows: [name: string, number: number, what?: string][] = [
+    ['unknown', sums.unknown, '(no outcome in time: the daemon retries them)'],
+    ['awaiting', sums.awaiting, '(sent; the daemon follows them)'],
+    ['already delivered', sums.resolved, '(the platform shows them as successful)'],
+    ['under way', sums.underway, '(being delivered by another: it is not known whether they arrive)'],
+    ['gone', sums.absent, '(not failed any more: delivered, or being delivered, by another)'],
+    ['not sent', sums.left, '(still failed: the daemon retries them by its rules)'],
+    ['not failed', listing.notFailed, '(nothing to do)'],
+    ['exhausted', sums.exhausted, 'left alone (retry.maxAttempts): add --exhausted for these'],
+    ['excluded', sums.excluded, 'left alone (select.*, window.notBefore): name these by their webhook ids'],
+  ]
+  const lines: [string, string | undefined][] = [
+    ['recovered', count(sums.recovered)],
+    ['failed again', count(sums['failed-again'])],
+    ['refused', count(sums.refused)],
+    ...rows.map(([name, number, what = '']): [string, string | undefined] => [
+      name,
+      number > 0 ? `${count(number)} ${what}`.trim() : undefined,
+    ]),
+  ]
+  return pairs(lines, { indent: '  ' })
+}
+
+/** The records that did not arrive, the first of them. */
+function badTable({ retried }: JobDocument, width: number | undefined): string {
+  const shown = retried.filter(({ result }) => bad.has(result))
+  if (shown.length === 0) return ''
+  const columns: TableColumn<RetriedRecord>[] = [
+    ...recordColumns,
+    { name: 'result', of: ({ detail, result }) => (detail === null ? result : `${result} (${cell(detail)})`) },
+    {
+      name: 'response',
+      of: ({ responseStatusCode: code, result }) => (result === 'failed-again' ? response(code) : '-'),
+    },
+  ]
+  return `\n${table(columns, shown, { width, max: maxBad })}`
+}
+
+function remarksOf({ blockedBy, listing, problem, stoppedBy, sums }: JobDocument): string[] {
+  const isNothing = sums.found + listing.notFailed === 0 && listing.notFound.length === 0
+  const unknown = (id: string): string =>
+    `There is no failed record with webhook id ${cell(id)}: it was delivered, is being delivered, or the id is wrong.`
+  const stopped = stoppedBy !== null && stoppedBy !== 'dry-run' ? `Stopped early (${stoppedBy}).` : ''
+  return [
+    ...(isNothing ? ['No failed record was found for this selection.'] : []),
+    ...listing.notFound.map(unknown),
+    ...(listing.incomplete === null ? [] : [sentence(listing.incomplete)]),
+    ...(problem === null ? [] : [sentence(problem)]),
+    ...(stopped === '' ? [] : [stopped]),
+    ...gateTexts(blockedBy),
+  ]
+}
+
+function jobText(job: JobDocument, isDryRun: boolean, width: number | undefined): string {
+  const { instance, sums } = job
+  const remarks = paragraphs(remarksOf(job), width)
+  if (!isDryRun) {
+    const sent = sums.asked - sums.left - sums.waiting
+    return `${cell(instance)}: ${counted(sent, 'retry', 'retries')}\n${sumsText(job)}${badTable(job, width)}${remarks}`
+  }
+  const left = [
+    ...(sums.exhausted > 0 ? [`${count(sums.exhausted)} exhausted (--exhausted retries them)`] : []),
+    ...(sums.excluded > 0 ? [`${count(sums.excluded)} excluded (by webhook id alone)`] : []),
+  ]
+  const would = `Would be retried: ${count(sums.asked)} of ${counted(sums.found, 'failed record')}.`
+  const alone = left.length > 0 ? ` Left alone: ${left.join(', ')}.` : ''
+  return paragraph(`${cell(instance)}: ${would}${alone} Nothing was changed.`, width) + remarks
+}
+
+/** True when the person wants it. @throws UsageError without a terminal */
+async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promise<boolean> {
+  const { instance, sums } = plan
+  if (options.yes === true || sums.asked <= maxUnasked) return true
+  const what = `${visibleText(instance)}: retry ${counted(sums.asked, 'record')}`
+  if (io.ask === undefined) throw new UsageError(`${what}: confirm with --yes`)
+  const typed = await io.ask(`${what}? [y/N] `, io.signal)
+  return /^y(?:es)?$/i.test((typed ?? '').trim())
+}
+
+/** Ends the job by what this command was stopped with: what was not sent is still failed. */
+async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument> {
+  const request = { path: `/-/retry/${job}`, method: 'DELETE', has: 'sums' } as const
+  const calm = { ...io, signal: new AbortController().signal }
+  return (await ask(daemon, request, calm)) as unknown as JobDocument
+}
+
+interface RetryRequest {
+  selection: SelectionBody
+  exhausted?: true | undefined
+  rate?: number | undefined
+}
+
+/** Follows the retry to its end, or until the signal or --timeout ends it. */
+async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandFlags, io: Io): Promise<JobDocument> {
+  const line = createProgressLine(io.stderr, io.clock)
+  const { timeout = Infinity } = options
+  const end = io.clock.monotonic() + timeout
+  const late = new AbortController()
+  let known: JobDocument | undefined
+  const show = (job: JobDocument): void => {
+    known = job
+    line.show(() => progressText(job))
+    if (io.clock.monotonic() >= end) late.abort(new Error('the time is over'))
+  }
+  const signal = AbortSignal.any([io.signal, late.signal])
+  try {
+    return await follow(daemon, request, show, { ...io, signal })
+  } catch (error) {
+    if (isAbort(error, signal) && known !== undefined) return await cancel(daemon, known.job, io)
+    if (known === undefined || !(error instanceof CommandFailure)) throw error
+    const lost = 'The job is not known there any more: what it had not sent is still failed. Run again for the rest.'
+    throw new CommandFailure(error.code, `${error.message} ${lost}`)
+  } finally {
+    line.clear()
+  }
+}
+
+/** Runs `retry`, `retry --dry-run`, and `plan` with a selection. */
+export async function retryCommand(
+  io: Io,
+  options: CommandFlags,
+  ids: readonly string[],
+  name: 'plan' | 'retry',
+): Promise<ExitCode> {
+  const now = io.clock.now()
+  const selection = requiredSelection(ids, options, { moments: createMoments(options.zone), now })
+  const daemon = findDaemon(io, options, name)
+  const request = { selection, exhausted: options.exhausted, rate: options.rate }
+  const isDryRun = name === 'plan' || options.dryRun === true
+  const width = widthOf(io.stdout)
+  const isSmall = selection.webhooks !== undefined && selection.webhooks.length <= maxUnasked
+  let job: JobDocument | undefined
+  if (isDryRun || !(isSmall || options.yes === true)) {
+    job = await follow(daemon, { ...request, dryRun: true }, () => undefined, io)
+    if (!isDryRun && !(await isWanted(job, options, io))) {
+      io.stderr.write('Nothing was retried.\n')
+      return exitCode.incomplete
+    }
+  }
+  if (!isDryRun || job === undefined) {
+    const ended = await retryAll(daemon, request, options, io)
+    job = await withRecords(daemon, ended, { ...io, signal: new AbortController().signal })
+  }
+  const shown = job
+  const code = exitCodeOf(shown, isDryRun)
+  const document = { ...shown, schemaVersion: 3, exitCode: code }
+  if (options.json === true) io.stdout.write(`${redactedJson(document, 2)}\n`)
+  else answer(io.stdout, options, document, () => jobText(shown, isDryRun, width))
+  return code
+}
