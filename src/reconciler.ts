@@ -174,7 +174,7 @@ export function createReconciler(
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
   const subscriptions = createSubscriptions(policy.circuit, emit)
-  const backlog = createBacklog({ policy, zone, maxRecords })
+  const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
     backlog,

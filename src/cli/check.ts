@@ -18,6 +18,7 @@ import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.t
 import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { createReceiverHealth, type Health, type ReceiverHealth } from '../reconcile/retry/receiver-health.ts'
 import { CommandFailure, ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
 import { redact } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
@@ -185,12 +186,17 @@ function openWatched({ config, http }: Opened, key: Reloadable<SigningKey>, io: 
 
 function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const loaded = loadConfig({ file: options.config, ...io })
-  const { auth, instance, platform } = loaded.config
+  const { auth, backlog, instance, platform } = loaded.config
   const value = { ...loaded, http: openTransport(loaded.config, io) }
   const proxy = proxyFromEnvironment(io.env)
+  const shortfall = memoryShortfall(io.memoryLimit, backlog.maxRecords)
   const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
-  const advice = [proxy && unusedExceptions(proxy), spellingAdvice(auth.issuerUrl)].filter((one) => one !== undefined)
-  return { ...okUnless(found, advice.join('; ') || undefined), value }
+  const advice = [
+    proxy && unusedExceptions(proxy),
+    spellingAdvice(auth.issuerUrl),
+    shortfall && shortfallText(shortfall),
+  ]
+  return { ...okUnless(found, advice.filter((one) => one !== undefined).join('; ') || undefined), value }
 }
 
 async function checkKey(loaded: LoadedConfig, io: Io): Promise<Found<Reloadable<SigningKey>>> {

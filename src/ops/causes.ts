@@ -62,46 +62,57 @@ export interface CausesOptions {
 
 const maxEventTypes = 20
 
-/** A cause while its records are counted. */
-interface Group {
+/** Records of one cause. There may be very many causes, of which few are listed: only those are looked at closely. */
+interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'records' | 'oldestAt'> {
+  situation: Situation
+  /** Of one that is listed. */
+  detail: Detail | undefined
+}
+
+interface Detail {
   cause: Omit<Cause, 'eventTypes'>
   /** Records by event type. */
   types: Map<string, number>
 }
 
-/** Finds a record's group without making a key of it: there may be a hundred thousand records. */
-function createGroups(): { of(subscriptionId: string, responseStatusCode: number | null): Group; list(): Group[] } {
-  const groups = new Map<string, Map<number | null, Group>>()
-  const list: Group[] = []
-  const empty = {
-    records: 0,
-    refusedAgain: 0,
-    exhaustedAt: Infinity,
-    lastAt: -Infinity,
-    oldestAt: Infinity,
-    next: noRetry,
-  }
-  return {
-    of: (subscriptionId, responseStatusCode) =>
-      groups
-        .getOrInsertComputed(subscriptionId, () => new Map())
-        .getOrInsertComputed(responseStatusCode, () => {
-          const cause = { subscriptionId, responseStatusCode, byDecision: noCounts(), ...empty }
-          const group = { cause, types: new Map<string, number>() }
-          list.push(group)
-          return group
-        }),
-    list: () => list,
-  }
+/** A subscription, with its causes. */
+interface Line {
+  situation: Situation
+  groups: Group[]
 }
 
-function toCause({ cause, types }: Group): Cause {
+function groupOf({ groups, situation }: Line, subscriptionId: string, responseStatusCode: number | null): Group {
+  const known = groups.find((group) => group.responseStatusCode === responseStatusCode)
+  if (known !== undefined) return known
+  const group = { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation, detail: undefined }
+  groups.push(group)
+  return group
+}
+
+function newDetail({ oldestAt, records, responseStatusCode, subscriptionId }: Group): Detail {
+  const none = { refusedAgain: 0, exhaustedAt: Infinity, lastAt: -Infinity, next: noRetry, byDecision: noCounts() }
+  return { cause: { subscriptionId, responseStatusCode, records, oldestAt, ...none }, types: new Map() }
+}
+
+function addTo({ cause, types }: Detail, entry: FailedRecord, policy: Policy, situation: Situation): void {
+  const verdict = decide(entry, policy, situation)
+  types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
+  if (verdict.decision === 'backing-off' && isRefusedAgain(entry, situation)) {
+    cause.refusedAgain += 1
+    cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
+  }
+  cause.byDecision[verdict.decision] += 1
+  cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
+  cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
+}
+
+function toCause({ cause, types }: Detail): Cause {
   const first = [...types].toSorted(([, a], [, b]) => b - a).slice(0, maxEventTypes)
   const list = first.map(([eventType, records]) => ({ eventType: redact(eventType), records }))
   return { ...cause, eventTypes: { total: types.size, list } }
 }
 
-const byCount = ({ cause: a }: Group, { cause: b }: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
+const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** The answer of the receiver that is known for a record. */
 function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situation): number | null {
@@ -112,38 +123,34 @@ function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situatio
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
   const { policy, situationOf, maxCauses } = options
-  const groups = createGroups()
-  let oldestAt = Infinity
-  const situations = new Map<string, Situation>()
-  let [records, exhausted] = [0, 0]
+  const lines = new Map<string, Line>()
+  const newLine = (id: string): Line => ({ situation: situationOf(id), groups: [] })
+  /** Side by side: an object for each record would be garbage of megabytes. */
+  const [grouped, groupOfEach]: [FailedRecord[], Group[]] = [[], []]
+  const exhausted = { total: 0, oldestAt: Infinity }
   for (const entry of entries) {
-    const situation = situations.getOrInsertComputed(entry.subscriptionId, situationOf)
-    const verdict = decide(entry, policy, situation)
-    const { decision } = verdict
+    const { eventAt, subscriptionId } = entry
+    const line = lines.getOrInsertComputed(subscriptionId, newLine)
+    const { decision } = decide(entry, policy, line.situation)
     if (decision === 'excluded') continue
-    const { cause, types } = groups.of(entry.subscriptionId, answerTo(entry, decision, situation))
-    records += 1
-    types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
-    cause.records += 1
-    if (decision === 'backing-off' && isRefusedAgain(entry, situation)) {
-      cause.refusedAgain += 1
-      cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
-    }
-    cause.byDecision[decision] += 1
-    cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
-    cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
-    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
-    if (decision === 'exhausted') {
-      exhausted += 1
-      oldestAt = Math.min(oldestAt, entry.eventAt)
-    }
+    const group = groupOf(line, subscriptionId, answerTo(entry, decision, line.situation))
+    group.records += 1
+    group.oldestAt = Math.min(group.oldestAt, eventAt)
+    grouped.push(entry)
+    groupOfEach.push(group)
+    if (decision !== 'exhausted') continue
+    exhausted.total += 1
+    exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
   }
-  return {
-    total: groups.list().length,
-    records,
-    list: groups.list().toSorted(byCount).slice(0, maxCauses).map(toCause),
-    exhausted: { total: exhausted, oldestAt },
+  const groups = [...lines.values()].flatMap((line) => line.groups)
+  const listed = groups.toSorted(byCount).slice(0, maxCauses)
+  for (const group of listed) group.detail = newDetail(group)
+  for (const [index, entry] of grouped.entries()) {
+    const { detail, situation } = groupOfEach[index] ?? {}
+    if (detail !== undefined && situation !== undefined) addTo(detail, entry, policy, situation)
   }
+  const list = listed.flatMap(({ detail }) => (detail === undefined ? [] : toCause(detail)))
+  return { total: groups.length, records: grouped.length, list, exhausted }
 }
 
 /** A cause as documents have it. */

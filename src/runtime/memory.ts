@@ -19,6 +19,12 @@ export const heapPercent = 40
 /** One record takes 0.2 kB of heap; the rest is for the garbage of merging and planning. */
 const bytesPerRecord = (250 * 100) / heapPercent
 
+/** The finding and what to do, as a part of a sentence. */
+export function shortfallText({ limitMiB, maxRecords, maxRecordsForLimit, neededMiB }: MemoryShortfall): string {
+  const lower = maxRecordsForLimit > 0 ? `, or set backlog.maxRecords to ${maxRecordsForLimit} at most` : ''
+  return `a full backlog (backlog.maxRecords: ${maxRecords}) needs ${neededMiB} MiB, and the container has ${limitMiB}: raise its limit${lower}`
+}
+
 /** The memory that a container needs for this many records in the backlog, in MiB. */
 export function neededMemoryMiB(maxRecords: number): number {
   return Math.ceil(baseMiB + (maxRecords * bytesPerRecord) / MiB)

@@ -1,6 +1,7 @@
 // The program's memory: what it does not load, and a container's limit (a cgroup of its own, which only root can make).
 import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
+import { runCommand } from '../support/command.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
@@ -59,4 +60,15 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
     if (told === undefined) expect(warning).toBeUndefined()
     else expect(warning).toMatchObject({ level: 'warn', ...told })
   })
+})
+
+test.each([
+  [64, /needs 224 MiB, and the container has 64: raise its limit$/],
+  [160, /needs 224 MiB, and the container has 160: raise its limit, or set backlog.maxRecords to 9\d{4} at most$/],
+  [224, undefined],
+])('check with a limit of %i MiB says what a full backlog needs', async (limitMiB, advice) => {
+  const { out } = await runCommand(['check', '--json'], { env: await nowhere(), memoryLimit: limitMiB * 1_048_576 })
+  const [configuration] = (JSON.parse(out) as { steps: { advice?: string }[] }).steps
+  expect(configuration).toMatchObject({ step: 'configuration', verdict: advice === undefined ? 'ok' : 'warning' })
+  if (advice !== undefined) expect(configuration?.advice).toMatch(advice)
 })

@@ -19,6 +19,7 @@ import { createIdentityWatcher } from './promises/identity.ts'
 import { createJobsWatcher } from './promises/jobs.ts'
 import { createLateChecksWatcher } from './promises/late-checks.ts'
 import { createLimitsWatcher } from './promises/limits.ts'
+import { createOverBoundWatcher } from './promises/over-bound.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
 import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
@@ -68,6 +69,7 @@ const makers = [
   createBreakerWatcher,
   createCallsWatcher,
   createAfterOutageWatcher,
+  createOverBoundWatcher,
   createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,

@@ -4,7 +4,7 @@ import type { FaultWindow } from './fault-kinds.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
-import type { Scenario } from './scenario.ts'
+import type { PlannedRecord, Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
 type Reading = (draw: Draw, scenario: Scenario) => Scenario | undefined
@@ -65,14 +65,22 @@ function keyRegisteredLate(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** Fast deliveries, and nothing that hits the daemon or the platform. */
+const withoutTrouble = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  habits: { ...scenario.habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0 },
+  periodMs: 30 * secondMs,
+  ...{ faults: [], revocations: [], others: [], jumps: [], platformJumps: [], pauses: [], jobs: [], lives: [] },
+  keys: { file: [], registered: [] },
+})
+
 /** A receiver that was down for an hour, and then takes a part of its deliveries, or refuses most records. */
 function afterOutage(draw: Draw, scenario: Scenario): Scenario {
   const isRefusing = draw.chance(0.5)
   const how = draw.pick([503, 500, 429, 'no-answer', 'refused'] as const)
   const subscriptions = Array.from({ length: draw.within(1, 4) }, () => 0)
   return {
-    ...scenario,
-    habits: { ...scenario.habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0 },
+    ...withoutTrouble(scenario),
     calmAt: hourMs,
     patienceMs: 16 * hourMs,
     subscriptions,
@@ -86,17 +94,38 @@ function afterOutage(draw: Draw, scenario: Scenario): Scenario {
       entity: index,
       eventType: 'account-activated',
     })),
-    faults: [],
-    revocations: [],
-    others: [],
-    jumps: [],
-    platformJumps: [],
-    keys: { file: [], registered: [] },
-    pauses: [],
-    jobs: [],
-    lives: [],
-    periodMs: 30 * secondMs,
     env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
+  }
+}
+
+/** Dead receivers of many subscriptions have five times as many failed records as the backlog holds; among these are some of healthy ones. */
+function overBound(draw: Draw, scenario: Scenario): Scenario {
+  const places = draw.pick([10, 10, 30])
+  const [dead, healthy] = [draw.within(Math.ceil(places / 10), 2 * places), draw.within(1, 3)]
+  const record = (subscription: number): PlannedRecord => ({
+    at: -draw.within(2 * minuteMs, 40 * hourMs),
+    subscription,
+    kind: 'plain',
+    attempts: draw.within(1, 5),
+    lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
+    entity: subscription,
+    eventType: 'account-activated',
+  })
+  const how = draw.pick([503, 500, 429, 'no-answer', 'refused'] as const)
+  return {
+    ...withoutTrouble(scenario),
+    calmAt: 70 * minuteMs,
+    patienceMs: 16 * hourMs,
+    subscriptions: Array.from({ length: dead + healthy }, (_, index) => (index < dead ? 0 : 1)),
+    receivers: [
+      { outages: [{ from: 0, to: 70 * minuteMs, how }], flaky: 0 },
+      { outages: [], flaky: 0 },
+    ],
+    records: [
+      ...Array.from({ length: 5 * places }, (_, index) => record(index % dead)),
+      ...Array.from({ length: draw.within(healthy, 2 * places) }, (_, index) => record(dead + (index % healthy))),
+    ],
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20', RECONCILER_BACKLOG_MAX_RECORDS: String(places) },
   }
 }
 
@@ -154,7 +183,11 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */
-const stages: Readonly<Record<string, Reading>> = { ...limitStages, 'after an outage': afterOutage }
+const stages: Readonly<Record<string, Reading>> = {
+  ...limitStages,
+  'after an outage': afterOutage,
+  'over the bound': overBound,
+}
 /** Share of the seeds of each stage. */
 const stageShare = 0.01
 

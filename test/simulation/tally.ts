@@ -38,6 +38,7 @@ export const promises = [
   'circuits close soon after an outage',
   'what is about to leave the window is shown',
   'what may go out does not wait',
+  'healthy records are recovered within the hour',
   'what is shown in quiet times is what the platform holds',
   'so it is where the backlog is full',
   'what expires is counted',

@@ -1,4 +1,5 @@
 // The cache of failed records: a view of the platform, never the truth. It holds all of them, up to a bound. @see docs/architecture.md "Backlog and decisions"
+import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
@@ -9,7 +10,8 @@ import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
-import { overflowOf } from './overflow.ts'
+import { stateOf } from './circuit-breaker.ts'
+import { overflowOf, type OverflowOptions } from './overflow.ts'
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
@@ -23,8 +25,9 @@ export interface Learned {
   excluded: Excluded
   /** Number of records that had expired, and are of the window again: the platform's clock was put back. */
   returned: number
-  /** Number of records that gave way, as there were more than `maxRecords`. */
+  /** Number of records that gave way, as there were more than `maxRecords`; and the subscriptions that lost due ones by that. */
   gaveWay: number
+  dueGaveWay: Set<string>
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
   earlyAtLimit: number
 }
@@ -33,6 +36,8 @@ export interface BacklogOptions {
   policy: Policy
   zone: TimeZone
   maxRecords: number
+  subscriptions: OverflowOptions['subscriptions']
+  clock: Pick<Clock, 'monotonic'>
 }
 
 /** The last attempt of a record that was seen as successful; its number is Infinity when it is not known. */
@@ -61,6 +66,8 @@ export interface Backlog {
   triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
   size(): number
+  /** True while more than half of the places have a record that can go out now. */
+  isBusy(now: number): boolean
   /** Records by decision, in the situation of their subscription. */
   summary(now: number, situationOf: (subscriptionId: string) => Omit<Situation, 'now'>): Summary
 }
@@ -98,7 +105,8 @@ function createTopics(): (record: Topic) => Topic {
   }
 }
 
-export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Backlog {
+export function createBacklog(options: BacklogOptions): Backlog {
+  const { clock, maxRecords, policy, subscriptions, zone } = options
   const byKey = new Map<string, FailedRecord>()
   /** Tried records that are not held any more, in the order of their drop, until a restart. */
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
@@ -179,11 +187,21 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     }
   }
 
-  function makeRoom(now: number, learned: Learned): void {
-    if (byKey.size <= maxRecords) return
-    for (const entry of overflowOf(byKey.values(), { policy, maxRecords, now })) {
-      drop(entry)
-      learned.gaveWay += 1
+  /** Retries and outcomes come in between: what is in flight meanwhile stays, and others give way for it. */
+  function* makeRoom(now: number, learned: Learned): Steps<void> {
+    while (byKey.size > maxRecords) {
+      const { dueOf, records } = yield* overflowOf(byKey.values(), {
+        ...{ maxRecords, now, policy, subscriptions },
+        monotonic: clock.monotonic(),
+      })
+      for (const subscriptionId of dueOf) learned.dueGaveWay.add(subscriptionId)
+      for (const [index, entry] of records.entries()) {
+        if (index > 0 && index % rowsPerStep === 0) yield
+        if (byKey.size <= maxRecords) return
+        if (entry.awaiting !== undefined || !holds(entry)) continue
+        drop(entry)
+        learned.gaveWay += 1
+      }
     }
   }
 
@@ -195,6 +213,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
       excluded: {},
       returned: 0,
       gaveWay: 0,
+      dueGaveWay: new Set(),
       earlyAtLimit: 0,
     }
     const isLarge = listing.records.length > rowsPerStep
@@ -202,7 +221,7 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield
-    makeRoom(now, learned)
+    yield* makeRoom(now, learned)
     return learned
   }
 
@@ -227,6 +246,18 @@ export function createBacklog({ policy, zone, maxRecords }: BacklogOptions): Bac
     },
     entries: () => byKey.values(),
     size: () => byKey.size,
+    isBusy(now) {
+      const monotonic = clock.monotonic()
+      const isClosed = ({ subscriptionId }: FailedRecord): boolean =>
+        stateOf(subscriptions.circuitOf(subscriptionId), monotonic) === 'closed'
+      let ready = 0
+      for (const entry of byKey.values()) {
+        const { decision } = decide(entry, policy, { now })
+        if (decision === 'awaiting' || (decision === 'due' && isClosed(entry))) ready += 1
+        if (ready > maxRecords / 2) return true
+      }
+      return false
+    },
     summary(now, situationOf) {
       const counts = noCounts()
       const expiring = noCounts()

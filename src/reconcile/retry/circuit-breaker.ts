@@ -31,7 +31,7 @@ const judgedRecords = 50
 /** Maximum number of retries that may follow the first failures, while the receiver isn't known to be up. */
 const maxFollowing = 9
 /** Probes after a cooldown, all at once: a receiver that takes a part of its deliveries fails one of them by chance. */
-const maxProbes = 3
+export const maxProbes = 3
 
 /** Outcomes that opened a circuit. */
 export interface Judgement {
@@ -120,6 +120,12 @@ export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
     case 'recovering':
       return circuit.limit
   }
+}
+
+/** Failures of its receiver since it was last known to be up; 0 while it is. */
+export function failuresOf(circuit: Circuit): number {
+  if (circuit.name === 'up' || circuit.name === 'recovering') return 0
+  return circuit.outcomes.known + (circuit.name === 'down' ? circuit.opening.failedAgain : 0)
 }
 
 /** `now` in monotonic ms. */

@@ -1,47 +1,133 @@
-// More records than the backlog may hold: which of them give way. A pure function. @see docs/architecture.md "Backlog and decisions"
+// More records than the backlog may hold: which of them give way. In steps, as it looks at each of them. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
-import { decide } from '../decide.ts'
+import type { Steps } from '../../runtime/steps.ts'
+import { decide, dueAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
+import { failuresOf, maxProbes, stateOf } from './circuit-breaker.ts'
 import { inLane, laneOf } from './retry-plan.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 export interface OverflowOptions {
   policy: Policy
   maxRecords: number
   /** Epoch ms of the platform's clock. */
   now: number
+  /** Monotonic ms. */
+  monotonic: number
+  subscriptions: Pick<Subscriptions, 'circuitOf'>
+}
+
+/** The records that give way, and the subscriptions that lose records which are due. */
+export interface Overflow {
+  records: FailedRecord[]
+  dueOf: Set<string>
+}
+
+/** What its records may do, first those that stay: go out now; go out first after a cooldown; or neither. */
+const kinds = ['ready', 'probes', 'others'] as const
+
+/** The records of one subscription, recent or old ones, and how many there are of each kind. */
+interface PlaceShare extends Record<(typeof kinds)[number], number> {
+  subscriptionId: string
+  records: FailedRecord[]
+  due: number
+  /** Turns that those which may go out come later than those of other lanes. */
+  late: number
+  kept: number
+}
+
+/** Each failure of a receiver that is not known to be up delays its lanes by as many turns as this share of the places. */
+const latePerFailure = 1 / 20
+/** A few milliseconds. */
+const recordsPerStep = 4000
+
+/** Lanes take turns for places, until all have one or these are used up. Returns the number of places that are left. */
+function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds)[number]): number {
+  const lateOf = ({ late }: PlaceShare): number => (kind === 'others' ? 0 : late)
+  const keptIn = (lane: PlaceShare, turns: number): number => Math.max(0, Math.min(lane[kind], turns - lateOf(lane)))
+  const sumIn = (turns: number): number => lanes.reduce((sum, lane) => sum + keptIn(lane, turns), 0)
+  let turns = 0
+  let tooMany = 1 + lanes.reduce((most, lane) => Math.max(most, lateOf(lane) + lane[kind]), 0)
+  while (tooMany - turns > 1) {
+    const middle = Math.floor((turns + tooMany) / 2)
+    if (sumIn(middle) <= places) turns = middle
+    else tooMany = middle
+  }
+  let left = places - sumIn(turns)
+  for (const lane of lanes) {
+    // What can't be divided goes to the first ones: those that are held, who would change with each listing.
+    const more = left > 0 && keptIn(lane, turns + 1) > keptIn(lane, turns) ? 1 : 0
+    lane.kept += keptIn(lane, turns) + more
+    left -= more
+  }
+  return left
+}
+
+/** The records of a lane that go out after those that are kept. */
+function* lastOf({ kept, records }: PlaceShare, { now, policy }: OverflowOptions): Steps<FailedRecord[]> {
+  const count = records.length - kept
+  if (count === 0) return []
+  const inTurn = inLane(policy, now)
+  const last = new TinyQueue<{ record: FailedRecord; goesAt: number }>(
+    [],
+    (a, b) => a.goesAt - b.goesAt || inTurn(a.record, b.record),
+  )
+  for (const [index, record] of records.entries()) {
+    if (index > 0 && index % recordsPerStep === 0) yield
+    last.push({ record, goesAt: Math.max(now, dueAt(record, policy)) })
+    if (last.length > count) last.pop()
+  }
+  return last.data.map(({ record }) => record)
 }
 
 /**
- * Exhausted records give way first; of the others those that go out last, in the lane that has the most. Awaited ones stay.
+ * Exhausted records give way first, then those that cannot go out now, but for the next probes of each open circuit. Of each
+ * kind those that would go out last if lanes took turns, where a receiver that has failed comes later. Awaited ones stay.
  */
-export function overflowOf(
-  records: Iterable<FailedRecord>,
-  { maxRecords, now, policy }: OverflowOptions,
-): FailedRecord[] {
-  const lanes = new Map<string, { record: FailedRecord; goesAt: number }[]>()
+export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
+  const { maxRecords, monotonic, now, policy, subscriptions } = options
+  const lanes = new Map<string, PlaceShare>()
   const exhausted: FailedRecord[] = []
   let places = maxRecords
+  let seen = 0
   for (const record of records) {
-    const { decision, dueAt } = decide(record, policy, { now })
+    seen += 1
+    if (seen % recordsPerStep === 0) yield
+    const { decision } = decide(record, policy, { now })
     if (decision === 'awaiting') places -= 1
     else if (decision === 'exhausted') exhausted.push(record)
-    else lanes.getOrInsertComputed(laneOf(record, now), () => []).push({ record, goesAt: Math.max(now, dueAt) })
-  }
-  const open = lanes.values().reduce((sum, { length }) => sum + length, 0)
-  if (open <= places) return exhausted.slice(places - open)
-  const inTurn = inLane(policy, now)
-  const late: FailedRecord[] = []
-  // The last of equal ones gets what can't be divided: those that are held come first, and would change with each listing.
-  const bySize = [...lanes.values()].toReversed().toSorted((a, b) => a.length - b.length)
-  for (const [index, lane] of bySize.entries()) {
-    const kept = Math.max(0, Math.min(lane.length, Math.floor(places / (bySize.length - index))))
-    places -= kept
-    const lastFirst = new TinyQueue(lane, (a, b) => b.goesAt - a.goesAt || inTurn(b.record, a.record))
-    for (let more = lane.length - kept; more > 0; more -= 1) {
-      const last = lastFirst.pop()
-      if (last !== undefined) late.push(last.record)
+    else {
+      const { subscriptionId } = record
+      const lane = lanes.getOrInsertComputed(laneOf(record, now), () => {
+        const late = Math.ceil(latePerFailure * maxRecords) * failuresOf(subscriptions.circuitOf(subscriptionId))
+        return { subscriptionId, records: [], due: 0, ready: 0, probes: 0, others: 0, late, kept: 0 }
+      })
+      lane.records.push(record)
+      if (decision === 'due') lane.due += 1
     }
   }
-  return [...exhausted, ...late]
+  for (const lane of lanes.values()) {
+    const probes = Math.min(maxProbes, lane.records.length)
+    const state = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic)
+    if (state === 'open') lane.probes = probes
+    else lane.ready = state === 'closed' ? lane.due : probes
+    lane.others = lane.records.length - lane.ready - lane.probes
+  }
+  let left = Math.max(0, places)
+  for (const kind of kinds) {
+    yield
+    left = share(left, [...lanes.values()], kind)
+  }
+  const overflow: Overflow = { records: exhausted.slice(left), dueOf: new Set() }
+  for (const lane of lanes.values()) {
+    seen += lane.records.length
+    if (seen > recordsPerStep) {
+      yield
+      seen = 0
+    }
+    if (lane.kept < lane.due) overflow.dueOf.add(lane.subscriptionId)
+    for (const record of yield* lastOf(lane, options)) overflow.records.push(record)
+  }
+  return overflow
 }

@@ -80,6 +80,7 @@ type Settled = Pick<FailedRecord, 'key' | 'responseStatusCode' | 'subscriptionId
 /** Times are monotonic ms. */
 export interface Subscriptions {
   of(id: string): Subscription
+  circuitOf(id: string): Circuit
   /**
    * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
    * `limit`: its circuit is closed, and as many retries as it allows have no known outcome, those included that got a 5xx.
@@ -164,6 +165,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
 
   return {
     of,
+    circuitOf: (id) => all.get(id)?.circuit ?? newCircuit,
     blocks(id, now) {
       const subscription = all.get(id)
       return subscription && gateOf(subscription, now)

@@ -6,6 +6,7 @@ import { createUnreadableSum, type UnreadableSum } from '../../platform/record.t
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
+import { stateOf } from '../retry/circuit-breaker.ts'
 import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Backlog } from '../retry/backlog.ts'
@@ -32,7 +33,7 @@ export interface SweeperOptions {
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   gates: Pick<Gates, 'of'>
-  subscriptions: Pick<Subscriptions, 'forgetIdle'>
+  subscriptions: Pick<Subscriptions, 'circuitOf' | 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
   policy: Policy
@@ -90,6 +91,7 @@ interface Sweep {
   excluded: Excluded
   /** Awaited records that their slice did not show: they are held beside those that were listed. */
   unshown: Set<FailedRecord>
+  dueGaveWay: Set<string>
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
@@ -104,7 +106,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const { emit, planner, policy, random, rate, subscriptions, wake, zone } = options
   const { window } = policy
   const schedule = createSweepSchedule({
-    hasRoomAgain: () => findings.onlyCounted > 0 && backlog.size() <= maxRecords / 2,
+    hasRoomAgain,
     rate,
     breaker,
     clock,
@@ -119,6 +121,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const findings: SweepFindings = {
     ...{ excluded: {}, onlyCounted: 0, beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
     ...{ unreadable: undefined, seenUntil: undefined },
+  }
+  /** Subscriptions that lost due records in the last full sweep, or since then. */
+  let dueGaveWay = new Set<string>()
+  /** True when half of the places, or more, had no record that can go out; and when that was, monotonic ms. */
+  let idle = { at: -Infinity, isHalf: false }
+
+  /** True while a full sweep would bring records that can go out, in the place of those that cannot. */
+  function hasRoomAgain(): boolean {
+    if (findings.onlyCounted === 0) return false
+    if (backlog.size() <= maxRecords / 2) return true
+    const monotonic = clock.monotonic()
+    if (!dueGaveWay.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed')) return false
+    // It looks at all records, and may be asked for at each turn.
+    if (monotonic >= idle.at + 1000) idle = { at: monotonic, isHalf: !backlog.isBusy(client.now()) }
+    return idle.isHalf
   }
 
   /** Measures milliseconds of work from now on, without the time of a Retry-After. */
@@ -168,6 +185,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
+    for (const subscriptionId of learned.dueGaveWay) current.dueGaveWay.add(subscriptionId)
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
@@ -240,6 +258,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     noteSkipped(current)
     const { excluded } = current
+    dueGaveWay = current.dueGaveWay
+    idle.at = -Infinity
     const beside = [...current.unshown].filter(backlog.holds).length
     const gaveWay = Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
     Object.assign(findings, { excluded, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
@@ -259,6 +279,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     noteSkipped(current)
     // How many, only a full sweep shows: those that it has counted come again, and give way again.
     if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
+    dueGaveWay = dueGaveWay.union(current.dueGaveWay)
   }
 
   async function sweepRecentIfDue(signal: AbortSignal): Promise<void> {
@@ -315,6 +336,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       tally,
       excluded: {},
       unshown: new Set(),
+      dueGaveWay: new Set(),
       unreadable: rows,
       skipped: [],
       hasListed: false,

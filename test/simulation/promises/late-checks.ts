@@ -6,6 +6,8 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 /** While a check is overdue by more than 10 s it gets as much of the rate as the retries do. */
 const boundMs = 30_000
 const longestPauseMs = 300_000
+/** Checks go out in rounds. */
+const roundMs = 1000
 
 export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
@@ -31,6 +33,14 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
     return last + Math.min(longestPauseMs, Math.max(4 * first, last - sentAt))
   }
 
+  /** A check that fails puts off all that it looks for, as one that shows nothing. */
+  function putOff(): void {
+    for (const id of knowledge.owed()) {
+      const { owed, sentAt } = knowledge.of(id)
+      if (owed !== undefined && dueAt(id, owed.at, sentAt) <= timeline.now() + roundMs) look(id)
+    }
+  }
+
   function byEvent({ asked }: Call): void {
     const eventId = asked?.eventId
     if (eventId === undefined) return
@@ -40,7 +50,11 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   return {
     told(call, { kind, status, views }) {
       if (call.operation === 'retry') lookedAt.delete(call.id)
-      if (call.operation !== 'list' || kind !== 'told' || status !== 200) return
+      if (call.operation !== 'list') return
+      if (kind !== 'told' || status !== 200) {
+        putOff()
+        return
+      }
       for (const { id } of views) look(id)
       byEvent(call)
     },

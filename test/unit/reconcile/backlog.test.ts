@@ -5,7 +5,9 @@ import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
+import { learn as learnOutcome, newCircuit, type Circuit } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { overflowOf } from '../../../src/reconcile/retry/overflow.ts'
+import { finish } from '../../../src/runtime/steps.ts'
 import {
   dayMs,
   defaultPolicy,
@@ -33,9 +35,20 @@ describe('places of a full backlog', () => {
     expiring: { attempts: 2 },
   }
 
+  function circuitOf(subscriptionId: string): Circuit {
+    const failures = { open: 9, 'half-open': 9, failing: 2 }[subscriptionId] ?? 0
+    const at = subscriptionId === 'half-open' ? -hourMs : -1
+    const failed = { verdict: 'failed-again', now: at, answer: 503 } as const
+    return Array.from({ length: failures }, (_, sent) => ({ ...failed, sent, key: String(sent) })).reduce<Circuit>(
+      (circuit, outcome) => learnOutcome(circuit, outcome, defaultPolicy.circuit),
+      newCircuit,
+    )
+  }
+
   /**
    * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription,
-   * what its records are, and how many.
+   * what its records are, and how many. The circuits of `open` and `half-open` are so, and the
+   * receiver of `failing` has failed twice.
    */
   function placesOf(given: string, maxRecords: number): number[] {
     const groups = given.split(', ').map((group) => group.split(' '))
@@ -49,7 +62,8 @@ describe('places of a full backlog', () => {
         return entry
       }),
     )
-    const left = new Set(overflowOf(all.flat(), { policy: defaultPolicy, maxRecords, now }))
+    const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions: { circuitOf } }
+    const left = new Set(finish(overflowOf(all.flat(), options)).records)
     for (const [index, group] of all.entries()) {
       // Jitter decides which of these can go out first.
       if (groups[index]?.[1] === 'backingOff') continue
@@ -66,8 +80,13 @@ describe('places of a full backlog', () => {
     ['of one subscription the newest hour has its own share', 'a due 300, a recent 300', 200, [100, 100]],
     ['fewer attempts go first', 'a tried 300, a due 150', 200, [50, 150]],
     ['but those that leave the window soon go before them', 'a expiring 300, a due 150', 200, [200, 0]],
-    ['who backs off has a share, too', 'a backingOff 300, b due 300', 200, [100, 100]],
-    ['but within a what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
+    ['those that back off get only what is left', 'a backingOff 300, b due 150', 200, [50, 150]],
+    ['and share it fairly', 'a backingOff 300, b backingOff 300', 200, [100, 100]],
+    ['so do those of an open circuit', 'open due 300, b due 300', 200, [0, 200]],
+    ['three of one that is half-open can go out now', 'half-open due 300, b due 300, open due 300', 200, [3, 197, 0]],
+    ['and what no other needs', 'open due 300, b due 150, c backingOff 300', 200, [27, 150, 23]],
+    ['a failing receiver comes later by a share', 'failing due 300, b due 300', 200, [90, 110]],
+    ['and last where there is no other place', 'failing due 3, b due 3, c due 3', 2, [0, 1, 1]],
     ['exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
     ['and nothing where there is none', 'a exhausted 300, b due 300', 200, [0, 200]],
     ['awaited ones stay in any case', 'a awaiting 120, b due 300', 200, [120, 80]],

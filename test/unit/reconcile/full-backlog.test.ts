@@ -41,7 +41,7 @@ test.each<[string, number, string, ReconcileOptions?]>([
     '500 behind 6,000 of their subscription that the receiver refuses',
     2000,
     `stored 6000 a age=6d apart=70s attempts=2; stored 500 a age=12h apart=72s
-     start; ticks 30s 5min; recovered -> 500; lists -> at most 300`,
+     start; ticks 30s 5min; recovered -> 500; lists -> at most 340`,
     { deliver: refusesOld },
   ],
   [
