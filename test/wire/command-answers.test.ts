@@ -1,0 +1,434 @@
+// The commands for the daemon over real HTTP, each answer of it as a row: what is said, asked next, and how the command ends.
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { toStatus } from '../../src/ops/status.ts'
+import type { StatusState } from '../../src/ops/status-document.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { incidentNow, noDecisions, uuid } from '../support/incident.ts'
+import { token } from '../support/ops-server.ts'
+import { aStatusState, shut } from '../support/status.ts'
+
+interface Reply {
+  status?: number
+  body: unknown
+}
+type Script = (method: string, url: string) => Reply | object
+
+interface Beside extends Ran {
+  /** `GET /records?...` in their order. */
+  asked: string[]
+}
+
+/** Each sleep is over at once, and no deadline comes: what is asked is answered over real sockets. */
+function hastyClock(): Clock {
+  let passedMs = 0
+  return {
+    now: () => incidentNow + passedMs,
+    monotonic: () => passedMs,
+    timer: () => () => undefined,
+    sleep(ms) {
+      passedMs += ms
+      return Promise.resolve()
+    },
+  }
+}
+
+/** Runs a command beside a daemon that answers so. */
+async function beside(script: Script, args: readonly string[], options: CommandOptions = {}): Promise<Beside> {
+  const asked: string[] = []
+  const clock = hastyClock()
+  const server = createServer((request: IncomingMessage, response) => {
+    const [method, url] = [request.method ?? '', request.url ?? '']
+    asked.push(`${method} ${url}`)
+    const reply = script(method, url)
+    const { body, status = 200 } = 'body' in reply ? reply : { body: reply }
+    response.writeHead(status, { connection: 'close' }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = String((server.address() as AddressInfo).port)
+  const env = { RECONCILER_SERVER_PORT: port, RECONCILER_CONTROL_TOKEN: token }
+  try {
+    const ran = await runCommand(args, { env, clock, ...options })
+    return { ...ran, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const id = uuid(1)
+const results = [
+  'recovered',
+  'failed-again',
+  'unknown',
+  'refused',
+  'resolved',
+  'underway',
+  'absent',
+  'awaiting',
+] as const
+const noSums = Object.fromEntries(
+  [...results, 'found', 'excluded', 'exhausted', 'asked', 'waiting', 'left'].map((name) => [name, 0]),
+)
+
+/** A job of one record. */
+function aJob({ listing, sums, ...changes }: Record<string, unknown> = {}): object {
+  return {
+    ...{ instance: 'blue', job: 'J', state: 'ended', stoppedBy: null, problem: null },
+    listing: { notFound: [], notFailed: 0, incomplete: null, ...(listing as object) },
+    sums: { ...noSums, found: 1, asked: 1, ...(sums as object) },
+    ...{ blockedBy: [], retried: [], next: null },
+    ...changes,
+  }
+}
+
+const aRetried = (result: string, detail: string | null = null): object => ({
+  webhookId: id,
+  eventType: 'a-b',
+  result,
+  responseStatusCode: 503,
+  detail,
+})
+
+test.each<[what: string, job: object, code: number, said: string[]]>([
+  ['recovered', aJob({ sums: { recovered: 1 } }), 0, ['blue: 1 retry', 'recovered 1']],
+  [
+    'already delivered',
+    aJob({ sums: { resolved: 1 } }),
+    0,
+    ['already delivered 1 (the platform shows them as successful)'],
+  ],
+  ['of an event that arrived', aJob({ listing: { notFailed: 2 }, sums: { found: 0, asked: 0 } }), 0, ['not failed 2']],
+  [
+    'failed again',
+    aJob({ sums: { 'failed-again': 1 }, retried: [aRetried('failed-again')] }),
+    1,
+    ['failed again 1', 'HTTP 503'],
+  ],
+  [
+    'refused',
+    aJob({ sums: { refused: 1 }, retried: [aRetried('refused', 'HTTP 409')] }),
+    1,
+    ['refused 1', 'refused (HTTP 409) -'],
+  ],
+  ['under way', aJob({ sums: { underway: 1 } }), 1, ['under way 1 (being delivered by another']],
+  ['gone', aJob({ sums: { absent: 1 } }), 1, ['gone 1 (not failed any more']],
+  ['unknown', aJob({ sums: { unknown: 1 } }), 1, ['unknown 1 (no outcome in time']],
+  ['awaiting', aJob({ sums: { awaiting: 1 } }), 1, ['awaiting 1 (sent; the daemon follows them)']],
+  ['left', aJob({ sums: { left: 1 }, stoppedBy: 'not-leader' }), 1, ['not sent 1', 'Stopped early (not-leader).']],
+  [
+    'exhausted',
+    aJob({ sums: { asked: 0, exhausted: 1 } }),
+    1,
+    ['exhausted 1 left alone (retry.maxAttempts): add --exhausted'],
+  ],
+  ['excluded', aJob({ sums: { asked: 0, excluded: 1 } }), 1, ['excluded 1 left alone (select.*']],
+  ['nothing', aJob({ sums: { found: 0, asked: 0 } }), 1, ['No failed record was found for this selection.']],
+  [
+    'not found',
+    aJob({ listing: { notFound: [id] }, sums: { found: 0, asked: 0 } }),
+    1,
+    [`no failed record with webhook id ${id}`],
+  ],
+  [
+    'seen in part',
+    aJob({ listing: { incomplete: 'a part cannot be listed' }, sums: { recovered: 1 } }),
+    1,
+    ['A part cannot be listed.'],
+  ],
+  [
+    'platform away',
+    aJob({ stoppedBy: 'platform', problem: 'HTTP 503' }),
+    69,
+    ['HTTP 503.', 'Stopped early (platform).'],
+  ],
+  ['another problem', aJob({ problem: 'it broke', sums: { recovered: 1 } }), 1, ['It broke.']],
+  [
+    'gates',
+    aJob({ sums: { left: 1 }, blockedBy: ['paused', 'new-gate'] }),
+    1,
+    ['Retries are paused by an operator.', 'new-gate.'],
+  ],
+])('retry, %s', async (_, job, code, said) => {
+  const ran = await beside(() => job, ['retry', id])
+  expect([ran.code, ran.err]).toEqual([code, ''])
+  for (const text of said) expect(ran.out).toContain(text)
+  expect(ran.asked).toEqual(['POST /-/retry', 'GET /-/retry/J?limit=1000'])
+})
+
+test('a job is asked for until it has ended, then for all its records; the terminal shows how far it is', async () => {
+  const states = [
+    aJob({ state: 'listing' }),
+    aJob({ state: 'running', sums: { asked: 4, recovered: 1, waiting: 2 }, blockedBy: ['circuit'] }),
+    aJob({ sums: { recovered: 1 } }),
+    aJob({ retried: [aRetried('recovered')], next: 'a b' }),
+    aJob({ retried: [aRetried('failed-again')] }),
+  ]
+  const ran = await beside(() => states.shift() ?? {}, ['retry', id, '--json'], { isTTY: true, columns: 200 })
+  expect(ran.asked).toEqual([
+    'POST /-/retry',
+    'GET /-/retry/J',
+    'GET /-/retry/J',
+    'GET /-/retry/J?limit=1000',
+    'GET /-/retry/J?limit=1000&cursor=a%20b',
+  ])
+  expect(JSON.parse(ran.out)).toMatchObject({
+    exitCode: 0,
+    retried: [{ result: 'recovered' }, { result: 'failed-again' }],
+  })
+  expect(ran.err).toContain('Looking for the selected records: 1 found so far')
+  expect(ran.err).toContain('1 recovered, 0 failed again, 0 refused; 2 wait: circuit')
+})
+
+test.each<[what: string, second: Reply, code: number, said: string]>([
+  [
+    'is not known any more',
+    { status: 404, body: { error: 'There is no such job.' } },
+    1,
+    'what it had not sent is still failed',
+  ],
+  ['has another daemon', { status: 409, body: { error: 'pod-1 leads.' } }, 1, 'refuses: pod-1 leads.'],
+  ['needs another token', { status: 401, body: {} }, 4, 'refuses the token'],
+  ['comes from another remote', { status: 403, body: { error: 'From this host alone.' } }, 4, 'From this host alone.'],
+  ['is of another version', { status: 200, body: {} }, 1, 'not as a daemon of this version does'],
+])('a job that %s', async (_, second, code, said) => {
+  const ran = await beside((method) => (method === 'POST' ? aJob({ state: 'running' }) : second), ['retry', id])
+  expect([ran.code, ran.out]).toEqual([code, ''])
+  expect(ran.err).toContain(said)
+})
+
+test.each<[what: string, args: string[], job: object, said: string]>([
+  [
+    'a dry run',
+    ['retry', '--since', '2d', '--dry-run'],
+    aJob({ sums: { exhausted: 2, excluded: 3 } }),
+    'Would be retried: 1 of 1 failed record. Left alone: 2 exhausted (--exhausted retries them), 3 excluded',
+  ],
+  [
+    'plan with a selection',
+    ['plan', '--event', id],
+    aJob({ stoppedBy: 'dry-run' }),
+    'Would be retried: 1 of 1 failed record. Nothing was changed.',
+  ],
+])('%s looks, and asks for no retry', async (_, args, job, said) => {
+  const ran = await beside(() => job, args)
+  expect([ran.code, ran.asked]).toEqual([0, ['POST /-/retry']])
+  expect(ran.out).toContain(said)
+})
+
+test.each<[string[], string]>([
+  [['retry'], 'no records are selected'],
+  [['retry', id, '--event', id], 'only one way'],
+  [['retry', id, '--since', '2d'], 'only one way'],
+  [['retry', '--type', 'a-b'], '--type: goes with --since only'],
+  [['plan', '--until', '1d'], '--until: goes with --since only'],
+  [['retry', '--event', 'x'], '--event: a UUID'],
+  [['retry', 'x'], 'webhookId: a UUID'],
+  [['records', '--event', 'x'], '--event: a UUID'],
+  [['explain', id, '--response'], 'on a terminal only'],
+])('%j is refused with 2, and the daemon is not asked', async (args, said) => {
+  const ran = await beside(() => aJob(), args)
+  expect([ran.code, ran.asked]).toEqual([2, []])
+  expect(ran.err).toContain(said)
+})
+
+const at = new Date(incidentNow).toISOString()
+
+function aRecord(changes: object = {}): object {
+  return {
+    ...{
+      webhookId: id,
+      eventId: uuid(9),
+      subscriptionId: uuid(2),
+      eventType: 'a-b',
+      status: 'failed',
+      decision: 'due',
+    },
+    ...{ why: 'due', explanation: 'Its backoff has ended.', event: at, lastAttempt: at, leavesWindow: at, attempts: 1 },
+    ...{ responseStatusCode: 503, nextRetry: at, nextRetryBy: 'time' },
+    ...changes,
+  }
+}
+
+function aPage(records: readonly object[], changes: object = {}): object {
+  return { instance: 'blue', now: at, records, notFound: [], incomplete: null, next: null, error: null, ...changes }
+}
+
+test.each<[what: string, page: object, flags: string[], code: number, out: string, err: string]>([
+  ['none', aPage([]), [], 0, 'No record fits.', ''],
+  ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
+  [
+    'seen in part',
+    aPage([aRecord()], { incomplete: 'No full sweep has ended.' }),
+    [],
+    1,
+    'a-b',
+    'No full sweep has ended.',
+  ],
+  ['broken off', aPage([aRecord()], { error: 'HTTP 503' }), ['-o', 'json'], 1, '"error":"HTTP 503"', 'HTTP 503'],
+  ['a formula', aPage([aRecord({ eventType: '=1+"2"' })]), ['-o', 'csv'], 0, `"'=1+""2"""`, ''],
+  ['no answer', aPage([aRecord({ responseStatusCode: null, nextRetry: null })]), ['-o', 'csv'], 0, ',1,,', ''],
+])('records: %s', async (_, page, flags, code, out, err) => {
+  const ran = await beside(() => page, ['records', ...flags])
+  expect(ran.code).toBe(code)
+  expect(ran.out).toContain(out)
+  expect(ran.err).toContain(err)
+})
+
+test('records come page by page, up to --limit, with all flags in the query', async () => {
+  const flags = [
+    '--decision',
+    'due',
+    '--type',
+    'a-b',
+    '--since',
+    '2d',
+    '--until',
+    '1d',
+    '--response',
+    'none',
+    '--subscription',
+    'eu',
+  ]
+  const ran = await beside(
+    (_, url) => aPage([aRecord(), aRecord()], { next: url.includes('cursor') ? null : 'next' }),
+    ['records', '--limit', '4', '-o', 'json', ...flags],
+  )
+  const query = 'since=2d&until=1d&type=a-b&subscription=eu&response=none&decision=due'
+  expect(ran.asked).toEqual([`GET /records?${query}&limit=4`, `GET /records?${query}&cursor=next&limit=2`])
+  expect(JSON.parse(ran.out)).toMatchObject({ count: 4, isMore: false, instance: 'blue' })
+})
+
+const status = (changes: Partial<StatusState> = {}): object => toStatus(aStatusState(changes))
+const seen = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
+
+test.each<[what: string, record: object, said: string]>([
+  ['due', aRecord(), 'next retry now'],
+  ['exhausted', aRecord({ decision: 'exhausted', nextRetry: null, nextRetryBy: 'never' }), `retry --exhausted ${id}`],
+  ['a probe', aRecord({ decision: 'blocked', nextRetryBy: 'probe' }), 'this record, or another one before it'],
+  ['delivered', aRecord({ decision: 'successful', status: 'successful', lastAttempt: null }), 'attempts none is shown'],
+  ['words', aRecord(), 'error message no route '],
+])('explain, %s', async (what, record, said) => {
+  const script: Script = (_, url) => {
+    if (url === '/status') return status({ subscriptions: { [uuid(2)]: 'eu' } })
+    if (!url.startsWith('/records/response')) return aPage([record])
+    return { answers: [{ webhookId: id.toUpperCase(), message: 'no route\n \u001b[2J to host', body: null }] }
+  }
+  const flags = what === 'words' ? ['--response'] : []
+  const ran = await beside(script, ['explain', id, ...flags], { isTTY: true, columns: 300 })
+  expect(ran.code).toBe(0)
+  expect(ran.out).toContain(`subscription eu (${uuid(2)})`)
+  expect(ran.out).toContain(said)
+  expect(ran.out).not.toContain('\u001b')
+})
+
+test('an event that is none is looked for as a webhook; several come as one document', async () => {
+  const script: Script = (_, url) =>
+    url === '/status'
+      ? status()
+      : aPage(url.includes('webhook=') && url.includes(id) ? [aRecord()] : [], { error: null })
+  const ran = await beside(script, ['explain', id, uuid(3), '--json'])
+  expect(ran.code).toBe(1)
+  expect(JSON.parse(ran.out)).toMatchObject({
+    events: [
+      { id, records: [{ webhookId: id }] },
+      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('no record of such an event') as string] },
+    ],
+    exitCode: 1,
+  })
+})
+
+const lost = { failed: { ...noDecisions, exhausted: 2 } }
+
+test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
+  ['nothing is missing', [status(seen)], 0, 'test: nothing is missing'],
+  [
+    'it comes later',
+    [status({ ...seen, failed: { ...noDecisions, due: 1 } }), { status: 503, body: {} }, status(seen)],
+    0,
+    'nothing is missing',
+  ],
+  ['never', [status({ ...seen, ...lost })], 1, '2 deliveries are exhausted, nothing else is missing.'],
+  [
+    'no full sweep yet, and the time is over',
+    [status(), status(), status(), status()],
+    1,
+    'Nothing is known yet. The time is over (--timeout).',
+  ],
+  ['of another version', Array.from({ length: 5 }, () => ({ schemaVersion: 3, summary: {} })), 1, 'knows 2'],
+])('wait: %s', async (_, states, code, said) => {
+  const ran = await beside(() => states.shift() ?? {}, ['wait', '--until', 'recovered', '--timeout', '5s'])
+  expect(ran.code, ran.err).toBe(code)
+  expect(ran.out + ran.err).toContain(said)
+})
+
+test.each<[level: string, changes: Partial<StatusState>, code: number]>([
+  ['trouble', seen, 0],
+  ['working', seen, 0],
+  ['waiting', { ...seen, ...shut('paused') }, 1],
+  ['trouble', { ...seen, ...shut('paused') }, 0],
+])('status --fail-on %s', async (level, changes, code) => {
+  expect((await beside(() => status(changes), ['status', '--fail-on', level])).code).toBe(code)
+})
+
+const since = at
+const aPause = { since, until: null, reason: null, subscriptionId: null }
+
+test.each<[args: string[], answer: object, code: number, said: string]>([
+  [['pause'], { ...aPause, paused: true, changed: true, pauses: [] }, 0, 'blue: retries paused since'],
+  [
+    ['pause'],
+    { ...aPause, paused: true, changed: true, outlivesRestart: true, pauses: [] },
+    0,
+    'a restart does not end the pause',
+  ],
+  [
+    ['pause', '--subscription', 'eu', '--for', '2h', '--reason', 'INC-7'],
+    { ...aPause, until: since, reason: 'INC-7', paused: true, changed: true, pauses: [] },
+    0,
+    'retries of subscription eu paused since',
+  ],
+  [['pause'], { ...aPause, paused: true, changed: false, pauses: [] }, 0, 'retries are paused already, since'],
+  [
+    ['resume', '--subscription', 'eu'],
+    { ...aPause, paused: false, changed: false, pauses: [] },
+    0,
+    'retries of subscription eu were not paused',
+  ],
+  [
+    ['resume'],
+    { ...aPause, paused: false, changed: true, pauses: [{ ...aPause, subscriptionId: uuid(5) }] },
+    0,
+    `retries resumed; still blocked: `,
+  ],
+  [['probe'], { circuits: 2, underWay: 0 }, 0, 'cooldowns ended: 2 circuits'],
+  [['probe'], { circuits: 0, underWay: 0 }, 0, 'no circuit was open'],
+  [['probe'], { circuits: 0, underWay: 1 }, 1, '1 probe is under way'],
+  [['probe', '--json'], { circuits: 1, underWay: 0 }, 0, '"schemaVersion":2'],
+])('%j, answered %j', async (args, answer, code, said) => {
+  const blocked = status({ ...seen, ...shut('receiver-down') })
+  const ran = await beside((_, url) => (url === '/status' ? blocked : { instance: 'blue', ...answer }), args)
+  expect([ran.code, ran.err]).toEqual([code, ''])
+  expect(ran.out).toContain(said)
+})
+
+test.each<[what: string, changes: Partial<StatusState>, code: number, said: string]>([
+  ['nothing', seen, 0, '0 failed records. Nothing was changed.'],
+  ['not seen whole', {}, 1, 'At least 0 failed records.'],
+  ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would be retried now: 40, in about'],
+  ['blocked', { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } }, 0, 'Blocked: 40, because'],
+  [
+    'awaited and later',
+    { ...seen, failed: { ...noDecisions, awaiting: 3, 'backing-off': 4 } },
+    0,
+    'Under way: 3 await their outcome. Later: 4 backing off.',
+  ],
+  ['exhausted', { ...seen, failed: { ...noDecisions, exhausted: 3 } }, 0, 'Not automatically: 3 exhausted'],
+  ['excluded', { ...seen, failed: { ...noDecisions, excluded: 3 } }, 0, 'Not at all: 3 excluded'],
+])('plan: %s', async (_, changes, code, said) => {
+  const ran = await beside(() => status(changes), ['plan'])
+  expect([ran.code, ran.err]).toEqual([code, ''])
+  expect(ran.out).toContain(said)
+})
