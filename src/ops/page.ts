@@ -280,11 +280,11 @@ export function renderPage(status: StatusDocument, options: PageView): string {
         ${styleElement}
       </head>
       <body>
-        ${header(status, options)} ${searchForm(found?.searched)}
+        ${header(status, options)}
         <main>
           ${found && recordsSection(found, status, options.commandPrefix)} ${headline(status, options)}
-          ${figures(status)} ${causes(status, options)} ${exhausted(status)} ${missingChart(status)}
-          ${incident(status, options)} ${conditions(status, options)}
+          ${figures(status)} ${searchForm(found?.searched)} ${causes(status, options)} ${exhausted(status)}
+          ${missingChart(status)} ${incident(status, options)} ${conditions(status, options)}
         </main>
         <footer class="sub">
           Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:

@@ -26,7 +26,6 @@ const standby = { ...standbySeries(minutes), ...common, [`${own}gates{gate="not-
 const expected: [panel: string, legend: string, values: Readonly<Record<string, number>>][] = [
   ['Missing', 'missing', { '{}': 7 }],
   ['Oldest missing event', 'age', { '{}': 1200 }],
-  ['Oldest missing event', 'target', { '{}': 3600 }],
   ['Exhausted', 'exhausted', { '{}': 3 }],
   ['Last complete sweep', 'ago', { '{}': 0 }],
   ['Circuits', '{{state}}', { '{state="closed"}': 2, '{state="half-open"}': 0, '{state="open"}': 0 }],

@@ -33,7 +33,7 @@ const mendMinutes = 30
 const quietMinutes = 20
 
 /** A record that the daemon knows and may not retry before the trouble is over, so that OldestFailedTooOld would fire. */
-const missingEnv = { RECONCILER_RETRY_BACKOFF_INITIAL: '100m' }
+const missingEnv = { RECONCILER_RETRY_BACKOFF_INITIAL: '50m' }
 
 async function addMissing({ fail, pass }: Recording): Promise<void> {
   fail(1, 'just now')

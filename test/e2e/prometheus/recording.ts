@@ -1,4 +1,5 @@
 // The metrics of a real daemon minute by minute, in virtual time, as series for promtool: an hour passes in a second.
+import { jitterOf, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import type { ReadingsInput } from '../../../sandbox/options.ts'
 import type { Sandbox } from '../../../sandbox/sandbox.ts'
 import { beginDay, startDaemon, type RunningDaemon } from '../../support/daemon.ts'
@@ -25,6 +26,12 @@ export interface Recording extends AsyncDisposable {
   /** What Prometheus scraped so far, at its minute 0 first. */
   series(): Series
 }
+
+/** The id of a record whose first backoff is hardly cut by its jitter: the test knows when it ends. */
+const unjittered =
+  Array.from({ length: 1000 }, (_, n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`).find(
+    (id) => jitterOf(jitterSeed(id), 1) < 0.01,
+  ) ?? ''
 
 /** A daemon that has been started, beside a platform of its own. */
 export async function startRecording(readings: ReadingsInput & { timeZone?: string } = {}): Promise<Recording> {
@@ -69,7 +76,8 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
       const now = clock.now()
       for (let index = 0; index < count; index += 1) {
         const eventInstant = 1000 * beganAt + minuteMs + 1000 * index
-        sandbox.addWebhook({ eventInstant, attempts: 1, lastAttempt: lastAttempt === undefined ? eventInstant : now })
+        const due = { eventInstant, attempts: 1, lastAttempt: eventInstant }
+        sandbox.addWebhook(lastAttempt === undefined ? due : { ...due, id: unjittered, lastAttempt: now })
       }
     },
     stop,
