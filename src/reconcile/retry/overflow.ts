@@ -116,7 +116,8 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
   }
   let left = Math.max(0, places)
   for (const kind of kinds) {
-    yield
+    // What is shown between two steps has more records than places.
+    if (seen > recordsPerStep) yield
     left = share(left, [...lanes.values()], kind)
   }
   const overflow: Overflow = { records: exhausted.slice(left), dueOf: new Set() }
