@@ -286,3 +286,22 @@ test('an event that is none is looked for as a webhook; several come as one docu
     exitCode: 1,
   })
 })
+
+test('a moment gets its zone, a duration stays one', async () => {
+  const ran = await beside(() => aPage([]), ['records', '--since', '2026-01-15 10:00', '--zone', 'Europe/Berlin'])
+  expect(ran.asked).toEqual(['GET /records?since=2026-01-15T09%3A00%3A00.000Z&limit=1000'])
+})
+
+test('CSV has one head for all pages', async () => {
+  const script: Script = (_, url) => aPage([aRecord()], { next: url.includes('cursor') ? null : 'n' })
+  expect((await beside(script, ['records', '-o', 'csv'])).out.match(/webhookId/g)).toHaveLength(1)
+})
+
+test('of an event that is asked for a few go out without a question; for many no word is no yes', async () => {
+  const few = await beside(() => aJob({ sums: { recovered: 1 } }), ['retry', '--event', id])
+  expect([few.code, few.questions]).toEqual([0, []])
+  const many = aJob({ sums: { found: 500, asked: 500 } })
+  const ran = await beside(() => many, ['retry', '--event', id], { answer: () => Promise.resolve(undefined) })
+  expect([ran.code, ran.err]).toEqual([1, 'Nothing was retried. '])
+  expect(ran.questions).toEqual(['blue: retry 500 records? [y/N] '])
+})

@@ -102,3 +102,34 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
   expect([ran.code, ran.err]).toEqual([code, ''])
   expect(ran.out).toContain(said)
 })
+
+test('status --watch --json: a line each time, a daemon that is away may come back, and a signal ends it', async () => {
+  const stop = new AbortController()
+  const states: object[] = [status(seen), { status: 503, body: {} }, status(seen)]
+  const script = (): object => states.shift() ?? {}
+  let lines = 0
+  const onOut = (): void => {
+    lines += 1
+    if (lines === 2) stop.abort(new Error('SIGINT'))
+  }
+  const ran = await beside(script, ['status', '--watch', '--json'], { signal: stop.signal, onOut })
+  expect([ran.code, ran.out.match(/"schemaVersion"/g)?.length]).toEqual([130, 2])
+  expect(ran.err).toContain('answers HTTP 503')
+})
+
+test('a signal while a command is under way: it may have been done', async () => {
+  const stop = new AbortController()
+  const script = (): object => {
+    stop.abort(new Error('SIGINT'))
+    return {}
+  }
+  const ran = await beside(script, ['pause'], { signal: stop.signal })
+  expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have been done') as string])
+})
+
+test('what still blocks after resume: gates that block everything, and a pause of all', async () => {
+  const held = { ...aPause, paused: true, changed: true, pauses: [aPause] }
+  const gates = { ...seen, ...shut('circuit') }
+  const script = (_: string, url: string): object => (url === '/status' ? status(gates) : { instance: 'blue', ...held })
+  expect((await beside(script, ['resume'])).out).toMatch(/still blocked: all retries paused since \S+ $/)
+})

@@ -61,6 +61,12 @@ test('recovered deliveries are a line with its own height; the times below are o
   expect(markup).toContain('<span>11:01 UTC</span><span>11:02</span><span>11:03</span><span>now</span>')
 })
 
+test('of a week each time has its day', () => {
+  const markup = chart((index) => ({ missing: index === 0 ? 7 : 0 }), 7 * 24 * 60)
+  expect(markup).toContain('0 now, at most 7 at 01-15 11:01 UTC.')
+  expect(markup).toMatch(/<span>01-15 11:01 UTC<\/span><span>01-17 \d\d:\d\d<\/span>/)
+})
+
 test('where nothing was missing there is no drawing; without a course nothing', () => {
   expect(chart(() => ({}))).toMatch(/Missing in the last hour<[^]*None\./)
   expect(chart(() => ({}), 7 * 24 * 60)).toContain('Missing in the last 7 days<')

@@ -243,6 +243,25 @@ describe('bounds', () => {
   })
 })
 
+test('records of a cause, with the time of the next retry; none is said; a standby knows none', () => {
+  const record = {
+    ...{ webhookId: uuid(1), eventId: uuid(2), subscriptionId: uuid(3), eventType: 'a-b', status: 'failed' as const },
+    ...{ decision: 'due' as const, why: 'due' as const, explanation: 'Its backoff has ended.', attempts: 2 },
+    ...{ event: new Date(incidentNow - minuteMs), lastAttempt: null, leavesWindow: null, responseStatusCode: 503 },
+    ...{ nextRetry: new Date(incidentNow), nextRetryBy: 'time' as const },
+  }
+  const found = { records: [record], next: 'cursor=x', problem: undefined, searched: undefined }
+  const textWith = (changes: object): string => textOf(pageOf(anIncident(), { found: { ...found, ...changes } }))
+  expect(textWith({})).toContain(
+    `${uuid(2)} 11:59:00 a-b ${uuid(3)} HTTP 503, 2 attempts due Its backoff has ended. now`,
+  )
+  expect(textWith({})).toContain('Next 100')
+  expect(textWith({ records: [] })).toContain('Records None.')
+  expect(textWith({ records: [], searched: uuid(9), problem: 'This instance stands by.' })).toMatch(
+    /Found The daemon holds no failed record of this id[^]*This instance stands by\./,
+  )
+})
+
 describe('foreign texts', () => {
   const attack = `</title></style><script>alert(1)</script><!-- "><img src=x onerror=alert(1)>' onclick='x \u202e\u0000`
 

@@ -1,0 +1,34 @@
+// The parts of a retry job: what the platform's answer to its PATCH makes of a record, and what is said of the listing.
+import { expect, test } from 'vitest'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
+import type { RetryEvent } from '../../../src/reconcile/retry/dispatcher.ts'
+import { detailOf, noteIncomplete, standingAfter, type RetryJob } from '../../../src/records/job.ts'
+
+const eventOf = (answer: object): RetryEvent => ({ answer: { sent: true, ...answer } as RetryAnswer }) as RetryEvent
+
+test.each<[answer: object, standing: string | undefined]>([
+  [{ sent: false, result: 'platform-error' }, undefined],
+  [{ result: 'throttled' }, undefined],
+  [{ result: 'accepted' }, 'awaiting'],
+  [{ result: 'platform-error', lost: true }, 'awaiting'],
+  [{ result: 'platform-error' }, 'refused'],
+  [{ result: 'already-resolved', found: 'successful' }, 'resolved'],
+  [{ result: 'already-resolved', found: 'processing' }, 'underway'],
+  [{ result: 'already-resolved' }, 'absent'],
+])('after %j it is %s', (answer, standing) => {
+  expect(standingAfter(eventOf(answer))).toBe(standing)
+})
+
+test.each<[answer: object, detail: string]>([
+  [{ reason: 'timeout' }, 'timeout'],
+  [{ reason: 'server-error', status: 503 }, 'HTTP 503'],
+  [{ reason: 'conflict', status: 409, problem: 'svc.busy: wait' }, 'HTTP 409: svc.busy: wait'],
+])('%j reads %s', (answer, detail) => {
+  expect(detailOf(eventOf(answer))).toBe(detail)
+})
+
+test('each reason why a listing is incomplete is said once', () => {
+  const listing: { incomplete: string | undefined } = { incomplete: undefined }
+  for (const text of ['One.', 'Two.', 'One.']) noteIncomplete({ listing } as unknown as RetryJob, text)
+  expect(listing.incomplete).toBe('One. Two.')
+})
