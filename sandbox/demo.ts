@@ -22,6 +22,8 @@ const settings = {
   RECONCILER_CIRCUIT_COOLDOWN: '3s',
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '2s',
+  RECONCILER_LEDGER_SETTLE: '1s',
+  RECONCILER_LEDGER_LOOKBACK: '8h',
 }
 const hour = 3_600_000
 const dueRecords = 450
@@ -40,14 +42,10 @@ interface Status {
   inFlight: number
   lastFullSweep: string | null
   history: { recovered: number }[]
+  books: { unprocessed: { list: { eventId: string; webhookId: string }[] } } | null
 }
 
-/** The part of a webhook that the receiver's ledger keeps. */
-interface Payload {
-  data: Record<string, { id: string } | null>
-  webhook: { type: string }
-}
-
+const main = join(import.meta.dirname, '../src/main.ts')
 const { stdout } = process
 const startedAt = clock.monotonic()
 let bar = ''
@@ -88,17 +86,22 @@ async function statusOf(url: string): Promise<Status | undefined> {
   )
 }
 
-/** The receiver's own ledger against the platform's list. True when the books are equal. */
-async function compare(sandbox: Sandbox, folder: string, env: NodeJS.ProcessEnv): Promise<boolean> {
-  const file = join(folder, 'processed.csv')
-  const lines = sandbox.receiver.processed().map((id) => {
-    const { data, webhook } = (sandbox.record(id)?.requestPayload ?? {}) as unknown as Payload
-    return `${webhook.type},${Object.values(data).find((entity) => entity !== null)?.id ?? ''}\n`
-  })
-  writeFileSync(file, `type,entityId\n${lines.join('')}`)
-  const args = [join(import.meta.dirname, '../src/main.ts'), 'compare', '--since', '8h', file]
-  const running = spawn(process.execPath, args, { env, stdio: ['ignore', 'inherit', 'inherit'] })
-  return new Promise((resolve) => running.once('close', (code) => resolve(code === 0)))
+/** Runs a command of the program; resolves with its output when it has ended well. */
+async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<{ isDone: boolean; out: string }> {
+  const running = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  let out = ''
+  running.stdout.on('data', (piece: Buffer) => (out += piece.toString()))
+  return new Promise((resolve) => running.once('close', (code) => resolve({ isDone: code === 0, out })))
+}
+
+/** Brings back a delivery that the receiver answered with 200 and lost: its payload goes from the platform to the receiver's import. */
+async function bringBack(status: Status, { ledgerUrl }: Sandbox, env: NodeJS.ProcessEnv): Promise<void> {
+  for (const { eventId, webhookId } of status.books?.unprocessed.list ?? []) {
+    say(`the daemon names webhook ${webhookId}: answered with 200, and not in the receiver's ledger`)
+    const { out } = await run(['payload', eventId], env)
+    const { status: code } = await fetch(ledgerUrl, { method: 'POST', body: out })
+    say(`webhook-reconciler payload ${eventId} | curl --data-binary @- ${ledgerUrl}: HTTP ${code}`)
+  }
 }
 
 /** Plays the outage. True when both sides count the same, and nothing was delivered twice or left over. */
@@ -122,9 +125,8 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   sandbox.receiver.down()
   say(`platform ${sandbox.baseUrl}: ${dueRecords} failed deliveries to recover, and their receiver is still down`)
 
-  const args = [join(import.meta.dirname, '../src/main.ts'), 'run']
-  const env = { ...daemonEnv(sandbox, keyFile), ...settings }
-  const daemon = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const env = { ...daemonEnv(sandbox, keyFile), RECONCILER_LEDGER_URL: sandbox.ledgerUrl, ...settings }
+  const daemon = spawn(process.execPath, [main, 'run'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = new Promise((resolve) => daemon.once('close', resolve))
   const stopDaemon = async (): Promise<void> => {
     daemon.kill()
@@ -138,6 +140,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
     await clock.sleep(repairMs, signal)
     whileDown = sandbox.receiver.counts().received
     sandbox.receiver.up()
+    sandbox.receiver.fail({ lost: true, count: 1 })
     say(`the receiver is up again, after ${whileDown} deliveries into it`)
   }
   let isOpen = false
@@ -151,14 +154,17 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   })
 
   let status: Status | undefined
-  const isDone = ({ awaiting, failed, inFlight, lastFullSweep }: Status): boolean =>
-    lastFullSweep !== null && failed.due + failed.blocked + failed['backing-off'] + awaiting + inFlight === 0
+  const isDone = ({ awaiting, books, failed, inFlight, lastFullSweep }: Status): boolean =>
+    lastFullSweep !== null &&
+    books?.unprocessed.list.length === 1 &&
+    failed.due + failed.blocked + failed['backing-off'] + awaiting + inFlight === 0
   while (clock.monotonic() - startedAt < maxMs && daemon.exitCode === null) {
     await clock.sleep(250, signal)
     showProgress(sandbox.counts().successful)
     if (url !== '') status = await statusOf(url)
     if (sandbox.receiver.isUp && status !== undefined && isDone(status)) break
   }
+  if (status !== undefined) await bringBack(status, sandbox, env)
   if (keep) {
     say(`still up: ${url}/ (Ctrl-C ends it)`)
     await new Promise((resolve) => {
@@ -176,9 +182,10 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
       `deliveries into the receiver while it was down: ${whileDown} of ${dueRecords}\n` +
       `delivered twice: ${repeated}; left alone at their limit of attempts: ${exhausted.count}\n`,
   )
-  const isProcessed = await compare(sandbox, folder, env)
+  const compared = await run(['compare', '--since', '8h'], env)
+  stdout.write(compared.out)
   if (!keep) stdout.write('\nThe same with the status page at its end: npm run demo -- --keep\n')
-  return isProcessed && isEqual
+  return compared.isDone && isEqual
 }
 
 const { help: isHelp, keep } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean' } } }).values

@@ -181,11 +181,12 @@ async function open<T>(start: () => Promise<T>): Promise<T> {
 }
 
 function configurationFor(sandbox: Sandbox, privateKeyFile: string, token: string): string {
-  const { authUrl, baseUrl, clientId, realm, receiverHealthUrl, timeZone } = sandbox
+  const { authUrl, baseUrl, clientId, ledgerUrl, realm, receiverHealthUrl, timeZone } = sandbox
   const configuration = {
     platform: { baseUrl, timeZone },
     auth: { authUrl, realm, clientId, privateKeyFile },
     receiver: { healthUrl: receiverHealthUrl },
+    ledger: { url: ledgerUrl },
     server: { host: '127.0.0.1' },
     control: { token },
   }

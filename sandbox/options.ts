@@ -18,6 +18,16 @@ const errorStatusesSchema = z.strictObject({
   invalidClient: httpStatus.default(401),
 })
 
+const ledgerSchema = z.strictObject({
+  /**
+   * The answer: the keys of the span; none (`empty`); those of another platform (`other`); a page of HTML; an error 503; an end within
+   * a line (`half`); or the connection is reset, before anything is sent (`down`) or in the middle (`cut`).
+   */
+  answer: z.enum(['keys', 'empty', 'other', 'page', 'error', 'half', 'down', 'cut']).default('keys'),
+  /** How long it takes to enter a delivery. */
+  lagMs: milliseconds.default(0),
+})
+
 /** One reading of everything that the specification leaves open. All can be changed while the sandbox runs. */
 export const readingsSchema = z.strictObject({
   /** Order of the list. `shuffled` is pseudo-random but the same for every request; of `unstable` those of one second are in another order each time. */
@@ -101,6 +111,8 @@ export const readingsSchema = z.strictObject({
     .default(null),
   /** Limits of the rate; a call must pass all that are for its operation. */
   limits: z.array(limitSchema).readonly().default([]),
+  /** The ledger of the receiver. */
+  ledger: ledgerSchema.prefault({}),
   /** False leaves the `Date` header out. */
   dateHeader: z.boolean().default(true),
   /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API. */

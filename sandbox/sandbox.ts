@@ -7,6 +7,8 @@ import type { SandboxPlatform } from './api/routes.ts'
 import { createStats, type LoggedRequest, type StatsSnapshot } from './api/stats.ts'
 import { createTokenEndpoint } from './api/tokens.ts'
 import { createDeliveryEngine } from './delivery/delivery.ts'
+import { createLedger, type ReceiverLedger } from './delivery/ledger.ts'
+import { createReceiverListener } from './delivery/receiver-listener.ts'
 import { createReceiver, type Receiver } from './delivery/receiver.ts'
 import {
   changedReadings,
@@ -20,8 +22,8 @@ import { createSequence, hash } from './records/hash.ts'
 import { createRecords, type Records } from './records/records.ts'
 import { createPast } from './records/past.ts'
 import { createRowTexts } from './records/row-texts.ts'
-import { createStore } from './records/store.ts'
-import { createZone } from './records/zone.ts'
+import { createStore, type Store } from './records/store.ts'
+import { createZone, type Zone } from './records/zone.ts'
 
 /** Where clients find the sandbox, and the account that it knows. */
 interface SandboxAddress {
@@ -37,6 +39,8 @@ interface SandboxAddress {
   readonly timeZone: string
   /** Value for `receiver.healthUrl`. */
   readonly receiverHealthUrl: string
+  /** Value for `ledger.url`. */
+  readonly ledgerUrl: string
 }
 
 /** A running sandbox: all that can be seen and changed of it. */
@@ -44,6 +48,8 @@ export interface Sandbox extends SandboxAddress, Records, AsyncDisposable {
   /** Takes calls without a socket. */
   readonly gateway: Gateway
   readonly receiver: Receiver
+  /** Its ledger. */
+  readonly ledger: ReceiverLedger
   readonly faults: Faults
   /** Counters as they are now: a copy. */
   readonly stats: StatsSnapshot
@@ -82,11 +88,13 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     return origin
   }
 
-  const receiver = createReceiver(createSequence(1))
-  const health = createServer((request, response) => {
-    if (receiver.isUp) response.end('ok')
-    else request.socket.resetAndDestroy()
+  const store = createStore()
+  const zone = createZone(place.timeZone)
+  const ledger = createLedger({ store, zone, reading: () => readings.ledger, now: clock.now })
+  const receiver = createReceiver(createSequence(1), (id) => {
+    ledger.enter(id, clock.now())
   })
+  const health = createServer(createReceiverListener(receiver, ledger))
   const api = createServer({ keepAliveTimeout: keepAliveTimeoutMs })
   const receiverOrigin = inProcess ? 'http://receiver.invalid' : await open(health, place.receiverPort)
   const ownOrigin = inProcess ? 'https://platform.invalid' : await open(api, place.port)
@@ -101,10 +109,11 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     clientId: place.clientId,
     timeZone: place.timeZone,
     receiverHealthUrl: `${receiverOrigin}/health`,
+    ledgerUrl: `${receiverOrigin}/ledger`,
   }
 
   let readings = readingsOf(options)
-  const platform = createPlatform(options, { address, readings: () => readings, receiver, signal })
+  const platform = createPlatform(options, { address, readings: () => readings, receiver, ledger, store, zone, signal })
   const gateway = createGateway(platform, { clock, paths, signal })
   api.on('request', createHttpListener(gateway, { clock, signal }))
   const { engine, faults, stats, tokens } = platform
@@ -115,6 +124,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     ...createRecords(platform, clock, signal),
     gateway,
     receiver,
+    ledger,
     faults,
     get stats() {
       return stats.snapshot()
@@ -142,19 +152,21 @@ interface PlatformParts {
   address: SandboxAddress
   readings: () => Readings
   receiver: Receiver
+  ledger: ReceiverLedger
+  store: Store
+  zone: Zone
   signal: AbortSignal
 }
 
 function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxPlatform {
   const { certificatePem, clock, faults } = options
-  const { address, readings, receiver, signal } = parts
+  const { address, ledger, readings, receiver, signal, store, zone } = parts
   const nowOf = (host: 'identity' | 'api') => (): number => {
     const { skewMs } = readings()
     return clock.now() + (typeof skewMs === 'number' ? skewMs : skewMs[host])
   }
   const now = nowOf('api')
   const identityNow = nowOf('identity')
-  const zone = createZone(address.timeZone)
   const stats = createStats()
   const past = createPast({
     monotonic: () => clock.monotonic(),
@@ -176,7 +188,8 @@ function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxP
     ids: createSequence(2),
     faults: createFaults(createSequence(3), faults),
     zone,
-    store: createStore(),
+    store,
+    ledger,
     rows: createRowTexts(),
     stats,
     tokens,

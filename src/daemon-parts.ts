@@ -262,13 +262,16 @@ export function createParts(options: DaemonOptions): DaemonParts {
       return {
         ...current.state(),
         ...credentials(),
-        // A standby owes no progress.
+        // A standby keeps no books.
+        ...(leaderElection.isLeading() ? {} : { books: undefined }),
+        // It owes no progress either.
         ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
         now: clock.now(),
         startedAt: toWallClock(startedAt),
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
         recoveredPerMs: history.recoveredPerMs(),
+        subscriptions: config.subscriptions,
       }
     },
     emit,
@@ -290,7 +293,6 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       ...snapshot(),
       instance: config.instance.name,
       version,
-      subscriptions: config.subscriptions,
       runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
       lookbackMs: config.window.lookback,

@@ -81,7 +81,10 @@ function backgroundTasks({ connection, emit, jobs, leaderElection }: DaemonParts
  */
 async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): Promise<void> {
   const retrying = reconciler.retry({ stop, kill })
-  await runTogether([() => retrying, reconciler.receiver.run, reconciler.confirm, reconciler.sweep], stop)
+  await runTogether(
+    [() => retrying, reconciler.receiver.run, reconciler.confirm, reconciler.sweep, reconciler.books.run],
+    stop,
+  )
   // A bug that the last retries met.
   await retrying
 }

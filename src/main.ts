@@ -60,13 +60,15 @@ function isSameFile(a: string, b: string): boolean {
 }
 
 /** A file is written beside the old one, then renamed: a failure keeps the old one. A pipe or device is written as it is. */
-function openOutput(path: string): Output & { close(isWhole: boolean): void } {
+function openOutput(path: string, { isPrivate = false } = {}): Output & { close(isWhole: boolean): void } {
   const old = statSync(path, { throwIfNoEntry: false })
   const isFile = old?.isFile() ?? true
+  if (isPrivate && !isFile) throw Object.assign(new Error(path), { code: 'NOT_A_FILE', syscall: 'open', path })
   // A link stays one.
   const target = isFile && old !== undefined ? realpathSync(path) : path
   const written = isFile ? `${target}.${process.pid}.tmp` : target
-  const file = openSync(written, 'w', old?.mode)
+  // A name that is taken may be a link to elsewhere.
+  const file = isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)
   return {
     write: (text) => writeSync(file, text),
     close(isWhole) {

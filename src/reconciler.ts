@@ -9,6 +9,7 @@ import { maxRetryAfterMs } from './platform/http/response.ts'
 import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
 import { backoffGrowth } from './reconcile/backoff.ts'
+import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
@@ -74,6 +75,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   outcomes: Outcomes
   pause: Pause
   receiver: ReceiverHealth
+  books: Books
   breaker: PlatformBreaker
   gates: Gates
   /** Ends the cooldowns of all open circuits; returns how many, and how many others have a probe under way. */
@@ -164,7 +166,7 @@ export function connectionsOf(config: Config): number {
 
 /** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
 export function createReconciler(
-  config: Pick<Config, 'backlog' | 'platform' | 'receiver' | 'retry'>,
+  config: Pick<Config, 'backlog' | 'ledger' | 'platform' | 'receiver' | 'retry'>,
   { clock, connection, emit, leadership = alone, policy, random, transport }: ReconcilerDeps,
 ): Reconciler {
   const { zone } = connection
@@ -184,7 +186,10 @@ export function createReconciler(
     zone,
     knowsTime: serverClock.isKnown,
     clock,
-    emit,
+    emit(event) {
+      emit(event)
+      if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
+    },
     wake,
   })
   const rate = createRateLimiter({
@@ -263,6 +268,17 @@ export function createReconciler(
     wake: wake.sweep,
   })
 
+  const books = createBooks({
+    ledger: config.ledger,
+    client,
+    isReady: () => sweeper.findings().seenUntil !== undefined,
+    ...policy.sweep,
+    zone,
+    transport,
+    clock,
+    emit,
+  })
+
   function probe(): Probes {
     const probes = subscriptions.probe(clock.monotonic())
     emit({ type: 'operator', command: 'probe', circuits: probes.circuits })
@@ -321,6 +337,7 @@ export function createReconciler(
       rateLimit: rate.limit(),
       rateMaximum: config.platform.maxRequestsPerSecond,
       throttledForMs: rate.pausedForMs(),
+      books: books.state(),
     }
   }
 
@@ -339,6 +356,7 @@ export function createReconciler(
     outcomes,
     pause,
     receiver,
+    books,
     breaker,
     gates,
     probe,

@@ -1,6 +1,7 @@
 // The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
 import { invalidStatusCode, listParameter, tokenPath, webhooksPath } from '../../src/platform/wire.ts'
 import { retryWorkflowCode, type WireError, type WirePage, type WireRetryAnswer } from './wire.ts'
+import type { ReceiverLedger } from '../delivery/ledger.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
 import { jsonAnswer, jsonTextAnswer, textAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
@@ -48,6 +49,7 @@ export interface SandboxPlatform {
   faults: Faults
   zone: Zone
   store: Store
+  ledger: ReceiverLedger
   rows: RowTexts
   past: Past
   stats: Stats

@@ -16,6 +16,8 @@ export const receiverRuleSchema = z.strictObject({
   eventTypes: names.optional(),
   subscriptionIds: names.optional(),
   webhookIds: names.optional(),
+  /** Answered with 2xx (200 by default), and then lost: it is not processed. */
+  lost: z.literal(true).optional(),
   /** Share of the deliveries that is hit; default 1. */
   probability: share.optional(),
   /** Hits at most this many deliveries. */
@@ -46,8 +48,6 @@ export interface Receiver {
   /** Takes all rules away. */
   heal(): void
   counts(): ReceiverCounts
-  /** Ids of the webhooks that it has taken: its ledger. */
-  processed(): string[]
   /** How many deliveries of this webhook were answered 2xx. */
   deliveries(webhookId: string): number
 }
@@ -55,7 +55,8 @@ export interface Receiver {
 /** In the words of the platform's language, Java. */
 const connectionReset: AttemptResult = { ...noResult, lastAttemptErrorMessage: 'Connection reset' }
 
-export function createReceiver(random: Sequence): Receiver {
+/** `process`: called with each delivery that is answered 2xx and not lost. */
+export function createReceiver(random: Sequence, process: (id: string) => void = () => undefined): Receiver {
   const arrived = new Map<string, number>()
   let rules: { rule: ReceiverRule; hits: number }[] = []
   let isUp = true
@@ -80,11 +81,17 @@ export function createReceiver(random: Sequence): Receiver {
       if (!isUp) return connectionReset
       const rule = ruleFor(record)
       if (rule?.connection === 'reset') return connectionReset
-      const { status = 500, headers = {}, body = `{"error":${status}}` } = rule ?? accepted
+      const isLost = rule?.lost === true
+      const {
+        status = 500,
+        headers = {},
+        body = `{"error":${status}}`,
+      } = { ...(isLost ? accepted : {}), ...(rule ?? accepted) }
       if (status >= 200 && status < 300) {
         const before = arrived.get(record.id) ?? 0
         if (before > 0) repeated++
         arrived.set(record.id, before + 1)
+        if (!isLost) process(record.id)
       }
       const all = Object.entries({ 'content-type': 'application/json', ...headers })
       return {
@@ -107,7 +114,6 @@ export function createReceiver(random: Sequence): Receiver {
       rules = []
     },
     counts: () => ({ received, webhooks: arrived.size, repeated }),
-    processed: () => [...arrived.keys()],
     deliveries: (webhookId) => arrived.get(webhookId) ?? 0,
   }
 }

@@ -43,8 +43,15 @@ export interface Records {
 }
 
 export function createRecords(platform: SandboxPlatform, clock: Clock, signal: AbortSignal): Records {
-  const { engine, readings, store } = platform
+  const { engine, ledger, readings, store, zone } = platform
   const all = (): readonly StoredRecord[] => store.inOrder('event')
+
+  /** Records that were delivered before the sandbox began: the receiver has processed them. */
+  function enterDelivered(records: readonly StoredRecord[]): void {
+    const offsetMs = zone.local(clock.now()) / 1000 - clock.now()
+    for (const { id, lastAttemptMicros, status } of records)
+      if (status === 'successful') ledger.enter(id, (lastAttemptMicros ?? 0) / 1000 - offsetMs)
+  }
 
   function add(options: WebhookOptions): StoredRecord {
     const record = newRecord(options, { ...platform, now: platform.now() })
@@ -76,9 +83,14 @@ export function createRecords(platform: SandboxPlatform, clock: Clock, signal: A
     seed(options) {
       const records = seedRecords(options, { ...platform, now: platform.now() })
       store.add(records)
+      enterDelivered(records)
       return records.map(({ id }) => id)
     },
-    addWebhook: (options = {}) => add(options).id,
+    addWebhook(options = {}) {
+      const record = add(options)
+      enterDelivered([record])
+      return record.id
+    },
     emit,
     startTraffic(options) {
       makeTraffic(options).catch((error: unknown) => {

@@ -62,7 +62,7 @@ export function renderRecord(record: StoredRecord, readings: Readings): WireWebh
   }
 }
 
-function renderPayload(record: StoredRecord): Record<string, unknown> {
+export function renderPayload(record: StoredRecord): Record<string, unknown> {
   if (record.requestPayload !== undefined) return record.requestPayload
   const eventDate = localText(record.eventMicros, 'micro').slice(0, 10)
   return payloadOf(record.eventType, record.random, eventDate)

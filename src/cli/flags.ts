@@ -29,6 +29,10 @@ export interface CommandFlags {
   format?: 'json' | 'csv'
   limit?: number
   output?: string
+  /** File for the payloads of what was not processed. */
+  payloads?: string
+  /** Payloads on a terminal. */
+  show?: true
   watch?: true
   /** A level of the status: it, or a worse one, is a failure. */
   failOn?: Level

@@ -1,9 +1,8 @@
 // Text for terminals: answers, tables that fit the width, short ids, colours, and one line of progress.
 import { styleText } from 'node:util'
-import { shownText } from '../config/sources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { count, type SubscriptionNames } from '../ops/words.ts'
-import { redact, redactedJson } from '../runtime/redact.ts'
+import { redact, redactedJson, shownText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
 

@@ -1,5 +1,6 @@
 // The process as a command sees it: streams, environment, time, shutdown signal. Made in src/main.ts, faked in tests.
 import type { Clock, Random } from '../runtime/clock.ts'
+import { UsageError } from '../runtime/errors.ts'
 
 export interface Output {
   write(text: string): unknown
@@ -32,8 +33,11 @@ export interface Io {
   writtenAt: (path: string) => number | undefined
   /** Whether two paths are one file. */
   isSameFile: (a: string, b: string) => boolean
-  /** A file that takes the place of an old one when it is closed as whole; throws as node:fs does. */
-  openOutput: (path: string) => Output & { close(isWhole: boolean): void }
+  /**
+   * A file that takes the place of an old one when it is closed as whole; throws as node:fs does. A private one is a file that its
+   * owner alone may read, whatever the old one was.
+   */
+  openOutput: (path: string, options?: { isPrivate?: boolean }) => Output & { close(isWhole: boolean): void }
   /**
    * Asks the person at the terminal: returns the line that was typed, undefined when none came. Absent without a terminal.
    * Rejects with the signal's reason.
@@ -43,4 +47,15 @@ export interface Io {
   signal: AbortSignal
   /** Called in place of the program's end when stdout can't be written any more. */
   onOutputLost: (listener: () => void) => void
+}
+
+/** A file that can't be used is the operator's to mend. */
+export function asUsage(error: unknown, file: string, outputs: readonly (string | undefined)[]): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
+  const path = 'path' in error ? String(error.path) : file
+  // An output is written beside its place.
+  const output = outputs.find((one) => one !== undefined && path.startsWith(one))
+  return new UsageError(
+    `${output ?? path} can't be ${output === undefined ? 'read' : 'written'}: ${String(error.code)}`,
+  )
 }

@@ -1,6 +1,6 @@
 // Times as commands take and show them: always in one stated zone.
 import { parseDuration } from '../config/duration.ts'
-import { shownText } from '../config/sources.ts'
+import { shownText } from '../runtime/redact.ts'
 import { UsageError } from '../runtime/errors.ts'
 
 /** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */

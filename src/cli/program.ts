@@ -143,15 +143,30 @@ function addCommands(add: Add): void {
     [...session, new Option('--since <time>', `events from then on: ${moment}`).makeOptionMandatory(), ...span],
     async () => (await import('./compare/compare.ts')).compareCommand,
   )
-    .argument('<file>', 'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input')
+    .argument(
+      '[file]',
+      'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input; default: the answer of ledger.url',
+    )
     .addOption(
-      new Option('--key <name>', 'what the two sides have in common')
-        .choices(['entity', 'eventId', 'webhookId'])
-        .default('entity'),
+      new Option('--key <name>', 'what the two sides have in common; default ledger.key (entity)').choices([
+        'entity',
+        'eventId',
+        'webhookId',
+      ]),
     )
     .option('--rate <number>', 'list calls a second at most; default half of platform.maxRequestsPerSecond', perSecond)
     .option('--records', 'print each difference as NDJSON, and the report to stderr')
     .option('--output <file>', 'write there in place of stdout')
+    .option('--payloads <file>', 'write the payloads of what was delivered and not processed there, for an import')
+  add(
+    'payload',
+    'write what the platform sent for these events as NDJSON, for the import of your receiver; changes nothing',
+    session.filter((option) => option !== json),
+    async () => (await import('./payload.ts')).payloadCommand,
+  )
+    .argument('<ids...>', 'ids of events, or of webhooks (UUID)')
+    .option('--output <file>', 'write there in place of stdout, readable for you alone')
+    .option('--show', 'write to a terminal too: payloads hold names and accounts')
   add(
     'check',
     'check configuration, key, certificate, token, list call, clock and time zone, and say what to do',

@@ -1,5 +1,6 @@
 // Loads the configuration: defaults, then the YAML file, then the environment. Reports all problems together.
 import { ConfigurationError } from '../runtime/errors.ts'
+import { shownText } from '../runtime/redact.ts'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { alternatives, checks } from './checks.ts'
 import type { Checked } from './checks.ts'
@@ -8,7 +9,7 @@ import type { Key } from './key.ts'
 import { keys } from './schema.ts'
 import type { Config, Settings } from './schema.ts'
 import { misreadOf } from './misread.ts'
-import { environmentSource, fileSource, noSource, shownText, type Given, type Source } from './sources.ts'
+import { environmentSource, fileSource, noSource, type Given, type Source } from './sources.ts'
 
 export interface LoadedConfig {
   config: Config

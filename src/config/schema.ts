@@ -157,6 +157,27 @@ export const schema = z.strictObject({
       'Health address of the receiver, http or https. While it does not answer 2xx, nothing is retried.',
     ),
   }),
+  ledger: z.strictObject({
+    url: optional(
+      healthUrl(),
+      'Address of the receiver that answers which events of a span it has processed; the daemon compares each hour with it. Unset: none.',
+    ),
+    key: setting(
+      choice(['entity', 'eventId', 'webhookId']),
+      'entity',
+      'What a line of the ledger names: the type and entity of an event, its id, or the id of its webhook.',
+    ),
+    settle: setting(
+      duration('0s', '1d'),
+      '15m',
+      'How long the receiver may take to enter a delivery into its ledger. An hour is compared so long after its end.',
+    ),
+    lookback: setting(
+      duration('1h', '30d'),
+      '1d',
+      'How far back hours are compared, by event time: after a start, and again where the two sides differed.',
+    ),
+  }),
   select: z.strictObject({
     eventTypes: setting(names(), [], 'Retry these event types only; empty: all.'),
     subscriptionIds: setting(uuids(), [], 'Retry records of these subscriptions only; empty: all.'),

@@ -1,7 +1,7 @@
 // Reads the sources of the configuration, the YAML file and the environment: values with their origins, not yet checked.
 import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type Document, type YAMLMap } from 'yaml'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { visibleText } from '../runtime/redact.ts'
+import { shownText } from '../runtime/redact.ts'
 import { environmentPrefix, fileVariable, type Key } from './key.ts'
 import { foreignForm } from './misread.ts'
 import { nearest } from './suggest.ts'
@@ -25,12 +25,6 @@ export interface Source {
 type ReadFile = (path: string) => string
 
 export const noSource = (): Source => ({ values: new Map(), problems: [], complete: true })
-
-/** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
-export function shownText(text: string): string {
-  const clean = visibleText(text).replaceAll('\n', '?')
-  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
-}
 
 /** Why a file could not be read, without its content: `ENOENT` and the like in words. */
 function unreadable(error: unknown): string {

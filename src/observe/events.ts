@@ -2,6 +2,7 @@
 import type { LeadershipEvent } from '../leader-election/leadership.ts'
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/auth/token.ts'
+import type { HourEvent, LedgerEvent } from '../reconcile/books/books.ts'
 import type { CircuitEvent } from '../reconcile/retry/subscriptions.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import type { TroubleEvent } from '../reconcile/retry/platform-breaker.ts'
@@ -31,6 +32,8 @@ export type TelemetryEvent =
   | SweeperEvent
   | LeadershipEvent
   | NotificationEvent
+  | LedgerEvent
+  | HourEvent
 
 export type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
 

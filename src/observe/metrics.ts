@@ -3,7 +3,9 @@ import { termEnds } from '../leader-election/leadership.ts'
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { reasons } from '../platform/http/http.ts'
 import { retryResults } from '../platform/operations.ts'
+import { trafficClasses } from '../platform/rate-limiter.ts'
 import { circuitStates } from '../reconcile/retry/circuit-breaker.ts'
+import { ledgerResults } from '../reconcile/books/ledger-client.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
@@ -31,7 +33,21 @@ export interface MetricDefinition {
 const toSeconds = (at: number | undefined): number => (at ?? 0) / 1000
 const toFlag = (flag: boolean | undefined): number | undefined => (flag === undefined ? undefined : Number(flag))
 
-const operations = ['token', 'list', 'retry', 'confirm'] as const
+/** A record beyond those that are kept by name is of no named subscription. */
+function unprocessedBy(
+  { missed }: NonNullable<Snapshot['books']>,
+  names: Snapshot['subscriptions'],
+): Readonly<Record<string, number>> {
+  const counts = Object.fromEntries([...Object.values(names), 'other'].map((name) => [name, 0]))
+  const add = (name: string, records: number): void => {
+    counts[name] = (counts[name] ?? 0) + records
+  }
+  for (const { records, subscriptionId } of missed?.causes ?? []) add(names[subscriptionId] ?? 'other', records)
+  add('other', (missed?.total ?? 0) - (missed?.causes.reduce((sum, { records }) => sum + records, 0) ?? 0))
+  return counts
+}
+
+const operations = ['token', ...trafficClasses] as const
 export const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
 const outcomeSeconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800, 3600]
@@ -179,6 +195,27 @@ export const metricDefinitions = {
     help: 'Gates: 1 while the gate is shut, for all retries or those of any subscription. Otherwise 0.',
     labels: { gate: gateNames },
     read: ({ gates }) => Object.fromEntries(gates.map(({ gate }) => [gate, 1])),
+  },
+  unprocessed_webhooks: {
+    type: 'gauge',
+    help: 'Records that were answered with 2xx and that the ledger lacks, of the last ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
+    labels: { subscription: [] },
+    read: ({ books, subscriptions }) => books && unprocessedBy(books, subscriptions),
+  },
+  delivered_since_unprocessed_webhooks: {
+    type: 'gauge',
+    help: 'Delivered records since the event of the oldest one in unprocessed_webhooks, these included; 0 without one. Only with ledger.url.',
+    read: ({ books }) => books && (books.missed?.delivered ?? 0),
+  },
+  compared_until_timestamp_seconds: {
+    type: 'gauge',
+    help: 'Event time before which all records of ledger.lookback were compared with the ledger. Only with ledger.url.',
+    read: ({ books }) => books && books.comparedUntil / 1000,
+  },
+  ledger_requests_total: {
+    type: 'counter',
+    help: 'Questions to ledger.url, by result. no-answer: none, or half of one. refused: another status than 2xx. unusable: no keys. mismatch: keys of which the platform has none.',
+    labels: { result: ledgerResults },
   },
   platform_requests_total: {
     type: 'counter',

@@ -35,6 +35,9 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   circuit: (metrics, { to }) => {
     metrics.add('circuit_transitions_total', { to })
   },
+  ledger: (metrics, { result }) => {
+    metrics.add('ledger_requests_total', { result })
+  },
   expired: (metrics, { records }) => {
     metrics.add('expired_webhooks_total', {}, records)
   },

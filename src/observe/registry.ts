@@ -57,7 +57,8 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
 function showGauge(gauge: Gauge, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
   if (read === undefined) return
   const value = read(snapshot)
-  if (value === undefined) gauge.remove({})
+  if (value === undefined && Object.keys(labels).length > 0) gauge.reset()
+  else if (value === undefined) gauge.remove({})
   else if (typeof value === 'number') gauge.set(value)
   else {
     const [[label, labelValues] = ['', []]] = Object.entries(labels)

@@ -1,6 +1,7 @@
 // Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
+import type { BooksState } from '../reconcile/books/books.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
@@ -46,6 +47,8 @@ export interface ReconcilerState extends SweepFindings {
   rateMaximum: number
   /** Time until the pause after a 429 or a Retry-After ends; 0 without one. */
   throttledForMs: number
+  /** Undefined without `ledger.url`. */
+  books: BooksState | undefined
 }
 
 /** What is known of token, key, certificate and the servers' clocks, read in daemon-parts.ts. Times in epoch ms of this host's clock, spans in ms. */
@@ -66,4 +69,6 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   nextTickAt: number | undefined
   /** Recovered deliveries per ms, at present. */
   recoveredPerMs: number
+  /** `subscriptions`: names by id. */
+  subscriptions: Readonly<Record<string, string>>
 }

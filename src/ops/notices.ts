@@ -3,6 +3,7 @@ import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { booksConditions } from './books-notices.ts'
 import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
@@ -249,6 +250,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       advice: hurryAdvice(status),
       runbook: 'Expiring',
     },
+    ...booksConditions(status.books, status),
     {
       isSo: expired > 0,
       level: 'trouble',
@@ -359,14 +361,14 @@ const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => 
 
 /** How many are missing; exhausted ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
-  const { expired, failed, lastFullSweep, missing, now } = status
+  const { books, expired, failed, lastFullSweep, missing, now } = status
   const are = counted(missing, 'delivery is', 'deliveries are')
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
-  if (missing === 0) return 'Nothing is missing.'
+  if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }

@@ -190,6 +190,36 @@ function commandOf(
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }
 
+const unprocessedColumns = [
+  { name: 'subscription' },
+  { name: 'event type' },
+  { name: 'answer' },
+  { name: 'not processed', align: 'right' },
+  { name: 'first event' },
+  { name: 'last event' },
+] as const
+
+function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part {
+  const { causes: known, list, total } = books?.unprocessed ?? {}
+  if (known === undefined || total === 0) return undefined
+  const rows = known.list
+    .slice(0, shownCauses)
+    .map(({ eventType, firstEvent, lastEvent, records, responseStatusCode, subscriptionId }) => [
+      word(names[subscriptionId] ?? subscriptionId),
+      word(eventType),
+      response(responseStatusCode),
+      count(records),
+      time(firstEvent, now),
+      time(lastEvent, now),
+    ])
+  const left = known.total - rows.length
+  return section('unprocessed', 'Delivered and not processed', [
+    table('Answered with 2xx, and not in the ledger of the receiver.', unprocessedColumns, rows),
+    left > 0 && more(`And ${counted(left, 'more cause')}.`),
+    more(html`The first ${count(list?.length ?? 0)} by id: <a href="status">/status</a>, books.unprocessed.`),
+  ])
+}
+
 function exhausted({ exhausted: { oldest, total }, now }: StatusDocument): Part {
   if (total === 0) return undefined
   const which = html`At retry.maxAttempts, and not retried any more. The oldest event: ${time(oldest, now)}.`
@@ -283,8 +313,8 @@ export function renderPage(status: StatusDocument, options: PageView): string {
         ${header(status, options)}
         <main>
           ${found && recordsSection(found, status, options.commandPrefix)} ${headline(status, options)}
-          ${figures(status)} ${searchForm(found?.searched)} ${causes(status, options)} ${exhausted(status)}
-          ${missingChart(status)} ${incident(status, options)} ${conditions(status, options)}
+          ${figures(status)} ${searchForm(found?.searched)} ${causes(status, options)} ${unprocessed(status)}
+          ${exhausted(status)} ${missingChart(status)} ${incident(status, options)} ${conditions(status, options)}
         </main>
         <footer class="sub">
           Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:

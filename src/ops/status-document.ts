@@ -9,8 +9,9 @@ import { drainOf } from '../reconcile/drain.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import type { OperatorPause } from '../reconcile/retry/operator-pause.ts'
 import { toDate } from '../runtime/instant.ts'
+import { booksStatus } from './books-status.ts'
 import { showCause, type Causes } from './causes.ts'
-import { failureText, type SubscriptionNames } from './words.ts'
+import { failureText } from './words.ts'
 
 /** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
@@ -41,8 +42,6 @@ export interface StatusSummary {
 export interface StatusState extends Snapshot {
   instance: string
   version: string
-  /** `subscriptions`. */
-  subscriptions: SubscriptionNames
   /** `server.runbookUrl`. */
   runbookUrl: string | undefined
   /** `platform.timeZone`, and its offset from UTC now. */
@@ -187,6 +186,7 @@ function deliveriesOf(state: StatusState) {
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.total), oldest: toDate(causes.exhausted.oldestAt) },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
     incident: state.incident ?? null,
+    books: booksStatus(state),
     history: [...state.history],
   }
 }

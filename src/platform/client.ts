@@ -33,7 +33,7 @@ export interface TokenSource {
 /** One HTTP exchange of the webhook operations. */
 export interface RequestEvent {
   type: 'platform-request'
-  operation: 'list' | 'retry' | 'confirm'
+  operation: TrafficClass
   reason: Reason
   seconds: number
 }
@@ -172,7 +172,7 @@ function createCall(options: ClientOptions): Call {
     rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
     const isThrottled = kind === 'throttled' || (waitMs !== undefined && sentAt - answeredAt < limitedMs)
     if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status, isThrottled }
-    const content = operation.read(answer.body)
+    const content = operation.read(answer.body, response.body)
     return content === undefined
       ? { ...answer, reason: 'invalid-body', status }
       : { ...answer, reason: 'ok', status, content, bytes: response.body.length }

@@ -3,13 +3,14 @@ import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
+import type { TrafficClass } from './rate-limiter.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
 /** A request, and how its answer is read. */
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
-  /** The content of a good answer; undefined for a body without the expected content. */
-  read: (body: unknown) => T | undefined
+  /** The content of a good answer, parsed and as text; undefined for a body without the expected content. */
+  read: (body: unknown, text: string) => T | undefined
 }
 
 /** Result of one exchange: the content of a good answer, or the reason why there is none. */
@@ -37,10 +38,12 @@ export interface ListQuery {
   size: number
   /** Gets each row as the platform sent it, for commands that show more of it than a record keeps. */
   onRow?: (row: unknown) => void
+  /** Gets each row with its numbers in the digits in which they came, which JSON.stringify repeats. */
+  onExactRow?: (row: unknown) => void
 }
 
-/** Purpose of a list call: to find failed records, or to check the outcome of retried ones. */
-export type ListPurpose = 'list' | 'confirm'
+/** Purpose of a list call: to find failed records, to check the outcome of retried ones, or to compare with the ledger. */
+export type ListPurpose = Exclude<TrafficClass, 'retry'>
 
 /** One page of a list. */
 export interface ListPage {
@@ -69,11 +72,27 @@ function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
-function readListPage(body: unknown, zone: TimeZone, { onRow }: ListQuery): ListPage | undefined {
-  const rows = property(property(body, 'data'), 'webhooks')
+/** TypeScript does not know it yet. @see https://tc39.es/proposal-json-parse-with-source/ */
+const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown }
+
+function parseExact(text: string): unknown {
+  const keepDigits = (_: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === 'number' ? rawJSON(context?.source ?? String(value)) : value
+  return JSON.parse(text, keepDigits)
+}
+
+const rowsOf = (body: unknown): unknown => property(property(body, 'data'), 'webhooks')
+
+function readListPage(
+  body: unknown,
+  text: string,
+  { onExactRow, onRow, zone }: Pick<ListQuery, 'onExactRow' | 'onRow'> & { zone: TimeZone },
+): ListPage | undefined {
+  const rows = rowsOf(body)
   if (!Array.isArray(rows)) return undefined
   const page = property(property(body, 'metadata'), 'page')
   if (onRow !== undefined) for (const row of rows) onRow(row)
+  if (onExactRow !== undefined) for (const row of rowsOf(parseExact(text)) as unknown[]) onExactRow(row)
   const read = rows.map((row) => readRecord(row, zone))
   const size = wholeNumber(property(page, 'size'))
   return {
@@ -87,7 +106,11 @@ function readListPage(body: unknown, zone: TimeZone, { onRow }: ListQuery): List
 
 /** @param webhooksUrl URL of the webhook operations */
 export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZone): Operation<ListPage> {
-  return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone, query) }
+  return {
+    method: 'GET',
+    url: listUrl(webhooksUrl, query),
+    read: (body, text) => readListPage(body, text, { ...query, zone }),
+  }
 }
 
 interface ResultMeaning {

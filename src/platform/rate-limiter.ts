@@ -1,8 +1,9 @@
 // Rate limiter for all calls to the platform's API: a token bucket that learns the platform's own limit, with weighted traffic classes.
 import type { Clock } from '../runtime/clock.ts'
 
-/** Retries (PATCH), sweeps (list), checks of outcomes (confirm). */
-export type TrafficClass = 'retry' | 'list' | 'confirm'
+/** Retries (PATCH), sweeps (list), checks of outcomes (confirm), records to compare with the ledger (books). */
+export const trafficClasses = ['retry', 'list', 'confirm', 'books'] as const
+export type TrafficClass = (typeof trafficClasses)[number]
 
 export interface RateLimiterOptions {
   clock: Clock
@@ -45,9 +46,13 @@ export interface RateLimiter {
   pausedMs(): number
 }
 
-/** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (docs/architecture.md "Retry plan"). */
-const share: Readonly<Record<TrafficClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
-const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly TrafficClass[]
+/**
+ * While retries wait, sweeps get 20 % of the rate, checks 3 %, or as much as retries when they are late, and books 2 %
+ * (docs/architecture.md "Retry plan").
+ */
+const share: Readonly<Record<TrafficClass, number>> = { retry: 0.75, list: 0.2, confirm: 0.03, books: 0.02 }
+/** Books get no more than this share, whoever else waits. */
+const maxBooksShare = 0.1
 /**
  * Growth after a cut: the cubic curve of RFC 9438, with good answers in place of time. It stays near the limit that was
  * found for about `plateauSeconds`, counted as calls at that limit, and leaves it faster and faster.
@@ -97,14 +102,20 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const { areChecksLate = () => false, clock, maxPerSecond, maxRetriesPerSecond, maxRetryAfterMs = Infinity } = options
   const start = clock.monotonic()
   const all = fullBucket(maxPerSecond, start)
-  const retries = maxRetriesPerSecond === undefined ? undefined : fullBucket(maxRetriesPerSecond, start)
   /** Pending grants, first come, first served within a class. */
-  const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [] }
+  const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [], books: [] }
   /** Stride scheduling: the class that has used the least of its share goes next. */
-  const used: Record<TrafficClass, number> = { retry: 0, list: 0, confirm: 0 }
+  const used: Record<TrafficClass, number> = { retry: 0, list: 0, confirm: 0, books: 0 }
   let usedByNow = 0
   let lastServed: { kind: TrafficClass; at: number } | undefined
   let perSecond = maxPerSecond
+  /** Classes with a maximum of their own. */
+  const own: Partial<Record<TrafficClass, { bucket: Bucket; perSecond: () => number }>> = {
+    books: { bucket: fullBucket(1, start), perSecond: () => perSecond * maxBooksShare },
+    ...(maxRetriesPerSecond !== undefined && {
+      retry: { bucket: fullBucket(maxRetriesPerSecond, start), perSecond: () => maxRetriesPerSecond },
+    }),
+  }
   /** The limit of the platform, as the last cut has found it. */
   let found = maxPerSecond
   /** A cut from the maximum, with its burst, has found little: then the rate keeps to no curve. */
@@ -131,11 +142,11 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     busyMs += workedMs
     const tooMuch = busyMs / Math.max(measuredMs, (measuredCalls / perSecond) * 1000)
     if (tooMuch > 1) [good, busyMs] = [good / tooMuch, busyMs / tooMuch]
-    if (retries !== undefined) fill(retries, maxRetriesPerSecond ?? 0, now)
+    for (const { bucket, perSecond: rate } of Object.values(own)) fill(bucket, rate(), now)
   }
 
   function mayGo(kind: TrafficClass): boolean {
-    return kind !== 'retry' || retries === undefined || retries.level >= 1
+    return (own[kind]?.bucket.level ?? 1) >= 1
   }
 
   /** The class that is served next; undefined when none may be, or when the last call is kept for the class just served. */
@@ -143,7 +154,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     forgiveLateChecks()
     const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
     const keptFor = isKept ? lastServed?.kind : undefined
-    const [first] = kinds
+    const [first] = trafficClasses
       .filter((kind) => mayGo(kind) && (queues[kind].length > 0 || kind === keptFor))
       .toSorted((a, b) => used[a] - used[b])
     return first !== undefined && queues[first].length > 0 ? first : undefined
@@ -154,10 +165,15 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     if (areChecksLate(1000 / perSecond)) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
   }
 
+  function draw(kind: TrafficClass, calls: 1 | -1): void {
+    all.level -= calls
+    const { bucket } = own[kind] ?? {}
+    if (bucket !== undefined) bucket.level -= calls
+  }
+
   function take(kind: TrafficClass): void {
-    all.level -= 1
-    if (kind === 'retry' && retries !== undefined) retries.level -= 1
-    // Retries that their own maximum holds back use less than their share: they don't reset this.
+    draw(kind, 1)
+    // A class that its own maximum holds back uses less than its share: it doesn't reset this.
     usedByNow = Math.max(usedByNow, used[kind])
     used[kind] += 1 / share[kind]
     lastServed = { kind, at: clock.monotonic() }
@@ -165,11 +181,13 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   /** Milliseconds until the next grant is possible; undefined when none is pending. */
   function untilNext(): number | undefined {
-    const waiting = kinds.filter((kind) => queues[kind].length > 0)
+    const waiting = trafficClasses.filter((kind) => queues[kind].length > 0)
     if (waiting.length === 0) return undefined
     const paused = pausedUntil - clock.monotonic()
-    const forRetries = waiting.some(mayGo) || retries === undefined ? 0 : untilOne(retries, maxRetriesPerSecond ?? 0)
-    return Math.max(0, paused, untilOne(all, perSecond), forRetries)
+    const ofOwn = Math.min(
+      ...waiting.flatMap((kind) => own[kind] ?? []).map(({ bucket, perSecond: rate }) => untilOne(bucket, rate())),
+    )
+    return Math.max(0, paused, untilOne(all, perSecond), waiting.some(mayGo) ? 0 : ofOwn)
   }
 
   function pump(): void {
@@ -252,8 +270,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   }
 
   function release(kind: TrafficClass): void {
-    all.level += 1
-    if (kind === 'retry' && retries !== undefined) retries.level += 1
+    draw(kind, -1)
     used[kind] -= 1 / share[kind]
     pump()
   }
@@ -266,7 +283,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function tryAcquire(kind: TrafficClass): boolean {
     refill()
     // With two left there is none to keep for the class just served.
-    if (all.level < 2 || !mayGo(kind) || pausedForMs() > 0 || kinds.some((other) => queues[other].length > 0))
+    if (all.level < 2 || !mayGo(kind) || pausedForMs() > 0 || trafficClasses.some((other) => queues[other].length > 0))
       return false
     join(kind)
     take(kind)

@@ -94,3 +94,9 @@ export function redactedJson(document: object, indent?: number): string {
 export function visibleText(text: string): string {
   return redact(text).replaceAll(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
 }
+
+/** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
+export function shownText(text: string): string {
+  const clean = visibleText(text).replaceAll('\n', '?')
+  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
+}

@@ -23,10 +23,13 @@ test('ends with equal counts and 0; with --keep it stays up until it is stopped'
   expect(down).toBeLessThanOrEqual(2 * 9)
   expect(out).toContain('delivered twice: 0; left alone at their limit of attempts: 25\n')
   expect(out).toMatch(
-    /compared with \S+ in [\d.]+ s: EQUAL\n +delivered and processed +450\n +delivered, not processed +0\n/,
+    /compared with the ledger in [\d.]+ s: EQUAL\n +delivered and processed +450\n +delivered, not processed +0\n/,
   )
   // In this order: the circuit opens into a receiver that is down, which comes up, and the circuit closes.
-  const story = ['daemon started', 'circuit opened', 'the receiver is up again', 'circuit closed', 'recovered: ']
+  const story = [
+    ...['daemon started', 'circuit opened', 'the receiver is up again', 'circuit closed'],
+    ...['the daemon names webhook', 'webhook-reconciler payload', 'recovered: '],
+  ]
   expect(story.filter((text) => !out.includes(text))).toEqual([])
   expect(story.map((text) => out.indexOf(text))).toEqual(story.map((text) => out.indexOf(text)).sort((x, y) => x - y))
   // No value is cut, and an id has the eight digits of the status page.

@@ -126,6 +126,15 @@ export const everyFact = {
   leading: { type: 'leading', transitions: 3 },
   'standing-by': { type: 'standing-by', cause: 'expired', leader: undefined, problem: 'no answer' },
   'lease-unavailable': { type: 'lease-unavailable', reason: 'forbidden', problem: 'HTTP 403' },
+  ledger: { type: 'ledger', result: 'refused', problem: 'answers HTTP 503' },
+  'hour-compared': {
+    type: 'hour-compared',
+    from: '2026-01-15T10:00:00.000Z',
+    complete: true,
+    delivered: 100,
+    unprocessed: 2,
+    withoutKey: 0,
+  },
   notification: { type: 'notification', level: 'trouble', result: 'failed', detail: 'timeout' },
   'lease-available': { type: 'lease-available' },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

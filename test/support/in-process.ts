@@ -14,8 +14,9 @@ const wayMs = 1
 const isOver = new Error('the exchange is over')
 
 /** `hostClock` is the daemon's: it stamps the answers. */
-export function inProcessTransport({ gateway }: Sandbox, hostClock: Clock): Transport {
-  return async ({ method, url, headers, body = '', timeoutMs, maxBytes, signal }) => {
+export function inProcessTransport({ gateway, ledger, ledgerUrl }: Sandbox, hostClock: Clock): Transport {
+  const ledgerAt = new URL(ledgerUrl)
+  return async ({ method, url, headers, body = '', timeoutMs, maxBytes, onChunk, signal }) => {
     signal?.throwIfAborted()
     const ended = new AbortController()
     const cancel = (): void => {
@@ -28,6 +29,12 @@ export function inProcessTransport({ gateway }: Sandbox, hostClock: Clock): Tran
 
     async function exchange(): Promise<HttpResponse> {
       await hostClock.sleep(wayMs, ended.signal)
+      if (url.origin === ledgerAt.origin && url.pathname === ledgerAt.pathname) {
+        const answer = ledger.answer(url.searchParams)
+        if (answer?.status === 200) onChunk?.(Buffer.from(answer.body))
+        if (answer === undefined || answer.isCut) throw new TransportError('connection', 'ECONNRESET')
+        return { status: answer.status, headers: {}, body: '', sentAt, receivedAt: hostClock.monotonic() }
+      }
       const answered = Promise.withResolvers<HttpResponse>()
       gateway
         .handle({ method, target, headers: lowerCase, body }, async (answer, date) => {

@@ -51,7 +51,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
   const server = createScriptedServer(clock)
   const events: RequestEvent[] = []
   const reports: RateReport[] = []
-  const taken = { retry: 0, list: 0, confirm: 0 }
+  const taken = { retry: 0, list: 0, confirm: 0, books: 0 }
   const rate = createRateLimiter({ clock, maxPerSecond })
   const recording: RateLimiter = {
     ...rate,

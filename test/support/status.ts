@@ -47,6 +47,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     leadership: leadAlone('test', Date.UTC(2026, 0, 15, 11)).state(),
     receiver: undefined,
     throttledForMs: 0,
+    books: undefined,
     rateLimit: 20,
     rateMaximum: 20,
     failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },

@@ -1,52 +1,33 @@
 // `webhook-reconciler compare`: what the platform says it delivered against what the receiver has processed. It only reads. @see docs/compare.md
 import { decisionLines } from '../../ops/cause-columns.ts'
-import { shownText } from '../../config/sources.ts'
+import { shownText } from '../../runtime/redact.ts'
 import { count, counted, response } from '../../ops/words.ts'
-import type { Config } from '../../config/schema.ts'
-import { auditOnly } from '../../observe/log/log.ts'
-import { createLogReporter } from '../../observe/log/log-reporter.ts'
-import type { PlatformClient } from '../../platform/client.ts'
-import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
+import type { WebhookRecord } from '../../platform/record.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
-import type { Policy } from '../../reconcile/policy.ts'
-import { failureOf } from '../../reconcile/platform-trouble.ts'
-import { toPolicy } from '../../reconciler.ts'
-import { periodOf } from '../../runtime/schedule.ts'
 import { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
-import {
-  answer,
-  cell,
-  createProgressLine,
-  pairs,
-  paragraph,
-  paragraphs,
-  table,
-  widthOf,
-  type ProgressLine,
-  type TableColumn,
-} from '../format.ts'
-import type { Io, Output } from '../io.ts'
-import { createMoments, type Moments } from '../moments.ts'
+import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
+import { asUsage, type Io, type Output } from '../io.ts'
+import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
 import { recordColumns } from '../record.ts'
-import { openPlatform, unavailable, type Platform } from '../platform.ts'
-import { openService } from '../service.ts'
-import { readLedger, type Ledger } from './ledger.ts'
-import { keyOf, keyPart, readKeys, type KeyKind } from './read-keys.ts'
+import { inSession, type Session } from '../session.ts'
+import { openPayloads } from '../payload.ts'
+import { hourMs } from '../../reconcile/books/hours.ts'
+import { LedgerFailure, ledgerKeys } from '../../reconcile/books/ledger-client.ts'
+import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
+import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
+import { createRecordKeys, groupOf } from '../../reconcile/books/record-keys.ts'
 import { createSpanFilter, learnTime, listSpan, spanOf, type SpanSelection } from './span.ts'
 
-type CompareFlags = CommandFlags & { key: KeyKind }
+type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
 
 const maxListed = 1000
 /** Bytes that may wait for a slow reader of stdout. */
 const maxWaiting = 1024 * 1024
 const drainMs = 20
-
-/** The part of the daemon's calls that this command takes. */
-const shareOfCalls = 0.5
 
 /** A record on which the two sides do not agree, as `explain` shows it. */
 interface DifferingRecord extends ExplainedRecord {
@@ -59,18 +40,6 @@ interface DifferingRecord extends ExplainedRecord {
 /** With --records each is a line. */
 type Difference = DifferingRecord | { group: 'unknown'; key: string }
 
-/** The way to the platform, and to people. */
-interface Session extends Platform {
-  config: Config
-  policy: Policy
-  moments: Moments
-  progress: ProgressLine
-  /** `payments at api.example.com`. */
-  target: string
-  /** Of the terminal behind stdout, in characters; undefined without one. */
-  width: number | undefined
-}
-
 interface Comparison {
   io: Io
   session: Session
@@ -79,49 +48,49 @@ interface Comparison {
   ledger: Ledger
   /** A key of the file, to show. */
   sample: string | undefined
+  /** The file, or the ledger. */
+  source: string
   /** When the file was written, epoch ms: what was delivered later may be missing in it. */
   writtenAt: number
   /** Takes each difference. */
   differ: (difference: Difference) => Promise<void>
 }
 
-/** The file's keys. With --type, lines of other types are passed over. @throws UsageError */
-async function* keysOf(file: string, kind: KeyKind, { only }: SpanSelection, io: Io): AsyncGenerator<string> {
-  for await (const parts of readKeys(io.openInput(file), kind)) {
-    if (kind !== 'entity' || (only.type?.includes(parts[0] ?? '') ?? true)) yield keyOf(parts)
-  }
-}
-
-/** A client that notes the entity of each record that it lists, by the record's id. */
-function notingEntities(client: PlatformClient, entityIds: Map<string, string>): Pick<PlatformClient, 'list'> {
-  const onRow = (row: unknown): void => {
-    const id = typeof row === 'object' && row !== null && 'id' in row ? row.id : undefined
-    const entityId = readEntityId(row)
-    if (typeof id === 'string' && entityId !== undefined) entityIds.set(id.toLowerCase(), keyPart(entityId))
-  }
-  return { list: (query, signal) => client.list({ ...query, onRow }, signal) }
-}
-
-/** Undefined for a record that has none. */
-function keyFor(
-  { eventId, eventType, id }: WebhookRecord,
+/** The keys of the file, or else of the ledger, hour by hour. @throws UsageError */
+async function* allKeys(
+  file: string | undefined,
   kind: KeyKind,
-  entityIds: ReadonlyMap<string, string>,
-): string | undefined {
-  const entityId = entityIds.get(id.toLowerCase()) ?? ''
-  const parts = { entity: [eventType, entityId], eventId: [eventId], webhookId: [id] }[kind]
-  return parts.includes('') ? undefined : keyOf(parts)
+  span: SpanSelection,
+  session: Session,
+  io: Io,
+): AsyncGenerator<string> {
+  if (file !== undefined) {
+    for await (const parts of readKeys(io.openInput(file), kind)) yield keyOf(parts)
+    return
+  }
+  const { config, transport } = session
+  const { url = '' } = config.ledger
+  for (let from = span.from; from < span.until; from += hourMs) {
+    const until = Math.min(from + hourMs, span.until)
+    yield* ledgerKeys({ from, until }, { url, kind, transport }, io.signal)
+  }
+}
+
+/** With --type, lines of other types are passed over. */
+async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: SpanSelection): AsyncGenerator<string> {
+  for await (const key of keys) {
+    if (kind !== 'entity' || (only.type?.includes(key.slice(0, key.indexOf(','))) ?? true)) yield key
+  }
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords({ differ, io, kind, ledger, sample, session, span, writtenAt }: Comparison) {
-  const { config, connection, policy, progress, target } = session
+async function compareRecords({ differ, io, kind, ledger, sample, session, source, span, writtenAt }: Comparison) {
+  const { client, config, connection, policy, progress, target } = session
   const { clock, signal: stop } = io
   const { zone } = connection
   const started = clock.monotonic()
-  const now = await learnTime(session.client, stop)
-  const entityIds = new Map<string, string>()
-  const client = notingEntities(session.client, entityIds)
+  const now = await learnTime(client, stop)
+  const keys = createRecordKeys(client, kind)
   let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
   let [matched, other]: [boolean, string | undefined] = [false, undefined]
   const notProcessed = { total: 0, list: [] as DifferingRecord[] }
@@ -141,7 +110,7 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, span,
   }
 
   async function compareRecord(record: WebhookRecord): Promise<void> {
-    const key = keyFor(record, kind, entityIds)
+    const key = keys.keyOf(record)
     if (key === undefined) {
       withoutKey += 1
       return
@@ -150,13 +119,12 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, span,
     matched ||= processed
     other ??= key
     const { status } = record
-    if (status === 'successful' && processed) {
+    const entry = new FailedRecord(record, { zone, now })
+    const group = groupOf(record, { lastAt: entry.lastAt, processed, settledBefore: writtenAt })
+    if (group === 'delivered') {
       delivered += 1
       return
     }
-    const entry = new FailedRecord(record, { zone, now })
-    const isLost = status === 'successful' && entry.lastAt <= writtenAt
-    const group = isLost ? 'not-processed' : status === 'failed' ? 'failed' : 'processing'
     const explained = explainRecord(entry, { policy, situation: { now }, status, isSelected: true })
     const difference = { group, key, ...explained, processed } as const
     add(difference)
@@ -164,19 +132,19 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, span,
   }
 
   const filter = createSpanFilter(span, zone, now)
-  const listing = { client, monotonic: clock.monotonic, ...policy.sweep, stop }
+  const listing = { client: keys.client, monotonic: clock.monotonic, ...policy.sweep, stop }
   for await (const { listed: slice, skipped } of listSpan(filter.span, listing)) {
     complete &&= skipped === undefined && slice?.verdict === 'whole'
     for (const record of slice?.records ?? []) {
       if (filter.isMeant(record)) await compareRecord(record)
     }
     listed += slice?.records.length ?? 0
-    entityIds.clear()
+    keys.clear()
     progress.show(() => `Listing the records of ${target}: ${listed} so far ...`)
   }
   if (complete && !matched && sample !== undefined && other !== undefined) {
     throw new UsageError(
-      `no key of the file is one of the platform's in this span: the file has "${shownText(sample)}", the platform "${shownText(other)}"`,
+      `no key of the ${source} is one of the platform's in this span: the ${source} has "${shownText(sample)}", the platform "${shownText(other)}"`,
     )
   }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
@@ -244,7 +212,7 @@ function notes(report: CompareReport, { file, moments, width }: CompareShown): s
   const all = [
     !complete && 'A part of the span could not be listed with certainty: run it again.',
     notProcessed.total > 0 &&
-      'No retry can bring back what was delivered and not processed: the platform shows it as successful. Look for these events in the logs of the receiver, and process them from there or from the API.',
+      'No retry can bring back what was delivered and not processed: the platform shows it as successful. --payloads FILE writes what it sent, for the import of the receiver.',
     failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
     complete &&
       unknown > 0 &&
@@ -277,78 +245,67 @@ function compareText(report: CompareReport, shown: CompareShown): string {
   )
 }
 
-/** A file that can't be used is the operator's to mend. */
-function asUsage(error: unknown, file: string, output: string | undefined): unknown {
-  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
-  const path = 'path' in error ? String(error.path) : file
-  // The output is written beside its place.
-  const isOutput = output !== undefined && path.startsWith(output)
-  return new UsageError(`${isOutput ? output : path} can't be ${isOutput ? 'written' : 'read'}: ${String(error.code)}`)
-}
-
 /** Runs `compare`. */
-export async function compareCommand(io: Io, options: CompareFlags, [file = '']: string[]): Promise<ExitCode> {
+export async function compareCommand(io: Io, options: CompareFlags, [file]: string[]): Promise<ExitCode> {
   try {
     return await compareBooks(file, io, options)
   } catch (error) {
-    throw asUsage(error, file, options.output)
+    throw asUsage(error, file ?? '', [options.output, options.payloads])
   }
 }
 
-async function compareBooks(file: string, io: Io, options: CompareFlags): Promise<ExitCode> {
-  const { key: kind } = options
+async function compareBooks(file: string | undefined, io: Io, options: CompareFlags): Promise<ExitCode> {
   const now = io.clock.now()
   const span = spanOf(options, { moments: createMoments(options.zone), now })
-  const progress = createProgressLine(io.stderr, io.clock)
-  const { http, key, log, ...service } = openService(io, options, progress.output, { quiet: options.verbose !== true })
-  const maxRequestsPerSecond = options.rate ?? service.config.platform.maxRequestsPerSecond * shareOfCalls
-  const config = { ...service.config, platform: { ...service.config.platform, maxRequestsPerSecond } }
-  const reporter = createLogReporter(options.verbose === true ? log : auditOnly(log), io.clock)
-  const target = `${config.instance.name} at ${new URL(config.platform.baseUrl).host}`
-  const session: Session = {
-    ...openPlatform(config, io, { key, transport: http.transport, emit: reporter.observe }),
-    ...{ config, target, progress, policy: toPolicy(config, periodOf(config.schedule)) },
-    moments: createMoments(options.zone),
-    width: widthOf(io.stdout),
-  }
-  try {
-    if (options.output !== undefined && file !== '-' && io.isSameFile(options.output, file)) {
-      throw new UsageError(`--output ${cell(options.output)} is the file with the keys: name another one`)
+  return inSession(io, options, async (session) => {
+    const { ledger: asked } = session.config
+    const kind = options.key ?? (file === undefined ? asked.key : 'entity')
+    if (file === undefined && asked.url === undefined) throw new UsageError('name a file, or set ledger.url')
+    for (const name of ['output', 'payloads'] as const) {
+      const path = options[name]
+      if (path !== undefined && file !== undefined && file !== '-' && io.isSameFile(path, file))
+        throw new UsageError(`--${name} ${cell(path)} is the file with the keys: name another one`)
     }
     const output: Output & { close?(isWhole: boolean): void } =
       options.output === undefined ? io.stdout : io.openOutput(options.output)
-    let isWhole = false
+    const payloads = options.payloads === undefined ? undefined : openPayloads(options.payloads, session, io)
+    let [isWhole, withoutPayload] = [false, 0]
     const differ = async (difference: Difference): Promise<void> => {
+      if (difference.group === 'not-processed' && payloads !== undefined)
+        withoutPayload += (await payloads.write(difference.eventId, [difference.webhookId])) === 0 ? 1 : 0
       if (options.records !== true) return
       session.progress.clear()
       output.write(`${redactedJson(difference)}\n`)
       while ((output.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, io.signal)
     }
     try {
-      const writtenAt = io.writtenAt(file) ?? now
+      const source = file === undefined ? 'ledger' : 'file'
+      const writtenAt = file === undefined ? now - asked.settle : (io.writtenAt(file) ?? now)
       let sample: string | undefined
-      const ledger = await readLedger(keysOf(file, kind, span, io), (key) => (sample ??= key))
-      const report = await compareRecords({ io, session, kind, span, ledger, sample, writtenAt, differ })
+      const keys = (): AsyncIterable<string> => keysOf(allKeys(file, kind, span, session, io), kind, span)
+      const ledger = await readLedger(keys(), (key) => (sample ??= key))
+      const report = await compareRecords({ io, session, kind, span, ledger, sample, source, writtenAt, differ })
       if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
-        for await (const key of keysOf(file, kind, span, io)) {
+        for await (const key of keys()) {
           if (!ledger.isNoted(key)) await differ({ group: 'unknown', key })
         }
       }
-      const text = (): string => compareText(report, { ...session, file })
+      const text = (): string => compareText(report, { ...session, file: file ?? `the ledger` })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else answer(output, options, report, text)
+      if (withoutPayload > 0)
+        io.stderr.write(`${withoutPayload} of them have no payload: the platform does not list their events.\n`)
       isWhole = true
       return report.exitCode
+    } catch (error) {
+      if (!(error instanceof LedgerFailure)) throw error
+      session.progress.clear()
+      io.stderr.write(redact(`Nothing is compared: the ledger (ledger.url) ${error.message}\n`))
+      return exitCode.incomplete
     } finally {
       output.close?.(isWhole)
+      payloads?.close(isWhole)
     }
-  } catch (error) {
-    const failure = failureOf(error)
-    if (failure === undefined) throw error
-    return unavailable(failure, target, { stderr: progress.output })
-  } finally {
-    progress.clear()
-    await http.close()
-  }
+  })
 }

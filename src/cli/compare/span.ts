@@ -6,7 +6,7 @@ import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/
 import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { isUuid } from '../../runtime/uuid.ts'
-import { shownText } from '../../config/sources.ts'
+import { shownText } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
 import type { Moments } from '../moments.ts'
 

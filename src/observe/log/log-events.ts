@@ -95,6 +95,7 @@ export interface LogFields {
   records_returned: Own<FactOf<'returned'>>
   retry_answered: Omit<Own<FactOf<'retry'>>, 'answer'> & AnswerFields & { explanation: string }
   retry_outcome: Own<FactOf<'outcome'>>
+  payload_written: { webhookId: string; eventId: string; subscriptionId: string; to: string }
   platform_unavailable: { cause: string } & Partial<FailedCall>
   platform_available: Record<string, never>
   operator_probed: Own<Extract<FactOf<'operator'>, { command: 'probe' }>>
@@ -119,6 +120,9 @@ export interface LogFields {
   memory_limit_low: MemoryShortfall
   incident_started: Pick<Incident, 'begunBefore' | 'peak'>
   incident_ended: IncidentFields
+  ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'>
+  ledger_usable: { failures: number }
+  hour_compared: Own<FactOf<'hour-compared'>>
   notification_sent: Own<FactOf<'notification'>>
   notification_failed: Own<FactOf<'notification'>>
   ops_request_failed: ErrorFields
@@ -191,6 +195,11 @@ export const logEvents = {
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's answer to one PATCH, and the rule that let it go out."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],
+  payload_written: [
+    ['info'],
+    'payload written',
+    '`webhook-reconciler payload` or `compare --payloads` wrote what the platform had sent, to a file or standard output.',
+  ],
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
@@ -290,6 +299,17 @@ export const logEvents = {
     ['info'],
     'incident ended',
     'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once, with their `causes` then; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+  ],
+  ledger_unusable: [
+    ['warn', 'debug'],
+    'ledger gave no books, the hour is not compared',
+    '`ledger.url` did not answer, answered otherwise than agreed, or with keys of which the platform has none; `problem` says which. At debug when the reason is known already.',
+  ],
+  ledger_usable: [['info'], 'ledger gives books again', '`failures` counts the questions that failed before.'],
+  hour_compared: [
+    ['debug', 'warn'],
+    'hour compared with the ledger',
+    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/status` has the first by id.',
   ],
   notification_sent: [['info'], 'notification sent', '`notify.url` took the new level.'],
   notification_failed: [

@@ -52,6 +52,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const skipped = createCondition(clock)
   const expiry = createCondition(clock)
   const noLease = createCondition(clock)
+  const noBooks = createCondition(clock)
   const unreadable = createCondition(clock, forgottenAfterMs)
   const unexpected = createCondition(clock, forgottenAfterMs)
   const earlyAtLimit = createCondition(clock, forgottenAfterMs)
@@ -190,9 +191,16 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     })
   }
 
+  function logLedger({ problem, result }: FactOf<'ledger'>): void {
+    if (problem !== undefined)
+      return log.event('ledger_unusable', { problem, result }, noBooks.begins(result) ? 'warn' : 'debug')
+    const failures = noBooks.ends()
+    if (failures > 0) log.event('ledger_usable', { failures })
+  }
+
   /** What earlier terms have logged is forgotten: another instance has worked since. */
   function logLeading(event: FactOf<'leading'>): void {
-    for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
+    for (const condition of [sweepFailure, skipped, expiry, noBooks]) condition.ends()
     openCircuits.clear()
     since = { ...nothingSince }
     log.event('leading', { ...event, identity })
@@ -238,6 +246,10 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')
         case 'returned':
           return log.event('records_returned', event)
+        case 'ledger':
+          return logLedger(event)
+        case 'hour-compared':
+          return log.event('hour_compared', event, event.unprocessed > 0 ? 'warn' : 'debug')
         case 'notification':
           return log.event(event.result === 'sent' ? 'notification_sent' : 'notification_failed', event)
         case 'leading':

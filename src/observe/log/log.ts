@@ -41,10 +41,11 @@ export interface LogOptions {
   clock: Pick<Clock, 'now'>
 }
 
-/** The audit: each retry, each outcome and each command of the operator. */
+/** The audit: each retry, each outcome, each payload that was written, and each command of the operator. */
 const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
   'retry_answered',
   'retry_outcome',
+  'payload_written',
   'operator_paused',
   'operator_resumed',
   'operator_probed',

@@ -38,6 +38,8 @@ export interface HttpRequest {
   maxBytes: number
   /** True: never through a proxy. */
   direct?: boolean
+  /** Takes the body of a 2xx answer as it comes; the answer's own is then empty. */
+  onChunk?: (chunk: Uint8Array) => void
   signal?: AbortSignal | undefined
 }
 
@@ -178,16 +180,22 @@ async function decoderOf(encoding: string): Promise<Decode | undefined> {
 /** Begins the codes of a `Content-Encoding` that cannot be read, such as `CONTENT_ENCODING_COMPRESS`. */
 export const encodingCodePrefix = 'CONTENT_ENCODING_'
 
+function unreadable(encoding: string): TransportError {
+  const name = encoding.toUpperCase().replaceAll(/[^A-Z]+/g, '_')
+  return new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
+}
+
+const encodingOf = ({ headers }: Pick<HttpResponse, 'headers'>): string =>
+  headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
+
 /** Decodes a body up to `maxBytes`. Rejects with TransportError. */
 async function decoded(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
-  const name = encoding.toUpperCase().replaceAll(/[^A-Z]+/g, '_')
-  const unreadable = new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
   const decode = await decoderOf(encoding)
-  if (decode === undefined) throw unreadable
+  if (decode === undefined) throw unreadable(encoding)
   return new Promise((resolve, reject) => {
     decode(body, { maxOutputLength: maxBytes }, (error, whole) => {
       if (error === null) resolve(whole)
-      else reject('code' in error && error.code === 'ERR_BUFFER_TOO_LARGE' ? tooLarge() : unreadable)
+      else reject('code' in error && error.code === 'ERR_BUFFER_TOO_LARGE' ? tooLarge() : unreadable(encoding))
     })
   })
 }
@@ -207,7 +215,7 @@ function exchange(
   dispatcher: Dispatcher,
   { clock, version }: Pick<HttpTransportOptions, 'clock' | 'version'>,
 ): Promise<HttpResponse> {
-  const { body, headers, maxBytes, method, signal, timeoutMs, url } = request
+  const { body, headers, maxBytes, method, onChunk, signal, timeoutMs, url } = request
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
     checkHeaders(headers)
@@ -216,6 +224,7 @@ function exchange(
     let controller: Dispatcher.DispatchController | undefined
     let isOver = false
     let head: Omit<HttpResponse, 'body'> | undefined
+    let isStreamed = false
     const chunks: Buffer[] = []
     let bytes = 0
 
@@ -255,11 +264,15 @@ function exchange(
           const receivedAt = clock.monotonic()
           head = { status, headers: firstValues(received), sentAt, receivedAt }
           if (Number(head.headers['content-length']) > maxBytes) fail(tooLarge())
+          isStreamed = onChunk !== undefined && status < 300
+          const encoding = encodingOf(head)
+          if (isStreamed && encoding !== 'identity') fail(unreadable(encoding))
         },
         onResponseData(_, chunk) {
           if (isOver) return
           bytes += chunk.length
           if (bytes > maxBytes) fail(tooLarge())
+          else if (isStreamed) onChunk?.(chunk)
           else chunks.push(chunk)
         },
         onResponseEnd() {
@@ -267,7 +280,7 @@ function exchange(
           end()
           const answer = head
           const body = joined(chunks, bytes)
-          const encoding = answer.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
+          const encoding = encodingOf(answer)
           if (bytes === 0 || encoding === 'identity') resolve({ ...answer, body: body.toString('utf8') })
           else
             decoded(body, encoding, maxBytes).then(

@@ -69,7 +69,10 @@ test('shows what the leader knows, and how many calls it may make', async () => 
 test('promtool takes the metrics, and every query returns data while records are missing, or once they were recovered', async () => {
   await using recording = await startRecording()
   const { sandbox } = recording
-  await recording.start({ RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
+  await recording.start({
+    RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
+    RECONCILER_LEDGER_URL: sandbox.ledgerUrl,
+  })
   const check = async (): Promise<Ran> => promtool(['check', 'metrics'], await recording.exposition())
   expect(await check()).toEqual({ code: 0, output: '' })
   sandbox.receiver.down()

@@ -235,6 +235,28 @@ const platform: Scenario[] = [
     firing: { 30: none, 33: ['UnexpectedRecords'], 100: none },
   },
   {
+    name: 'some deliveries are not processed, then many, then all are brought back',
+    series: {
+      [`${own}unprocessed_webhooks{subscription="eu"}`]: '0x30 5x30 40x60 0x500',
+      [`${own}unprocessed_webhooks{subscription="other"}`]: '0x500',
+      [`${own}delivered_since_unprocessed_webhooks`]: '0x30 1000x90 0x500',
+    },
+    firing: { 34: none, 40: ['Unprocessed'], 70: ['ManyUnprocessed'], 119: ['ManyUnprocessed'], 130: none },
+  },
+  {
+    name: 'one of few deliveries is not processed: nobody is paged',
+    series: {
+      [`${own}unprocessed_webhooks{subscription="other"}`]: '0x30 1x500',
+      [`${own}delivered_since_unprocessed_webhooks`]: '0x30 4x500',
+    },
+    firing: { 30: none, 60: ['Unprocessed'] },
+  },
+  {
+    name: 'no hour is compared any more, and then they are again',
+    series: { [`${own}compared_until_timestamp_seconds`]: '0x290 14400x500' },
+    firing: { 180: none, 205: none, 220: ['BooksStale'], 300: none },
+  },
+  {
     name: 'records that cannot be read',
     series: { [`${own}unreadable_records`]: '0x30 3x60 0x500' },
     firing: { 30: none, 40: ['UnreadableRecords'], 100: none },

@@ -65,6 +65,7 @@ test('each fact moves what it should, and no other series', async () => {
     expired_webhooks_total: 5,
     'leader_terms_ended_total{cause="expired"}': 1,
     'notifications_total{result="failed"}': 1,
+    'ledger_requests_total{result="refused"}': 1,
   })
 })
 
@@ -173,7 +174,6 @@ describe('a snapshot', () => {
     expect(await metrics.text(down)).toContain(`${metricPrefix}receiver_up 0\n`)
     expect(await nonZero(metrics, down)).toEqual({
       // The lease is the same for as long as the process lives.
-      'leader{lease="a/b"}': 1,
       client_certificate_expiry_timestamp_seconds: 3.5,
     })
   })

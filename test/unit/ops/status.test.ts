@@ -27,7 +27,7 @@ test('a quiet daemon: what there is none of is null', () => {
   const entries = Object.entries(documentOf(aStatusState()))
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
-    'certificateExpires firstExpiry incident keyProblem lastCompleteSweep lastFullSweep leadership nextTick notAccepted ' +
+    'books certificateExpires firstExpiry incident keyProblem lastCompleteSweep lastFullSweep leadership nextTick notAccepted ' +
       'oldestOpenEvent receiver seenUntil tokenExpires unlisted unreadable',
   )
 })

@@ -1,6 +1,6 @@
 // Reads what the receiver has processed: CSV with or without a header, or NDJSON; one key a line, in any order, repeats allowed.
 import { hash } from 'node:crypto'
-import { shownText } from '../../config/sources.ts'
+import { shownText } from '../../runtime/redact.ts'
 import { isUuid } from '../../runtime/uuid.ts'
 import { UsageError } from '../../runtime/errors.ts'
 
@@ -118,7 +118,7 @@ const isSurelyType = (text: string): boolean => isType(text) && text.includes('-
 function refuse(found: string, kind: KeyKind): never {
   const names = keyColumns[kind].join(',')
   throw new UsageError(
-    `${found}: the file is UTF-8, as CSV with commas and the header ${names}, or without a header ` +
+    `${found}: keys are UTF-8, as CSV with commas and the header ${names}, or without a header ` +
       `${kind === 'entity' ? 'TYPE,ENTITY_ID' : 'one UUID'} a line, or NDJSON with these fields`,
   )
 }
@@ -126,6 +126,7 @@ function refuse(found: string, kind: KeyKind): never {
 /** What the first row shows that a whole file can't be read for. */
 function checkFirst(first: string, kind: KeyKind): void {
   if (first.startsWith('PK\u0003')) refuse('it is a ZIP archive, as .xlsx is (save it as "CSV UTF-8")', kind)
+  if (first.startsWith('<')) refuse('it is a page of HTML or XML', kind)
   if (first.startsWith('\u001F\uFFFD')) refuse('it is compressed (gunzip it first)', kind)
   const text = first.replace(/^\uFFFD+/, '')
   if (text.includes('\0')) refuse(`it is UTF-16${text.startsWith('\0') ? 'BE' : 'LE'}`, kind)
@@ -167,9 +168,13 @@ function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is s
 
 /**
  * The parts of each row's key, from a stream of bytes. Empty lines are passed over.
- * @throws UsageError for input without a key, and with the first rows that hold none: the books of half a file would be wrong
+ * @throws UsageError for input without a key unless it may be empty, and with the first rows that hold none: the books of half a file would be wrong
  */
-export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind): AsyncGenerator<string[]> {
+export async function* readKeys(
+  input: AsyncIterable<Uint8Array>,
+  kind: KeyKind,
+  { mayBeEmpty = false } = {},
+): AsyncGenerator<string[]> {
   let [read, isEmpty]: [ReadLine | undefined, boolean] = [undefined, true]
   const problems: string[] = []
   for await (const { row, number } of rowsOf(linesOf(input))) {
@@ -191,5 +196,5 @@ export async function* readKeys(input: AsyncIterable<Uint8Array>, kind: KeyKind)
     const forms = `${key}; as CSV with or without a header, or as fields of JSON`
     throw new UsageError(`these lines hold no key (${forms}): ${problems.join('; ')}`)
   }
-  if (isEmpty) refuse('it holds no key', kind)
+  if (isEmpty && !mayBeEmpty) refuse('it holds no key', kind)
 }

@@ -1,6 +1,6 @@
 // Files of keys as Excel, psql, mysql, jq and pandas write them, and files that are none.
 import { expect, test } from 'vitest'
-import { keyOf, readKeys, type KeyKind } from '../../../src/cli/compare/read-keys.ts'
+import { keyOf, readKeys, type KeyKind } from '../../../src/reconcile/books/read-keys.ts'
 
 async function keysOf(bytes: Uint8Array, pieceLength: number, kind: KeyKind): Promise<string[]> {
   async function* pieces(): AsyncGenerator<Uint8Array> {

@@ -1,0 +1,92 @@
+// The receiver's ledger: the events that it has processed, as it answers for them over HTTP, and the import of those that it lost.
+import type { Readings } from '../options.ts'
+import { renderPayload } from '../records/render.ts'
+import type { Store, StoredRecord } from '../records/store.ts'
+import type { Zone } from '../records/zone.ts'
+
+export interface BookAnswer {
+  status: number
+  contentType: string
+  body: string
+  /** The connection is reset after the body. */
+  isCut: boolean
+}
+
+export interface ReceiverLedger {
+  /** Enters a processed record, epoch ms of the true time. */
+  enter(id: string, at: number): void
+  /** Takes records out: the receiver has answered for them with 2xx, and lost them. */
+  lose(ids: readonly string[]): void
+  /** Ids of the webhooks in it. */
+  ids(): string[]
+  /** `GET ?from&until`, event times. Undefined: the connection is reset at once. */
+  answer(query: URLSearchParams): BookAnswer | undefined
+  /** `POST`: takes the output of `webhook-reconciler payload`; returns the number of records that are new. */
+  take(body: string): number
+}
+
+export interface LedgerOptions {
+  store: Pick<Store, 'find' | 'inOrder' | 'positions'>
+  zone: Zone
+  reading: () => Readings['ledger']
+  now: () => number
+}
+
+/** One line that names the event in all ways, so that any `ledger.key` finds its own. */
+function lineOf(record: StoredRecord): string {
+  const { data, webhook } = renderPayload(record) as {
+    data: Record<string, { id: string } | null>
+    webhook: { type: string }
+  }
+  const entity = Object.values(data).find((one) => one !== null)
+  return `${JSON.stringify({ type: webhook.type, entityId: entity?.id, eventId: record.eventId, webhookId: record.id })}\n`
+}
+
+/** Keys in the same form, of other things. */
+const otherKey = (line: string): string =>
+  line.replaceAll(/[0-9a-f]{12}"/g, (end) => `${[...end.slice(0, -1)].reverse().join('')}"`)
+
+export function createLedger({ now, reading, store, zone }: LedgerOptions): ReceiverLedger {
+  const entered = new Map<string, number>()
+
+  function linesOf(query: URLSearchParams): string[] {
+    const [from, until] = ['from', 'until'].map((name) => zone.local(Date.parse(query.get(name) ?? '')))
+    const visible = now() - reading().lagMs
+    return store
+      .inOrder('event')
+      .slice(...store.positions(from ?? 0, until ?? 0))
+      .filter(({ id }) => (entered.get(id) ?? Infinity) <= visible)
+      .map(lineOf)
+  }
+
+  return {
+    enter(id, at) {
+      if (!entered.has(id)) entered.set(id, at)
+    },
+    lose(ids) {
+      for (const id of ids) entered.delete(id)
+    },
+    ids: () => [...entered.keys()],
+    answer(query) {
+      const { answer } = reading()
+      const json = { status: 200, contentType: 'application/x-ndjson', isCut: false }
+      if (answer === 'down') return undefined
+      if (answer === 'error') return { ...json, status: 503, body: '' }
+      if (answer === 'page')
+        return { ...json, contentType: 'text/html', body: '<!doctype html><html><h1>Sign in</h1></html>\n' }
+      const lines = answer === 'empty' ? [] : linesOf(query)
+      if (answer === 'other') return { ...json, body: lines.map(otherKey).join('') }
+      const body = lines.join('')
+      if (answer === 'keys' || body === '') return { ...json, body }
+      return { ...json, body: body.slice(0, Math.ceil(body.length / 2) - 7), isCut: answer === 'cut' }
+    },
+    take(body) {
+      const before = entered.size
+      for (const line of body.split('\n').filter((one) => one !== '')) {
+        const { webhookId } = JSON.parse(line) as { webhookId: string }
+        if (store.find(webhookId) !== undefined) entered.set(webhookId, -Infinity)
+      }
+      return entered.size - before
+    },
+  }
+}

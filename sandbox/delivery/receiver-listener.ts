@@ -1,0 +1,30 @@
+// The receiver's own address: its health, its ledger, and the import of what it lost.
+import type { RequestListener } from 'node:http'
+import { readBody } from '../api/http.ts'
+import type { ReceiverLedger } from './ledger.ts'
+import type { Receiver } from './receiver.ts'
+
+/** `GET /health`, `GET /ledger?from&until`, `POST /ledger` with the lines of `webhook-reconciler payload`. */
+export function createReceiverListener(receiver: Receiver, ledger: ReceiverLedger): RequestListener {
+  return (request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://receiver.invalid')
+    if (!receiver.isUp) request.socket.resetAndDestroy()
+    else if (pathname !== '/ledger') response.end('ok')
+    else if (request.method === 'POST') {
+      readBody(request).then(
+        (body) => response.end(`${ledger.take(body)} taken\n`),
+        () => response.writeHead(400).end(),
+      )
+    } else {
+      const answer = ledger.answer(searchParams)
+      if (answer === undefined) {
+        request.socket.resetAndDestroy()
+        return
+      }
+      const { body, contentType, isCut, status } = answer
+      response.writeHead(status, { 'content-type': contentType })
+      if (isCut) response.write(body, () => request.socket.destroy())
+      else response.end(body)
+    }
+  }
+}

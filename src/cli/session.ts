@@ -1,0 +1,68 @@
+// The session of a command that calls the platform: its own configuration, connection, log and target, and how trouble is reported.
+import type { Config } from '../config/schema.ts'
+import { auditOnly, type Log } from '../observe/log/log.ts'
+import { createLogReporter } from '../observe/log/log-reporter.ts'
+import type { Transport } from '../platform/http/http.ts'
+import { failureOf } from '../reconcile/platform-trouble.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import { toPolicy } from '../reconciler.ts'
+import type { ExitCode } from '../runtime/errors.ts'
+import { periodOf } from '../runtime/schedule.ts'
+import type { CommandFlags } from './flags.ts'
+import { createProgressLine, widthOf, type ProgressLine } from './format.ts'
+import type { Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
+import { openPlatform, unavailable, type Platform } from './platform.ts'
+import { openService } from './service.ts'
+
+/** The way to the platform, and to people. */
+export interface Session extends Platform {
+  config: Config
+  log: Log
+  transport: Transport
+  policy: Policy
+  moments: Moments
+  progress: ProgressLine
+  /** `payments at api.example.com`. */
+  target: string
+  /** Of the terminal behind stdout, in characters; undefined without one. */
+  width: number | undefined
+}
+
+/** The part of the daemon's calls that a command takes. */
+const shareOfCalls = 0.5
+
+/**
+ * Runs the body in a session of its own.
+ * @returns the body's exit code, or the one of what kept it from its end
+ * @throws ConfigurationError, UsageError, the reason of a signal, and bugs
+ */
+export async function inSession(
+  io: Io,
+  options: CommandFlags,
+  body: (session: Session) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const moments = createMoments(options.zone)
+  const progress = createProgressLine(io.stderr, io.clock)
+  const { http, key, log, ...service } = openService(io, options, progress.output, { quiet: options.verbose !== true })
+  const maxRequestsPerSecond = options.rate ?? service.config.platform.maxRequestsPerSecond * shareOfCalls
+  const config = { ...service.config, platform: { ...service.config.platform, maxRequestsPerSecond } }
+  const reporter = createLogReporter(options.verbose === true ? log : auditOnly(log), io.clock)
+  const target = `${config.instance.name} at ${new URL(config.platform.baseUrl).host}`
+  const { transport } = http
+  try {
+    return await body({
+      ...openPlatform(config, io, { key, transport, emit: reporter.observe }),
+      ...{ config, log, target, transport, moments, progress },
+      policy: toPolicy(config, periodOf(config.schedule)),
+      width: widthOf(io.stdout),
+    })
+  } catch (error) {
+    const failure = failureOf(error)
+    if (failure === undefined) throw error
+    return unavailable(failure, target, { stderr: progress.output })
+  } finally {
+    progress.clear()
+    await http.close()
+  }
+}

@@ -1,0 +1,86 @@
+// The notices of the books: what was delivered and is not processed, and why the ledger gives no answer to that. Pure functions.
+import type { BooksStatus } from './books-status.ts'
+import type { NoticeReason } from './circuit-notice.ts'
+import { clockTime, count, span, subscriptionName, type SubscriptionNames } from './words.ts'
+
+/** A ledger that gives no books for less than this may be restarting. */
+const passingMs = 1_800_000
+/** Hours that are compared later than this, after their end, are late. */
+const lateMs = 3 * 3_600_000
+/** So large a share can be half an answer as well. */
+const doubtfulShare = 0.5
+
+interface BooksShown {
+  now: Date
+  subscriptions: SubscriptionNames
+}
+
+/** `all subscriptions`, `2 of 5 subscriptions`, or the name of the only one; undefined where there is one only. */
+function partText(names: ReadonlySet<string>, total: number, what: string): string | undefined {
+  if (total === 1) return undefined
+  const [only = ''] = names
+  if (names.size === 1) return `${what} ${only}`
+  return names.size === total ? `all ${what}s` : `${count(names.size)} of ${count(total)} ${what}s`
+}
+
+function unprocessedText({ unprocessed }: BooksStatus, { now, subscriptions: names }: BooksShown): string {
+  const { causes, delivered, eventTypes, since, subscriptions, total } = unprocessed
+  const percent = (100 * total) / Math.max(delivered, total)
+  const share = percent < 1 ? 'less than 1' : count(Math.round(percent))
+  const codes = new Set(causes.list.map(({ responseStatusCode }) => responseStatusCode))
+  const code = codes.size === 1 ? ([...codes][0] ?? '2xx') : '2xx'
+  const parts = [
+    partText(
+      new Set(causes.list.map(({ subscriptionId: id }) => subscriptionName(id, names))),
+      subscriptions,
+      'subscription',
+    ),
+    partText(new Set(causes.list.map(({ eventType }) => eventType)), eventTypes, 'type'),
+  ].filter((part) => part !== undefined)
+  const where = parts.join(' and ').replace('all subscriptions and all types', 'all subscriptions and types')
+  const are = total === 1 ? 'delivery was' : 'deliveries were'
+  return `${count(total)} ${are} answered with ${code} and ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all since ${clockTime(since ?? now, now).slice(0, -3)}${where === '' ? '' : `, in ${where}`}.`
+}
+
+function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: BooksStatus): string {
+  return [
+    ...(isConfirmed ? [] : ['The ledger is asked again after ledger.settle, in case it was late.']),
+    ...(total >= doubtfulShare * delivered ? ['Half an answer of the ledger looks the same: count its lines.'] : []),
+  ].join(' ')
+}
+
+/** The notices of the books, and whether each is so now. */
+export function booksConditions(books: BooksStatus | null, shown: BooksShown): (NoticeReason & { isSo: boolean })[] {
+  if (books === null) return []
+  const { comparedUntil, problem, unprocessed } = books
+  const { now } = shown
+  const until = `Events since ${clockTime(comparedUntil, now)} UTC are not compared with the ledger`
+  return [
+    {
+      isSo: unprocessed.total > 0,
+      level: 'trouble',
+      text: unprocessedText(books, shown),
+      detail: unprocessedDetail(books),
+      advice:
+        'No retry brings them back. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since TIME --payloads FILE',
+      runbook: 'Unprocessed',
+    },
+    {
+      isSo: problem !== null,
+      level: now.getTime() - (problem?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
+      text: `The ledger ${problem?.text ?? ''}.`,
+      detail: `${until}: what was lost there is not known.`,
+      advice:
+        'Correct what answers at ledger.url; it is asked again within 10 min, or an hour where keys did not match.',
+      runbook: 'BooksStale',
+    },
+    {
+      isSo: problem === null && now.getTime() - comparedUntil.getTime() > lateMs,
+      level: 'working',
+      text: `${until} yet: ${span(now.getTime() - comparedUntil.getTime())}.`,
+      advice: 'Nothing to do: it follows behind retries and sweeps.',
+      isAside: true,
+      runbook: 'BooksStale',
+    },
+  ]
+}

@@ -1,0 +1,64 @@
+// The books in /status: what was delivered and is not in the receiver's ledger. A pure function.
+import type { Snapshot } from '../observe/snapshot.ts'
+import type { MissedCause, MissedRecord } from '../reconcile/books/hours.ts'
+
+/** How many causes and records are listed. */
+const [maxCauses, maxListed] = [50, 100]
+/** Event times are the platform's, by which the ledger is asked. */
+export interface BooksStatus {
+  comparedUntil: Date
+  /** The reason why the ledger gives no books, of one hour at least. */
+  problem: { text: string; since: Date } | null
+  unprocessed: {
+    total: number
+    /** Deliveries since the first of them, these included, and of how many subscriptions and types. */
+    delivered: number
+    subscriptions: number
+    eventTypes: number
+    since: Date | null
+    /** False while an hour with some was compared once only. */
+    isConfirmed: boolean
+    /** The largest first. */
+    causes: { total: number; list: UnprocessedCause[] }
+    /** The first by event time. */
+    list: UnprocessedRecord[]
+  }
+}
+
+interface UnprocessedCause extends Omit<MissedCause, 'firstAt' | 'lastAt'> {
+  firstEvent: Date
+  lastEvent: Date
+}
+
+interface UnprocessedRecord extends Pick<MissedRecord, 'eventId' | 'eventType' | 'subscriptionId' | 'webhookId'> {
+  event: Date
+}
+
+/** Null without `ledger.url`. */
+export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'>): BooksStatus | null {
+  if (books === undefined) return null
+  const { comparedUntil, missed, problem } = books
+  const toCause = ({ firstAt, lastAt, ...cause }: MissedCause): UnprocessedCause => ({
+    ...cause,
+    firstEvent: new Date(firstAt),
+    lastEvent: new Date(lastAt),
+  })
+  return {
+    comparedUntil: new Date(comparedUntil),
+    problem: problem === undefined ? null : { text: problem.text, since: new Date(problem.since - skewMs.api) },
+    unprocessed: {
+      total: missed?.total ?? 0,
+      delivered: missed?.delivered ?? 0,
+      subscriptions: missed?.subscriptions ?? 0,
+      eventTypes: missed?.eventTypes ?? 0,
+      since: missed === undefined ? null : new Date(missed.firstAt),
+      isConfirmed: missed?.isConfirmed ?? false,
+      causes: { total: missed?.causes.length ?? 0, list: (missed?.causes ?? []).slice(0, maxCauses).map(toCause) },
+      list: (missed?.list ?? [])
+        .slice(0, maxListed)
+        .map(({ eventAt, eventId, eventType, subscriptionId, webhookId }) => ({
+          ...{ webhookId, eventId, eventType, subscriptionId, event: new Date(eventAt) },
+        })),
+    },
+  }
+}

@@ -1,0 +1,202 @@
+// The hours of the books: which is to be looked at next, and what is known of each. Pure but for the hours that it is given.
+const minuteMs = 60_000
+export const hourMs = 60 * minuteMs
+/** From one listing of an hour whose books differ to the next; it doubles. */
+const [firstListAgainMs, maxListAgainMs] = [hourMs, 8 * hourMs]
+/** Maximum number of records of an hour that are kept by name. With more, the hour is listed again to learn of those that were processed since. */
+export const maxNamed = 500
+
+/** Delivered, and not in the ledger when it was last asked. */
+export interface MissedRecord {
+  webhookId: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  responseStatusCode: number | null
+  key: string
+  /** Epoch ms, as all times here of the platform's clock. */
+  eventAt: number
+  lastAt: number
+}
+
+/** The result of listing an hour. */
+export interface HourListing {
+  /** When the ledger was asked, before the records were listed. */
+  askedAt: number
+  /** False when a part could not be listed with certainty. */
+  complete: boolean
+  /** How many were delivered, processed or not, by the minute of the event. */
+  delivered: readonly number[]
+  subscriptions: ReadonlySet<string>
+  eventTypes: ReadonlySet<string>
+  /** Delivered ones that the ledger lacks, those first that are kept, and how many there are. */
+  missed: MissedRecord[]
+  more: number
+  /** Others that are not delivered yet: each may still be lost. */
+  open: number
+  /** Others whose key could not be read. */
+  withoutKey: number
+}
+
+export interface Hour {
+  from: number
+  listAt: number
+  askAt: number
+  /** How often it was listed. */
+  looks: number
+  askedAt: number
+  listing: HourListing | undefined
+  /** Why the ledger last gave no books of it, and since when. */
+  problem: { text: string; since: number } | undefined
+}
+
+export interface Look {
+  hour: Hour
+  kind: 'list' | 'ask'
+}
+
+export interface HoursPolicy {
+  settleMs: number
+  lookbackMs: number
+}
+
+export const minuteOf = ({ from }: Pick<Hour, 'from'>, at: number): number => Math.floor((at - from) / minuteMs)
+const hourOf = (at: number): number => Math.floor(at / hourMs) * hourMs
+
+/** Drops the hours that have left the lookback, and adds those that have settled. Oldest first. */
+export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settleMs }: HoursPolicy): Hour[] {
+  const end = hourOf(now - settleMs)
+  const first = Math.min(hourOf(now - lookbackMs), end - hourMs)
+  const byStart = new Map(known.map((hour) => [hour.from, hour]))
+  return Array.from({ length: (end - first) / hourMs }, (_, index) => {
+    const from = first + index * hourMs
+    return (
+      byStart.get(from) ?? {
+        from,
+        listAt: from,
+        askAt: Infinity,
+        looks: 0,
+        askedAt: 0,
+        listing: undefined,
+        problem: undefined,
+      }
+    )
+  })
+}
+
+/** Hours that were never listed go first, the oldest of them; then the ledger alone is asked, as that costs no call of the platform. */
+export function nextLook(hours: readonly Hour[], now: number): Look | undefined {
+  const due = (kind: Look['kind'], isMeant: (hour: Hour) => boolean): Look | undefined => {
+    const hour = hours.find((one) => isMeant(one) && (kind === 'list' ? one.listAt : one.askAt) <= now)
+    return hour && { hour, kind }
+  }
+  return due('list', ({ looks }) => looks === 0) ?? due('ask', () => true) ?? due('list', () => true)
+}
+
+/** When the next look is due. */
+export function nextLookAt(hours: readonly Hour[]): number {
+  return Math.min(...hours.map(({ askAt, listAt }) => Math.min(askAt, listAt)))
+}
+
+/** Delivered long enough before the ledger was asked, and not in it. */
+export function missedOf({ askedAt, listing }: Hour, { settleMs }: HoursPolicy): MissedRecord[] {
+  return (listing?.missed ?? []).filter(({ lastAt }) => lastAt <= askedAt - settleMs)
+}
+
+/** When the ledger may have more of the missed ones: after the settle time, or when the last deliveries have settled. */
+function nextAsk({ listing }: Hour, now: number, { settleMs }: HoursPolicy): number {
+  if (listing === undefined || listing.missed.length === 0) return Infinity
+  const fresh = listing.missed.map(({ lastAt }) => lastAt + settleMs).filter((at) => at > now)
+  return Math.min(now + Math.max(settleMs, minuteMs), Math.max(now + minuteMs, ...fresh.map((at) => at + 1)))
+}
+
+/** Takes a listing of the hour. */
+export function takeListing(hour: Hour, listing: HourListing, policy: HoursPolicy): void {
+  const { askedAt, complete, missed, open } = listing
+  Object.assign(hour, { listing, askedAt, problem: undefined, looks: hour.looks + 1 })
+  const againMs = Math.min(firstListAgainMs * 2 ** (hour.looks - 1), maxListAgainMs)
+  hour.listAt = complete && missed.length + open === 0 ? Infinity : askedAt + againMs
+  hour.askAt = nextAsk(hour, askedAt, policy)
+}
+
+/** Takes an answer of the ledger: those that it has now are missed no more. */
+export function takeLedger(hour: Hour, askedAt: number, has: (key: string) => boolean, policy: HoursPolicy): void {
+  const { listing } = hour
+  if (listing === undefined) return
+  const missed = listing.missed.filter(({ key }) => !has(key))
+  Object.assign(hour, { listing: { ...listing, missed }, askedAt, problem: undefined })
+  hour.askAt = nextAsk(hour, askedAt, policy)
+}
+
+/** The end of the last hour up to which all hours are compared. */
+export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }: HoursPolicy): number {
+  const open = hours.find(({ listing }) => listing?.complete !== true)
+  return open?.from ?? hourOf(now - settleMs)
+}
+
+/** Missed records of one subscription, type and answer. */
+export interface MissedCause extends Pick<MissedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
+  records: number
+  firstAt: number
+  lastAt: number
+}
+
+/** The missed records of all hours. */
+export interface Missed {
+  total: number
+  /** Deliveries since the minute of the first missed one, missed or not, and of how many subscriptions and types. */
+  delivered: number
+  subscriptions: number
+  eventTypes: number
+  firstAt: number
+  /** False while an hour with missed ones was listed once only. */
+  isConfirmed: boolean
+  /** The largest first. */
+  causes: MissedCause[]
+  list: MissedRecord[]
+}
+
+/** Undefined while nothing is missed. */
+export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed | undefined {
+  const causes = new Map<string, MissedCause>()
+  const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
+  const list: MissedRecord[] = []
+  let [more, delivered, isConfirmed] = [0, 0, true]
+  for (const hour of hours) {
+    const { listing, looks } = hour
+    const missed = missedOf(hour, policy)
+    if (listing === undefined || (missed.length === 0 && list.length === 0)) continue
+    const since = list.length > 0 ? hour.from : Math.min(...missed.map(({ eventAt }) => eventAt))
+    delivered += listing.delivered.slice(minuteOf(hour, since)).reduce((sum, one) => sum + one, 0)
+    for (const id of listing.subscriptions) subscriptions.add(id)
+    for (const type of listing.eventTypes) eventTypes.add(type)
+    if (missed.length === 0) continue
+    more += listing.more
+    isConfirmed &&= looks > 1
+    for (const { eventAt, eventType, responseStatusCode, subscriptionId } of missed) {
+      const name = `${subscriptionId} ${responseStatusCode} ${eventType}`
+      const cause = causes.get(name) ?? {
+        subscriptionId,
+        eventType,
+        responseStatusCode,
+        records: 0,
+        firstAt: eventAt,
+        lastAt: eventAt,
+      }
+      const [firstAt, lastAt] = [Math.min(cause.firstAt, eventAt), Math.max(cause.lastAt, eventAt)]
+      causes.set(name, { ...cause, records: cause.records + 1, firstAt, lastAt })
+    }
+    list.push(...missed)
+  }
+  if (list.length === 0) return undefined
+  return {
+    total: list.length + more,
+    delivered,
+    subscriptions: subscriptions.size,
+    eventTypes: eventTypes.size,
+    firstAt: Math.min(...list.map(({ eventAt }) => eventAt)),
+    isConfirmed,
+    causes: [...causes.values()].toSorted((a, b) => b.records - a.records),
+    list: list.toSorted((a, b) => a.eventAt - b.eventAt),
+  }
+}

@@ -1,0 +1,113 @@
+// Asks the receiver's ledger which events of a span it has processed: an address that answers with keys, one a line. @see docs/compare.md "The ledger"
+import { TransportError, type HttpResponse, type Transport } from '../../platform/http/http.ts'
+import { UsageError } from '../../runtime/errors.ts'
+import { linkAbort } from '../../runtime/notifier.ts'
+import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
+
+/** Kinds of answers. `mismatch`: understood, but of another platform, time or key. */
+export const ledgerResults = ['ok', 'no-answer', 'refused', 'unusable', 'mismatch'] as const
+export type LedgerResult = (typeof ledgerResults)[number]
+
+/** The ledger gave no books: nothing is known of the span, and nothing of it is lost. */
+export class LedgerFailure extends Error {
+  readonly result: Exclude<LedgerResult, 'ok'>
+
+  constructor(result: LedgerFailure['result'], message: string) {
+    super(message)
+    this.name = 'LedgerFailure'
+    this.result = result
+  }
+}
+
+/** Epoch ms: events at or after `from` and before `until`. */
+export interface EventSpan {
+  from: number
+  until: number
+}
+
+export interface LedgerClientOptions {
+  /** `ledger.url`. */
+  url: string
+  kind: KeyKind
+  transport: Transport
+}
+
+const timeoutMs = 60_000
+/** A span with more lines is refused: its keys must fit into the memory beside the backlog. */
+const maxLines = 1_000_000
+const maxBytes = 512 * 1024 * 1024
+/** LF and CR. */
+const lineEnds = new Set<number | undefined>([10, 13])
+
+const utcSecond = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`
+
+/** The body of an answer as it comes. Parsing is all that is done between two pieces, so none waits for long. */
+async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let news = Promise.withResolvers<void>()
+  let end: { response?: HttpResponse; error?: unknown } | undefined
+  using ending = linkAbort([signal])
+  const over = (how: NonNullable<typeof end>): void => {
+    end = how
+    news.resolve()
+  }
+  void transport({
+    method: 'GET',
+    url,
+    headers: { accept: 'application/x-ndjson, text/csv', 'accept-encoding': 'identity', connection: 'close' },
+    ...{ timeoutMs, maxBytes, direct: true, signal: ending.signal },
+    onChunk(chunk) {
+      chunks.push(chunk)
+      news.resolve()
+    },
+  }).then(
+    (response) => over({ response }),
+    (error: unknown) => over({ error }),
+  )
+  let last: number | undefined
+  for (;;) {
+    const piece = chunks.shift()
+    if (piece !== undefined) {
+      last = piece.at(-1) ?? last
+      yield piece
+    } else if (end === undefined) {
+      await news.promise
+      news = Promise.withResolvers<void>()
+    } else break
+  }
+  const { error, response } = end
+  signal.throwIfAborted()
+  if (error instanceof TransportError)
+    throw new LedgerFailure('no-answer', `gives no whole answer: ${error.reason} (${error.code})`)
+  if (response === undefined) throw error
+  const { status } = response
+  if (status < 200 || status > 299) throw new LedgerFailure('refused', `answers HTTP ${status}`)
+  if (last !== undefined && !lineEnds.has(last)) {
+    throw new LedgerFailure('unusable', 'ends within a line, as half an answer does: end each line with a line break')
+  }
+}
+
+/**
+ * The keys of the events in a span that the receiver has processed; none where it has processed none.
+ * Rejects with LedgerFailure, or with the signal's reason.
+ */
+export async function* ledgerKeys(
+  { from, until }: EventSpan,
+  { kind, transport, url: address }: LedgerClientOptions,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const url = new URL(address)
+  url.searchParams.set('from', utcSecond(from))
+  url.searchParams.set('until', utcSecond(Math.ceil(until / 1000) * 1000))
+  let lines = 0
+  try {
+    for await (const parts of readKeys(bodyOf(url, transport, signal), kind, { mayBeEmpty: true })) {
+      lines += 1
+      if (lines > maxLines) throw new LedgerFailure('unusable', 'has more than 1,000,000 lines')
+      yield keyOf(parts)
+    }
+  } catch (error) {
+    if (error instanceof UsageError) throw new LedgerFailure('unusable', `is not understood: ${error.message}`)
+    throw error
+  }
+}

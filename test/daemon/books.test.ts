@@ -1,0 +1,162 @@
+// The books: days of the daemon beside a receiver with a ledger, which loses deliveries behind a 200, lags, lies or is down.
+import { expect, test } from 'vitest'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { subscriptionIds } from '../../sandbox/records/seed.ts'
+import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
+
+const [minuteMs, hourMs] = [60_000, 3_600_000]
+
+const envOf = ({ ledgerUrl }: Sandbox, env: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  RECONCILER_LEDGER_URL: ledgerUrl,
+  ...env,
+})
+
+const booksOf = (daemon: RunningDaemon) => {
+  const { books, summary } = daemon.ops().status()
+  if (books === null) throw new Error('there are no books')
+  const { comparedUntil, problem, unprocessed } = books
+  const named = unprocessed.list.map(({ webhookId }) => webhookId).toSorted()
+  return { comparedUntil: comparedUntil.getTime(), problem: problem?.text, unprocessed, named, summary }
+}
+
+const lookback = 24
+
+/** Records of the day before, all delivered. */
+function seedDelivered({ clock, sandbox }: Day, count: number, hours = lookback): string[] {
+  const hour = Math.floor(clock.now() / hourMs) * hourMs
+  return sandbox.seed({ count, from: hour - hours * hourMs, to: hour, failed: 0, lastAttemptAfterMs: 500 })
+}
+
+test('a day of deliveries, 37 of them lost behind a 200: exactly these are named within 20 min of their hour, and a restart knows them', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const start = Math.ceil(clock.now() / hourMs) * hourMs
+  const count = 4800
+  // The day to come: what has not happened yet is not asked for.
+  const ids = sandbox.seed({
+    count,
+    from: start,
+    to: start + 24 * hourMs,
+    failed: 0,
+    lastAttemptAfterMs: 500,
+    spread: 'even',
+  })
+  const lost = ids.filter((_, index) => index % 129 === 13 && index < 37 * 129)
+  expect(lost).toHaveLength(37)
+  sandbox.ledger.lose(lost)
+  const perHour = count / 24
+  const named = (hours: number): string[] =>
+    ids
+      .slice(0, hours * perHour)
+      .filter((id) => lost.includes(id))
+      .toSorted()
+  const env = envOf(sandbox, { RECONCILER_LEDGER_LOOKBACK: '2d' })
+  {
+    await using daemon = await day.start(env)
+    await clock.advance(start - clock.now())
+    for (let hour = 1; hour <= 5; hour += 1) {
+      await daemon.goOn(5, 12 * minuteMs)
+      await clock.advance(start + hour * hourMs + 20 * minuteMs - clock.now())
+      expect(booksOf(daemon).named).toEqual(named(hour))
+      expect(booksOf(daemon).comparedUntil).toBe(start + hour * hourMs)
+    }
+    // One for each empty hour of the lookback, and three for each look at one of 200: five first ones, four an hour later, two after two.
+    expect(await daemon.metric('platform_requests_total', { operation: 'books' })).toBe(48 + 3 * (5 + 4 + 2))
+    await daemon.end()
+  }
+  await clock.advance(19 * hourMs)
+  const daemon = await day.start(env)
+  await daemon.goOn(12, 5 * minuteMs)
+  expect(booksOf(daemon).named).toEqual(lost.toSorted())
+  expect(booksOf(daemon).comparedUntil).toBe(start + 25 * hourMs)
+  expect(booksOf(daemon).summary).toMatchObject({ level: 'trouble' })
+})
+
+test('the notice has share, time and place, and goes when the receiver has imported what it lost', async () => {
+  await using day = await beginDay()
+  const { sandbox } = day
+  const [eu = '', us = ''] = subscriptionIds(2)
+  const ids = seedDelivered(day, 960)
+  const lost = ids.filter((id) => sandbox.record(id)?.subscriptionId === eu).slice(-37)
+  sandbox.ledger.lose(lost)
+  const daemon = await day.start(envOf(sandbox, { RECONCILER_SUBSCRIPTIONS: `${eu}=payments-eu` }))
+  await daemon.goOn(20)
+  const { named, summary, unprocessed } = booksOf(daemon)
+  expect(named).toEqual(lost.toSorted())
+  expect(summary.headline).toMatch(
+    /^37 deliveries were answered with 200 and are not processed: \d+ % of all since \d\d:\d\d, in subscription payments-eu and all types\. Nothing else is missing\.$/,
+  )
+  expect(summary.detail).toContain('asked again after ledger.settle')
+  expect(unprocessed.causes.list.reduce((sum, { records }) => sum + records, 0)).toBe(37)
+  expect(await daemon.metric('unprocessed_webhooks', { subscription: 'payments-eu' })).toBe(37)
+  expect(await daemon.metric('unprocessed_webhooks', { subscription: 'other' })).toBe(0)
+  expect(await daemon.metric('delivered_since_unprocessed_webhooks')).toBe(unprocessed.delivered)
+  expect(sandbox.countBy('subscriptionId')[us]).toBeGreaterThan(100)
+
+  const calls = await daemon.metric('platform_requests_total', { operation: 'books' })
+  sandbox.ledger.take(lost.map((webhookId) => `${JSON.stringify({ webhookId })}\n`).join(''))
+  await daemon.goOn(16)
+  expect(booksOf(daemon)).toMatchObject({ named: [], summary: { level: 'well', headline: 'Nothing is missing.' } })
+  // To learn that, the ledger alone is asked.
+  expect(await daemon.metric('platform_requests_total', { operation: 'books' })).toBe(calls)
+})
+
+test.each([
+  ['down', 'gives no whole answer: connection (ECONNRESET)'],
+  ['cut', 'gives no whole answer: connection (ECONNRESET)'],
+  ['half', 'ends within a line, as half an answer does: end each line with a line break'],
+  ['error', 'answers HTTP 503'],
+  ['page', 'is not understood: it is a page of HTML or XML'],
+  ['other', "has no key of the platform's: it has "],
+  ['empty', "has no key of the platform's: it has none, the platform "],
+] as const)(
+  'a ledger that answers as "%s" is named, no delivery counts as lost, and all is compared after it',
+  async (answer, text) => {
+    await using day = await beginDay()
+    const { sandbox } = day
+    sandbox.ledger.lose(seedDelivered(day, 960).slice(-5))
+    sandbox.read({ ledger: { answer } })
+    const daemon = await day.start(envOf(sandbox))
+    await daemon.goOn(40)
+    const while_ = booksOf(daemon)
+    expect(while_.problem).toContain(text)
+    expect([while_.named, while_.summary.level]).toEqual([[], 'trouble'])
+    expect(while_.summary.headline).toMatch(/^The ledger .+\. Nothing is missing\.$/)
+    expect(await daemon.metric('unprocessed_webhooks')).toBe(0)
+    sandbox.read({ ledger: { answer: 'keys' } })
+    await daemon.goOn(90)
+    expect(booksOf(daemon)).toMatchObject({ problem: undefined, unprocessed: { total: 5 } })
+    expect(booksOf(daemon).comparedUntil).toBeGreaterThanOrEqual(day.clock.now() - hourMs - 15 * minuteMs)
+  },
+)
+
+test('a ledger that enters deliveries later than ledger.settle: what it lacked at first is named, and not after it has it', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const ids = seedDelivered(day, 960)
+  const lost = ids.slice(-400, -397)
+  sandbox.ledger.lose(lost)
+  sandbox.read({ ledger: { lagMs: (clock.now() % hourMs) + 40 * minuteMs } })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(20)
+  expect(booksOf(daemon).named.length).toBeGreaterThan(3)
+  sandbox.read({ ledger: { lagMs: 5 * minuteMs } })
+  await daemon.goOn(30)
+  expect(booksOf(daemon).named).toEqual(lost.toSorted())
+})
+
+test('what the daemon itself has delivered late is settled before it is missed, and lost behind its 200 it is named', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  seedDelivered(day, 240)
+  const hour = Math.floor(clock.now() / hourMs) * hourMs
+  const ids = sandbox.seed({ count: 20, from: hour - 3 * hourMs, to: hour - 2 * hourMs, attempts: 1 })
+  const [lost = ''] = ids
+  sandbox.receiver.fail({ lost: true, webhookIds: [lost] })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(10)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 260 })
+  expect(booksOf(daemon).named).toEqual([])
+  await daemon.goOn(70)
+  expect(booksOf(daemon).named).toEqual([lost])
+})
