@@ -1,23 +1,18 @@
 // Leader election by a Lease, by the rules of client-go: the instance that renews it leads, and an expired one may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
-import { visibleText } from '../runtime/redact.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, leaseTimes, type Lease, type LeaseClient } from './lease-client.ts'
+import { claimOf, pausesOf, refuseForeign, released, withPauses, type Claimant } from './lease-claim.ts'
 import { createReach } from './reach.ts'
 import { createSighting } from './sighting.ts'
 import { createTerm, type Moment } from './term.ts'
 
-export interface ElectionOptions {
+export interface ElectionOptions extends Claimant {
   client: LeaseClient
-  /** One for each start of a process: a crashed leader must not take its own lease for granted. */
-  identity: string
-  /** Issuer and base URL: the platform that the instances of a lease share. */
-  platform: string
-  leaseDurationMs: number
   clock: Clock
   emit: (event: LeadershipEvent) => void
   /**
@@ -32,23 +27,12 @@ export interface Election extends LeaderElection {
   changePauses(change: (text: string) => string): Promise<boolean>
 }
 
-/** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
-export const pauseAnnotation = 'webhook-reconciler/paused'
-/** Names the holder's platform: instances of another one are in the wrong place, and would stand by for ever. */
-export const platformAnnotation = 'webhook-reconciler/platform'
-
 /** Another instance may write between our read and our write, but hardly so often. */
 const maxConflicts = 5
 /** The end of the process does not wait longer for the API. A lease that is not released expires. */
 const maxReleaseMs = 5000
 /** A command waits no longer for the API: a renewal, a read and a write one after the other. */
 const maxPauseMs = 20_000
-const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''
-
-function withPauses({ annotations }: Lease, text: string): Record<string, string> {
-  const others = Object.fromEntries(Object.entries(annotations).filter(([name]) => name !== pauseAnnotation))
-  return text === '' ? others : { ...others, [pauseAnnotation]: text }
-}
 
 /** Acts with a signal that aborts after `ms` by a LeaseFailure with this message. */
 async function within<T>(
@@ -147,22 +131,6 @@ export function createElection(options: ElectionOptions): Election {
     seenLeader = holder
   }
 
-  /** The lease as this instance holds it. */
-  function claimOf(lease: Lease | undefined): Lease {
-    const renewTime = new Date(clock.now()).toISOString()
-    const isSame = lease?.holder === identity
-    return {
-      version: lease?.version,
-      holder: identity,
-      durationMs: leaseDurationMs,
-      transitions: lease === undefined ? 0 : lease.transitions + (isSame ? 0 : 1),
-      acquireTime: isSame ? lease.acquireTime : renewTime,
-      renewTime,
-      annotations: { ...lease?.annotations, [platformAnnotation]: platform },
-      object: lease?.object ?? {},
-    }
-  }
-
   /** Free, ours, or expired. */
   function mayTake(): boolean {
     return !reach.isAbstaining() && (['', identity].includes(sighting.holder()) || sighting.isExpired())
@@ -187,16 +155,7 @@ export function createElection(options: ElectionOptions): Election {
   async function giveAway(signal: AbortSignal): Promise<void> {
     const lease = await client.read(signal)
     if (lease?.holder !== identity) return
-    const renewTime = new Date(clock.now()).toISOString()
-    await write({ ...lease, holder: '', durationMs: 1000, renewTime }, signal)
-  }
-
-  /** It would otherwise wait in silence for a lease that is not meant for it. */
-  function refuseForeign(lease: Lease | undefined): void {
-    const other = lease?.annotations[platformAnnotation]
-    if (other === undefined || other === platform) return
-    const message = `the Lease ${client.subject} is held for another platform (${visibleText(other).slice(0, 300)}), and this instance is of ${platform}: give each a leaderElection.leaseName of its own`
-    throw new LeaseFailure('invalid', message)
+    await write(released(lease, clock.now()), signal)
   }
 
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
@@ -205,25 +164,29 @@ export function createElection(options: ElectionOptions): Election {
     if (!mayTake()) {
       standBy('taken')
       noteLeader()
-      refuseForeign(lease)
+      refuseForeign(lease, platform, client.subject)
       return
     }
     leadByRead(lease)
-    await write(claimOf(lease), signal)
+    await write(claimOf(lease, options, clock.now()), signal)
   }
 
   /** A leader renews the lease with the same write, so that commands cannot keep it from that. */
   async function claimPauses(change: (text: string) => string, signal: AbortSignal): Promise<boolean> {
     const isChangeOf = (lease: Lease): boolean => change(pausesOf(lease)) !== pausesOf(lease)
     const held = own()
-    const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
+    const free = {
+      ...claimOf(undefined, options, clock.now()),
+      holder: '',
+      acquireTime: undefined,
+      renewTime: undefined,
+    }
     // That nothing changes, only a read shows: another instance may have written since.
     const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
-    const annotations = isChange ? withPauses(lease, change(pausesOf(lease))) : lease.annotations
-    const claim = lease.holder === identity && mayTake() ? claimOf(lease) : lease
-    await write({ ...claim, annotations }, signal, true)
+    const claim = lease.holder === identity && mayTake() ? claimOf(lease, options, clock.now()) : lease
+    await write(withPauses(claim, change(pausesOf(lease))), signal, true)
     return isChange
   }
 

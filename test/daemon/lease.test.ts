@@ -1,7 +1,7 @@
 // One Lease for several daemons, in odd hands and at odd moments, in virtual time. test/daemon/replicas.test.ts has the recoveries.
 import { expect, test } from 'vitest'
 import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
-import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
+import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
 import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
 import { askJob } from '../support/daemon.ts'
 import { noFaults } from '../support/lease-store.ts'

@@ -1,6 +1,6 @@
 // Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
-import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
+import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 

@@ -2,8 +2,8 @@
 import { inspect } from 'node:util'
 import { every } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
-import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
+import { createKeyRotation } from './key-rotation.ts'
 import { reloadFile, type CredentialEvent, type Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
 import { foreignText } from '../http/foreign-text.ts'
@@ -39,7 +39,7 @@ export interface TokenCache {
   renewed(token: AccessToken, signal?: AbortSignal): Promise<AccessToken>
   /** Time from which the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
   expiresAt(): number | undefined
-  /** Why the key in the file is not in use, though it is a key: the platform rejects it, and not the former one. */
+  /** As `problem` of KeyRotation. */
   keyProblem(): string | undefined
   /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
   run(signal: AbortSignal): Promise<void>
@@ -87,8 +87,6 @@ const youngMs = 10_000
 /** First rest of a young token that was refused; it doubles. */
 const firstRestMs = 1000
 const keyCheckMs = 10_000
-/** A refusal is repeated immediately only when the known server time was wrong by more than this. */
-const clockMatters = 1000
 
 interface CachedToken {
   token: AccessToken
@@ -117,9 +115,6 @@ function ignoreAbort(signal: AbortSignal): (error: unknown) => void {
     if (!signal.aborted) throw error
   }
 }
-
-/** The same key may be read again. */
-const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerprint === b?.fingerprint
 
 const hidden = '[access token]'
 
@@ -158,18 +153,13 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   const { clock, key, random, emit } = options
   const limiter = createAttemptLimiter(clock, random)
   const notifier = createNotifier(clock)
+  const keys = createKeyRotation(key, clock)
   const tryOnce = createTokenEndpoint(options, (reason, seconds) => {
     emit({ type: 'token-request', reason, seconds })
   })
   let cached: CachedToken | undefined
   let request: Request | undefined
   let refused: { answer: Refused; fingerprint: string } | undefined
-  /** The key of the last token: it signs while the platform rejects a newer one. */
-  let proven: SigningKey | undefined
-  /** A newer key that was rejected, and when it is tried again, monotonic ms; `areBoth`: the proven one was rejected since. */
-  let rejected: { key: SigningKey; retryAt: number; areBoth: boolean } | undefined
-  /** A refusal was repeated with the time corrected; once, until a token comes. */
-  let corrected = false
   let reportedScope: string | undefined
 
   function living(token: CachedToken | undefined): CachedToken | undefined {
@@ -177,22 +167,6 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   const valid = (): CachedToken | undefined => living(cached)
-
-  /** When the key in the file is to be tried, apart from renewals; monotonic ms. */
-  function newKeyDueAt(): number {
-    const current = key.current()
-    if (proven === undefined || isSame(proven, current)) return Infinity
-    return rejected !== undefined && isSame(rejected.key, current) ? rejected.retryAt : -Infinity
-  }
-
-  const rejectedNow = (newKey: SigningKey, { areBoth, retryInMs } = newKeyRests): typeof rejected => ({
-    key: newKey,
-    retryAt: clock.monotonic() + retryInMs,
-    areBoth,
-  })
-
-  const signingKey = (): SigningKey =>
-    proven !== undefined && clock.monotonic() < newKeyDueAt() ? proven : key.current()
 
   function onHostClock(monotonic: number): number {
     return Math.round(clock.now() + monotonic - clock.monotonic())
@@ -220,33 +194,11 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     cached = cachedToken(answer, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.succeeded()
     refused = undefined
-    proven = usedKey
-    if (rejected !== undefined && isSame(rejected.key, usedKey)) rejected = undefined
-    else if (rejected?.areBoth === true) rejected = rejectedNow(rejected.key)
-    corrected = false
+    keys.succeeded(usedKey)
     const expiresInSeconds = answer.lifetimeMs / 1000
     emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
     reportScope(answer.scope)
     return cached.token
-  }
-
-  /** Takes in a failure; the remedy that may be tried at once. */
-  function remedyFor(result: Refused, usedKey: SigningKey, clockMovedMs: number): NextStep['remedy'] {
-    const current = key.current()
-    const isOfProvenKey = isSame(usedKey, proven)
-    const { current: rest, remedy } = afterRefusal({
-      isRejected: result.kind === 'rejected',
-      isTimeNew: clockMovedMs > clockMatters && !corrected,
-      hasOtherKey: proven !== undefined && !isSame(current, proven),
-      isOfProvenKey,
-      areBothRejected: rejected?.areBoth === true && isSame(rejected.key, current),
-    })
-    // The key was swapped during the request: the refusal says nothing about the new one.
-    const isSwapped = !isOfProvenKey && !isSame(usedKey, current)
-    if (remedy !== undefined || isSwapped) limiter.resetBackoff()
-    corrected ||= remedy === 'time'
-    if (rest !== undefined) rejected = rejectedNow(current, rest)
-    return remedy === 'proven-key' && valid() !== undefined ? undefined : remedy
   }
 
   function refuse(answer: Refused, usedKey: SigningKey): TokenError {
@@ -261,20 +213,22 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       code: answer.transportCode,
       retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
       tokenHeld: valid() !== undefined,
-      isNewKey: proven !== undefined && !isSame(usedKey, proven),
+      isNewKey: keys.isNew(usedKey),
     })
     return tokenError()
   }
 
   async function refresh(signal: AbortSignal): Promise<AccessToken> {
     for (;;) {
-      const usedKey = signingKey()
+      const usedKey = keys.next()
       const { result, sentAt, clockMovedMs } = await tryOnce(usedKey, signal)
       if (result.kind === 'granted') return accept(result, sentAt, usedKey)
       const { retryAfterMs } = result
       limiter.failed(retryAfterMs && Math.min(retryAfterMs, options.maxRetryAfterMs ?? Infinity))
-      const remedy = remedyFor(result, usedKey, clockMovedMs)
-      const mayRepeat = remedy !== undefined && limiter.allowsImmediateRetry()
+      const { isSwapped, remedy } = keys.failed(result, usedKey, clockMovedMs)
+      if (remedy !== undefined || isSwapped) limiter.resetBackoff()
+      const isNeeded = remedy === 'time' || (remedy === 'proven-key' && valid() === undefined)
+      const mayRepeat = isNeeded && limiter.allowsImmediateRetry()
       if (mayRepeat && remedy === 'time') continue
       const error = refuse(result, usedKey)
       if (!mayRepeat) throw error
@@ -337,7 +291,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   /** Time of the next background renewal, on the monotonic clock. */
   function refreshDueAt(): number {
-    return Math.max(Math.min(valid()?.refreshAt ?? -Infinity, newKeyDueAt()), limiter.openAt())
+    return Math.max(Math.min(valid()?.refreshAt ?? -Infinity, keys.newKeyDueAt()), limiter.openAt())
   }
 
   async function keepFresh(signal: AbortSignal): Promise<void> {
@@ -366,12 +320,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     },
     renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
     expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
-    keyProblem() {
-      const isRejected = rejected !== undefined && isSame(rejected.key, key.current())
-      return isRejected
-        ? `the platform rejects the key ${rejected?.key.fingerprint ?? ''}: its certificate is not registered`
-        : undefined
-    },
+    keyProblem: keys.problem,
     async run(signal) {
       const abandon = (): void => {
         // A caller that is finishing its work may still need it.

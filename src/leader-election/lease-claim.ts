@@ -1,0 +1,57 @@
+// What an instance writes into the Lease: itself as its holder, the operator's pauses, and which platform it is of.
+import { visibleText } from '../runtime/redact.ts'
+import { LeaseFailure, type Lease } from './lease-client.ts'
+
+export interface Claimant {
+  /** One for each start of a process: a crashed leader must not take its own lease for granted. */
+  identity: string
+  /** Issuer and base URL: the platform that the instances of a lease share. */
+  platform: string
+  leaseDurationMs: number
+}
+
+/** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
+export const pauseAnnotation = 'webhook-reconciler/paused'
+/** Names the holder's platform: instances of another one are in the wrong place, and would stand by for ever. */
+export const platformAnnotation = 'webhook-reconciler/platform'
+
+/** Empty while there are none. */
+export const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''
+
+export function withPauses(lease: Lease, text: string): Lease {
+  const others = Object.entries(lease.annotations).filter(([name]) => name !== pauseAnnotation)
+  return { ...lease, annotations: Object.fromEntries(text === '' ? others : [...others, [pauseAnnotation, text]]) }
+}
+
+/** The lease as this instance holds it; `now`: epoch ms. */
+export function claimOf(lease: Lease | undefined, claimant: Claimant, now: number): Lease {
+  const { identity, leaseDurationMs, platform } = claimant
+  const renewTime = new Date(now).toISOString()
+  const isSame = lease?.holder === identity
+  return {
+    version: lease?.version,
+    holder: identity,
+    durationMs: leaseDurationMs,
+    transitions: lease === undefined ? 0 : lease.transitions + (isSame ? 0 : 1),
+    acquireTime: isSame ? lease.acquireTime : renewTime,
+    renewTime,
+    annotations: { ...lease?.annotations, [platformAnnotation]: platform },
+    object: lease?.object ?? {},
+  }
+}
+
+/** The lease without a holder, free for the others at once. */
+export const released = (lease: Lease, now: number): Lease => ({
+  ...lease,
+  holder: '',
+  durationMs: 1000,
+  renewTime: new Date(now).toISOString(),
+})
+
+/** @throws LeaseFailure for the lease of another platform: this instance would wait in silence for one that is not meant for it */
+export function refuseForeign(lease: Lease | undefined, platform: string, subject: string): void {
+  const other = lease?.annotations[platformAnnotation]
+  if (other === undefined || other === platform) return
+  const message = `the Lease ${subject} is held for another platform (${visibleText(other).slice(0, 300)}), and this instance is of ${platform}: give each a leaderElection.leaseName of its own`
+  throw new LeaseFailure('invalid', message)
+}
