@@ -71,7 +71,7 @@ const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepte
  * Of a call that did not give what was asked.
  * @param call `GET https://api.example.com/v1/webhooks`, without query: an operator needs it, but no log line may hold it
  */
-export function callFailed({ advice, reason, rejected, ...failure }: CallFailure, call: string): Finding {
+function callFailed({ advice, reason, rejected, ...failure }: CallFailure, call: string): Finding {
   const code = rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
   return failed(elsewhere.has(reason) ? exitCode.configuration : code, `${problemOf(failure)}; ${call}`, advice)
 }

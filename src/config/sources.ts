@@ -2,6 +2,7 @@
 import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type Document, type YAMLMap } from 'yaml'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { shownText } from '../runtime/redact.ts'
+import { fileProblem } from '../runtime/small-file.ts'
 import { environmentPrefix, fileVariable, type Key } from './key.ts'
 import { foreignForm } from './misread.ts'
 import { nearest } from './suggest.ts'
@@ -25,19 +26,6 @@ export interface Source {
 type ReadFile = (path: string) => string
 
 export const noSource = (): Source => ({ values: new Map(), problems: [], complete: true })
-
-/** Why a file could not be read, without its content: `ENOENT` and the like in words. */
-function unreadable(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code'
-  const words: Record<string, string> = {
-    ENOENT: 'there is no such file',
-    EACCES: 'this process may not read it',
-    EISDIR: 'it is a directory',
-    NOT_REGULAR: 'it is a pipe or a device, and must be a regular file',
-    TOO_LARGE: 'it is larger than 1 MiB',
-  }
-  return `can't be read: ${words[code] ?? 'reading failed'} (${shownText(code)})`
-}
 
 /** A file with more is another kind of file: the search for what was meant takes long. */
 const maxProblems = 50
@@ -180,7 +168,7 @@ export function fileSource(file: string, readFile: ReadFile, keys: readonly Key[
   } catch (error) {
     return {
       ...noSource(),
-      problems: [{ key: '--config', origin: file, message: unreadable(error) }],
+      problems: [{ key: '--config', origin: file, message: fileProblem(error) }],
       complete: false,
     }
   }
@@ -212,7 +200,7 @@ export function readTwin(path: string, readFile: ReadFile): { raw: string } | { 
     const raw = readFile(path).replace(/\r?\n$/, '')
     return raw === '' ? { problem: 'names a file that is empty' } : { raw }
   } catch (error) {
-    return { problem: `names a file that ${unreadable(error)}` }
+    return { problem: `names a file that ${fileProblem(error)}` }
   }
 }
 

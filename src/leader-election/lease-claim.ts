@@ -1,4 +1,4 @@
-// What an instance writes into the Lease: itself as its holder, the operator's pauses, and which platform it is of.
+// The forms of the Lease that an instance writes: with itself as the holder, freed, and with the pauses of the operator.
 import { visibleText } from '../runtime/redact.ts'
 import { LeaseFailure, type Lease } from './lease-client.ts'
 
@@ -13,7 +13,7 @@ export interface Claimant {
 /** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
 export const pauseAnnotation = 'webhook-reconciler/paused'
 /** Names the holder's platform: instances of another one are in the wrong place, and would stand by for ever. */
-export const platformAnnotation = 'webhook-reconciler/platform'
+const platformAnnotation = 'webhook-reconciler/platform'
 
 /** Empty while there are none. */
 export const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''

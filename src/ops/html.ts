@@ -20,7 +20,7 @@ const entities: Readonly<Record<string, string>> = {
 const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** Text for element content and for attributes in quotes. */
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text
     .toWellFormed()
     .replaceAll(invisible, '\ufffd')

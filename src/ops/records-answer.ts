@@ -23,7 +23,7 @@ const filters = ['event', 'webhook', 'since', 'until', 'type', 'subscription', '
 const parameters = [...filters, 'limit', 'cursor', 'format', 'source'] as const
 const formats = ['json', 'ndjson'] as const
 const sources = ['auto', 'memory', 'platform'] as const
-export const maxPage = 10_000
+const maxPage = 10_000
 const defaultPage = 100
 /** Characters of a receiver's answer that are shown. */
 const maxWords = 500

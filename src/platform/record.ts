@@ -25,7 +25,7 @@ export interface WebhookRecord {
 }
 
 /** Why a row can't be read, by the field that is wrong; `size`: the row alone is larger than an answer may be. */
-export const unreadableReasons = {
+const unreadableReasons = {
   row: 'it is no JSON object',
   id: 'id is not a UUID',
   eventDateTime: 'eventDateTime is not a date-time such as 2026-11-25T10:00:00',

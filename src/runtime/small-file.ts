@@ -42,6 +42,24 @@ export function readSmallFile(path: string, maxBytes: number): Buffer {
   }
 }
 
+const problems: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist; check the path, and in a container that the file is mounted there',
+  ENOTDIR: 'does not exist: a part of the path is not a directory',
+  EACCES: 'may not be read; make it readable for the user that this process runs as (in Kubernetes: fsGroup)',
+  EPERM: 'may not be read; make it readable for the user that this process runs as',
+  EISDIR: 'is a directory; name the file in it',
+  ELOOP: 'is a symbolic link that leads back to itself',
+  ENAMETOOLONG: 'is too long for a path',
+  NOT_REGULAR: 'is not a regular file',
+  TOO_LARGE: 'is too large: of a key or certificate up to 128 KiB are read, of a text up to 1 MiB',
+}
+
+/** Why a file can't be read, in words that follow its name. Without the error's own message, which may hold a secret. */
+export function fileProblem(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code'
+  return `${problems[code] ?? "can't be read"} (${code})`
+}
+
 /** The UTF-8 text of a file that people write. @throws like `readSmallFile` */
 export function readSmallText(path: string): string {
   return readSmallFile(path, maxTextBytes).toString('utf8')

@@ -74,7 +74,7 @@ describe('a configuration that cannot be used', () => {
     const pipe = join(folder.path, 'pipe')
     execFileSync('mkfifo', [pipe])
     const { code, stderr, stdout } = await runProgram(['run', '--config', pipe])
-    expectRefused({ code, err: stderr, out: stdout }, ['--config', 'must be a regular file'])
+    expectRefused({ code, err: stderr, out: stdout }, ['--config', 'is not a regular file'])
   })
 })
 

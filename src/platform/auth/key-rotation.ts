@@ -1,4 +1,4 @@
-// Which key signs the next token request, while the one in the file is replaced by another.
+// The key that signs the next token request, while the one in the file is replaced by another.
 import type { Clock } from '../../runtime/clock.ts'
 import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import type { SigningKey } from './private-key.ts'

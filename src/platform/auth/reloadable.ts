@@ -1,7 +1,7 @@
 // A credential in a file: read with a problem in words, and read again when the file has changed.
 import { createHash } from 'node:crypto'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
-import { readSmallFile } from '../../runtime/small-file.ts'
+import { fileProblem, readSmallFile } from '../../runtime/small-file.ts'
 
 /** A reloadable file. If its new content is invalid, the last valid one stays in use. */
 export interface Reloadable<T> {
@@ -28,26 +28,8 @@ export function refuse(place: Place, message: string): ConfigurationError {
 /** Keys, certificates and whole chains are smaller. */
 const maxFileBytes = 128 * 1024
 
-const fileProblems: Readonly<Record<string, string>> = {
-  ENOENT: 'does not exist; check the path, and in a container that the secret is mounted there',
-  ENOTDIR: 'does not exist: a part of the path is not a directory',
-  EACCES: 'permission denied; make it readable for the user that this process runs as (in Kubernetes: fsGroup)',
-  EPERM: 'permission denied; make it readable for the user that this process runs as',
-  EISDIR: 'is a directory; name the file in it',
-  ELOOP: 'is a symbolic link that leads back to itself',
-  ENAMETOOLONG: 'is too long for a path',
-  NOT_REGULAR: 'is not a regular file',
-  TOO_LARGE: `is too large for a key or certificate (over ${maxFileBytes} bytes)`,
-}
-
 /** Detects the content itself in place of its path: it must not be repeated in a message. Paths are shorter. */
 const pasted = /-----BEGIN|[\r\n]|^\s*(?:MII|LS0tLS1)|^.{1024}/
-
-function fileProblem(error: unknown): string {
-  const code =
-    error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
-  return fileProblems[code] ?? `can't be read (${code})`
-}
 
 /** @throws ConfigurationError when it is missing, unreadable, no regular file, or over 128 KiB */
 export function readCredentialFile(file: string, key: string): Buffer {

@@ -5,7 +5,7 @@ import { isUuid } from '../../runtime/uuid.ts'
 import { UsageError } from '../../runtime/errors.ts'
 
 /** What the two sides have in common, and the columns or fields that hold it. */
-export const keyColumns = {
+const keyColumns = {
   entity: ['type', 'entityId'],
   eventId: ['eventId'],
   webhookId: ['webhookId'],

@@ -174,6 +174,6 @@ test('RECONCILER_CONFIG names the file; --config overrides it; a wrong one is re
     expect.stringMatching(/^RECONCILER_CONFIG \(environment\): is empty/),
   ])
   expect(toldOf(() => loadConfig(input({ RECONCILER_CONFIG: '/none' })))).toEqual([
-    expect.stringMatching(/^RECONCILER_CONFIG \(.*\): can't be read: there is no such file/),
+    expect.stringMatching(/^RECONCILER_CONFIG \(.*\): does not exist/),
   ])
 })

@@ -223,12 +223,9 @@ test.each(variables)('%j=%j', (names, value, told) => {
 
 describe('a file that can not be read', () => {
   test.each<[unknown, RegExp]>([
-    [
-      Object.assign(new Error('secret detail'), { code: 'ENOENT' }),
-      /^can't be read: there is no such file \(ENOENT\)$/,
-    ],
-    [Object.assign(new Error('secret detail'), { code: 'EIO' }), /^can't be read: reading failed \(EIO\)$/],
-    ['thrown text', /reading failed/],
+    [Object.assign(new Error('secret detail'), { code: 'ENOENT' }), /^does not exist; check the path.*\(ENOENT\)$/],
+    [Object.assign(new Error('secret detail'), { code: 'EIO' }), /^can't be read \(EIO\)$/],
+    ['thrown text', /^can't be read \(no code\)$/],
   ])('hides what may stand in it, and only that: %s', (error, message) => {
     const readFile = (): never => {
       throw error

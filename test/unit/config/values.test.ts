@@ -127,7 +127,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
 }
 
 const refusal = expect.stringMatching(
-  /^(must (be|have|start) |is empty: |names a file that (is empty|can't))/,
+  /^(must (be|have|start) |is empty: |names a file that (is empty|does not exist|can't))/,
 ) as string
 
 describe.each(Object.entries(examples))('%s', (name, [taken, refused]) => {
