@@ -42,3 +42,19 @@ test('120 calls a minute from second 12 on, 4,000 failed: a new failure is retri
   }
   expect(failedSweeps(daemon)).toBe(0)
 })
+
+test('lists whose every answer is too large, whatever is asked for: some 10 calls a sweep, and ten minutes later all is recovered', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const now = clock.now()
+  sandbox.seed({ count: 20, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'huge-body', mebibytes: 9 } })
+  const daemon = await day.start(env)
+  await daemon.goOn(20, 30_000)
+  const sweeps = failedSweeps(daemon)
+  expect(sweeps).toBeGreaterThan(5)
+  expect(daemon.lists()).toBeLessThan(12 * sweeps)
+  sandbox.faults.set()
+  await daemon.goOn(20, 30_000)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
+})

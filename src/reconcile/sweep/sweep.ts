@@ -63,6 +63,8 @@ const maxFailedSlices = 200
 const maxInARow = 8
 /** The platform is asked whether it answers at all by the first of so many failures in a row. */
 const askEvery = 8
+/** No event lies so far ahead of those that are listed. */
+const farAheadSeconds = 10 * 365 * 86_400
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const minCheckedSeconds = 5
 
@@ -91,10 +93,12 @@ interface Context {
   signal: AbortSignal
 }
 
-async function answersAtAll({ options, signal }: Context): Promise<boolean> {
+/** Of a platform whose answers are too large, a list without rows tells whether it does what it is asked for. */
+async function answersAtAll({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
+  const empty = reason === 'too-large' && { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
   try {
-    await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
-    return true
+    const page = await options.client.list({ status: 'failed', ...empty, page: 0, size: 1 }, signal)
+    return empty === false || page.unreadable.length === 0
   } catch (error) {
     if (error instanceof PlatformFailure) return false
     throw error
@@ -163,7 +167,7 @@ async function goRound(
 ): Promise<SweepStep | SliceAhead[]> {
   const { findings } = context
   if (wholeSweep.has(failure.reason)) throw failure
-  if (findings.failedInARow % askEvery === 0 && !(await answersAtAll(context))) throw failure
+  if (findings.failedInARow % askEvery === 0 && !(await answersAtAll(context, slice, failure))) throw failure
   findings.failedSlices += 1
   findings.failedInARow += 1
   findings.lastFailure = failure
