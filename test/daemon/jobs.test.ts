@@ -41,7 +41,7 @@ test('exhausted records go out because an operator asked, and are in outcomes, m
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(120)
   const whys = daemon.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.why] : []))
   expect(new Set(whys)).toEqual(new Set(['asked-for']))
-  // Nobody else is named for it.
+  // No other client is named for it.
   expect(JSON.stringify(daemon.ops().status().summary)).not.toContain('else')
   expect(job.retried).toHaveLength(100)
   expect((await daemon.job('GET', `/${id}?limit=1000`)).retried).toHaveLength(120)
