@@ -1,4 +1,4 @@
-// Runner settings of `npm run test:fast`: what opens no socket and starts no process, with fewer seeds of the simulation.
+// Runner settings of `npm run test:fast`: what opens no socket and starts no process.
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { testLimitMs } from './test/support/limits.ts'
@@ -6,7 +6,6 @@ import { testLimitMs } from './test/support/limits.ts'
 export default defineConfig({
   test: {
     include: ['test/{unit,daemon,repository,mutants}/**/*.test.ts', 'test/simulation/*.test.ts'],
-    env: { SIMULATION_SEEDS: '100' },
     globalSetup: 'test/support/stuck.ts',
     setupFiles: 'test/support/setup.ts',
     pool: 'threads',

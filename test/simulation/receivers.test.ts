@@ -7,7 +7,7 @@ import { simulate } from './simulate.ts'
 import { halfWell, poisoned } from './variants.ts'
 
 /** Several habits. In none do the first nine deliveries all fail by chance, which happens in 4 of 100 where 30 % are taken. */
-const seeds = [10_001, 10_002, 10_003, 10_004, 10_005, 10_008]
+const seeds = [10_001, 10_002, 10_003, 10_004]
 
 function calm(seed: number): Scenario {
   const { habits, ...scenario } = generate(seed)
@@ -54,7 +54,7 @@ async function courseOf(scenario: Scenario): Promise<Course> {
 const unlimited = { RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' }
 
 describe('a receiver that takes a part of the deliveries at random', () => {
-  test.each([0.3, 0.4, 0.5, 0.6, 0.7])('%d of them: its circuit stays closed, and its pace is kept', async (taken) => {
+  test.each([0.3, 0.5, 0.7])('%d of them: its circuit stays closed, and its pace is kept', async (taken) => {
     let [withCircuits, without] = [0, 0]
     for (const seed of seeds) {
       const scenario = halfWell(drawOf(seed), calm(seed), 1 - taken)
