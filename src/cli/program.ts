@@ -223,6 +223,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   records: ['records --decision exhausted -o csv', 'records --since 6h --subscription payments-eu'],
   explain: ['explain 123e4567-e89b-12d3-a456-426614174000', 'explain --json 123e4567-e89b-12d3-a456-426614174000'],
   compare: ['compare processed.csv --since 24h', 'compare - --since 2026-01-02 --zone Europe/Riga --records'],
+  payload: ['payload 123e4567-e89b-12d3-a456-426614174000 --output lost.ndjson'],
   check: ['check', 'check --json'],
   'print-config': ['print-config --config config.yaml'],
   status: ['status', 'status --watch', 'status --fail-on trouble', 'status --incident --json'],
