@@ -84,7 +84,8 @@ function wishOf(
   if (words !== undefined && !(words !== '' && words.length <= maxReasonLength && !/\p{Cc}/u.test(words)))
     throw new BadRequest(`reason: 1 to ${maxReasonLength} characters on one line.`)
   const list = pause.list()
-  if (list.length >= maxPauses && !list.some((one) => one.subscriptionId === subscriptionId))
+  const isNew = subscriptionId !== undefined && !list.some((one) => one.subscriptionId === subscriptionId)
+  if (isNew && list.length >= maxPauses)
     throw new BadRequest(`subscription: ${maxPauses} are paused already; pause all, or resume some.`)
   return { subscriptionId, until: ms === undefined ? undefined : now() + ms, reason: words }
 }

@@ -23,6 +23,7 @@ import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
 const head = `Host: x\r\nAuthorization: Bearer ${token}\r\n`
+const other = '123e4567-e89b-42d3-a456-426614174000'
 const paths = ['/-/pause', '/-/resume', '/-/probe']
 
 test('pause and resume answer with what is so now, and whether it was so before; probe with its counts', async () => {
@@ -110,12 +111,16 @@ describe('a body', () => {
     expect([control.pause.list(), control.probes()]).toEqual([[], 0])
   })
 
-  test('no more than 100 subscriptions are paused one by one', async () => {
+  test('no more than 100 subscriptions are paused one by one; one of them again, and all, can be', async () => {
     await using control = await startTestControl()
-    for (let index = 0; index < 100; index += 1) control.pause.pause({ subscriptionId: `id ${index}` })
+    for (let index = 0; index < 100; index += 1)
+      control.pause.pause({ subscriptionId: index === 0 ? other : `id ${index}` })
     const refused = await say(control, '/-/pause', { subscription: team })
     expect(refused).toMatchObject([400, { error: expect.stringContaining('pause all') as string }])
     expect(control.pause.list()).toHaveLength(100)
+    expect(await say(control, '/-/pause', { subscription: other, reason: 'INC-7' })).toMatchObject([200, {}])
+    expect(await say(control, '/-/pause', {})).toMatchObject([200, {}])
+    expect(control.pause.list()).toHaveLength(101)
   })
 })
 
