@@ -90,8 +90,9 @@ export class FailedRecord implements Known {
   readonly localSecond: number
   attempts: number
   responseStatusCode: number | null
+  /** Its packed event id: the same for all records of the event, and empty where none is known. */
+  readonly eventKey: string
   readonly #id: string
-  readonly #eventId: string
   readonly #topic: Topic
   /** From `localSecond`, as if it were UTC, to the event, in ms. */
   readonly #eventMs: number
@@ -107,7 +108,7 @@ export class FailedRecord implements Known {
     this.localSecond = Math.floor(eventLocal / 1000)
     this.attempts = attempts
     this.responseStatusCode = responseStatusCode
-    this.#eventId = packId(eventId)
+    this.eventKey = packId(eventId)
     this.#topic = when.topicOf?.(record) ?? record
     this.#eventMs = laterReadingNotAfter(when.zone, eventLocal, when.now) - 1000 * this.localSecond
     this.#lastMs = lastAt(record, this.eventAt, when) - this.eventAt
@@ -122,7 +123,7 @@ export class FailedRecord implements Known {
     return unpackId(this.#id)
   }
   get eventId(): string {
-    return unpackId(this.#eventId)
+    return unpackId(this.eventKey)
   }
   get subscriptionId(): string {
     return this.#topic.subscriptionId

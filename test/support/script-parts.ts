@@ -4,7 +4,7 @@ import { PlatformFailure } from '../../src/platform/http/response.ts'
 import type { RetryAnswer } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
-import { keyOf } from '../../src/reconcile/packed-id.ts'
+import { jitterSeed } from '../../src/reconcile/backoff.ts'
 import type { ReceiverVerdict } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
 import { failedRecord } from './fake-platform.ts'
@@ -70,7 +70,7 @@ export type Command = (...words: string[]) => unknown
 export type Commands = Record<string, Command>
 
 /** A retry's place in its circuit. */
-type Place = Pick<FailedRecord, 'key' | 'subscriptionId'> & { sent: number }
+type Place = Pick<FailedRecord, 'jitterSeed' | 'subscriptionId'> & { sent: number }
 
 /** The platform breaker and the circuits by themselves: answers and outcomes are reported to them. */
 export function partCommands({ breaker, clock, events: all, subscriptions }: Reconcile): Commands {
@@ -89,7 +89,7 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
     for (let index = 0; index < Number(count); index += 1) {
       const { id } = failedRecord({ eventLocal: testNow, ...(fields.id !== undefined && { id: fields.id }) })
       const sent = subscriptions.send({ subscriptionId, eventType: 'transfer' }, clock.monotonic())
-      places.set(as, [...(places.get(as) ?? []), { key: keyOf(id), subscriptionId, sent }])
+      places.set(as, [...(places.get(as) ?? []), { jitterSeed: jitterSeed(id), subscriptionId, sent }])
     }
   }
 

@@ -130,11 +130,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
-    // An attempt that came too late for the outcome still counts in the backoff.
-    if (outcome !== 'unknown') record.note({ refusals: 0 })
-    else if (wasNotTaken) record.note(noTry(record))
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
-    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt })
+    // An attempt that came too late for the outcome still counts in the backoff.
+    const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
+    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
     pending.delete(record)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
@@ -142,9 +141,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       firstCheck.note(awaiting)
     }
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
-    const { responseStatusCode } = record
-    const { key, subscriptionId } = record
-    const retry = { key, subscriptionId, sent: awaiting.sent, responseStatusCode }
+    const { jitterSeed, responseStatusCode, subscriptionId } = record
+    const retry = { jitterSeed, subscriptionId, sent: awaiting.sent, responseStatusCode }
     subscriptions.settle(retry, verdictOf(outcome, responseStatusCode), clock.monotonic())
     options.emit({
       type: 'outcome',
@@ -219,18 +217,18 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       // By the platform's clock as it is known now: the answer may have shown that it was set.
       const triedAt = answeredAt - (monotonic - awaiting.sentAt)
       const { isOfRecord, lengthensBackoff } = meaningOf(answer.result)
-      record.note({ triedAt })
-      if (answer.lost !== true && isOfRecord === true) record.note({ refusals: 0 })
-      else if (answer.lost !== true) record.note(noTry(record, lengthensBackoff === true))
-      if (answer.result !== 'accepted' && answer.lost !== true) {
-        record.note({ awaiting: undefined, changedAt: monotonic })
+      const ofAnswer = isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true)
+      const counts = answer.lost !== true && ofAnswer
+      const isOpen = answer.result === 'accepted' || answer.lost === true
+      const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
+      record.note({ triedAt, changedAt: monotonic, ...counts, ...next })
+      if (!isOpen) {
         if (answer.found !== 'successful') return
         turned(record)
         // Its attempts were all made before the PATCH; their number is not known.
         backlog.release(record, { attempts: Infinity, lastAt: triedAt })
         return
       }
-      record.note({ changedAt: monotonic, failedAgainAt: -Infinity })
       if (answer.lost) awaiting.lostAt = monotonic
       pending.add(record)
       const { checkAt } = awaiting

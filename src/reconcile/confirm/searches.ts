@@ -36,18 +36,22 @@ function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Searc
   return { kind, records, span, page: 0, barren: 0, seen: new Set() }
 }
 
-/** One search for each event; for each second, if a record has no event or its search did not show it. */
+/** Key of a record's own search: its event; its second, if it has no event or that search did not show it. */
+function ownOf({ awaiting, eventKey, localSecond }: FailedRecord): string | number {
+  return eventKey === '' || awaiting?.missedByEvent === true ? localSecond : eventKey
+}
+
+const countOwn = (records: readonly FailedRecord[]): number => new Set(records.map(ownOf)).size
+
+/** One search for each event or second. */
 export function ownSearches(records: readonly FailedRecord[]): Search[] {
-  const groups = Map.groupBy(records, ({ awaiting, eventId, localSecond }) =>
-    eventId === '' || awaiting?.missedByEvent === true ? localSecond : eventId,
-  )
+  const groups = Map.groupBy(records, ownOf)
   return [...groups].map(([key, group]) => searchOf(typeof key === 'string' ? 'event' : 'second', group))
 }
 
 /** A span where that may save calls, else each record's own. */
 function searchesOf(group: readonly FailedRecord[]): Search[] {
-  const own = ownSearches(group)
-  return own.length > 1 ? [searchOf('span', group)] : own
+  return countOwn(group) > 1 ? [searchOf('span', group)] : ownSearches(group)
 }
 
 /** The searches of a round, in the order of the records; those at most `maxGapSeconds` apart in event time share one. */
@@ -72,13 +76,12 @@ function pagesToCome({ page }: Search, { size, total }: ListPage): number {
 
 /** The searches that follow a page of a span, of which `left` is what no page has shown. */
 function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
-  const own = ownSearches(left)
   const pageLimit = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
   const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= pageLimit
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, answer)
   // Pages cost less than single searches, until as many were in vain.
-  if (isLast || Math.max(barren, toCome) > own.length) return own
+  if (isLast || Math.max(barren, toCome) > countOwn(left)) return ownSearches(left)
   if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1

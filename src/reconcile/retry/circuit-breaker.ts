@@ -50,8 +50,8 @@ export interface Opening extends Judgement {
 /** The outcome of a retry that was sent after the circuit last opened. */
 export interface RetryOutcome {
   verdict: ReceiverVerdict
-  /** Of its record. */
-  key: string
+  /** Hash of its record's id: comparing texts takes several times as long. */
+  record: number
   /** The retry's number, in the order of sending. */
   sent: number
   /** Monotonic ms. */
@@ -66,7 +66,7 @@ export interface RetryOutcome {
  * outweigh all recovered ones.
  */
 interface LastOutcomes {
-  last: readonly { key: string; sent: number; hasFailed: boolean }[]
+  last: readonly { record: number; sent: number; hasFailed: boolean }[]
   /** Number of them, repeated ones included: a few records that fail repeatedly can open it. */
   known: number
 }
@@ -139,12 +139,13 @@ export function endCooldown(circuit: Circuit, now: number): Circuit {
   return circuit.name === 'down' ? { ...circuit, openUntil: Math.min(circuit.openUntil, now) } : circuit
 }
 
-function remember({ known, last }: LastOutcomes, { key, sent, verdict }: RetryOutcome): LastOutcomes {
+function remember({ known, last }: LastOutcomes, { record, sent, verdict }: RetryOutcome): LastOutcomes {
   if (verdict === 'refused') return { known, last }
-  const others = last.filter((other) => other.key !== key)
-  const before = others.findLastIndex((other) => other.sent < sent) + 1
-  const all = others.toSpliced(before, 0, { key, sent, hasFailed: verdict === 'failed-again' })
-  return { known: known + 1, last: all.slice(-judgedRecords) }
+  const all = last.filter((other) => other.record !== record)
+  const place = all.findLastIndex((other) => other.sent < sent) + 1
+  all.splice(place, 0, { record, sent, hasFailed: verdict === 'failed-again' })
+  if (all.length > judgedRecords) all.shift()
+  return { known: known + 1, last: all }
 }
 
 /** The receiver is up. */

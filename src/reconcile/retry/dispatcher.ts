@@ -57,6 +57,13 @@ export interface RetryRound {
   onlyDueAt: number
 }
 
+/** A retry on its way; `sent` is its number. */
+interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
+  record: FailedRecord
+  subscription: Subscription
+  sent: number
+}
+
 /** The steps of the retry loop, which waits between them. @see src/reconciler.ts */
 export interface Dispatcher {
   /** Begins the loop, or a round. */
@@ -135,41 +142,37 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     }
   }
 
-  async function attempt(
-    entry: FailedRecord,
-    sent: number,
-    occasion: Pick<RetryEvent, 'attempt' | 'why'>,
-    kill: AbortSignal,
-  ): Promise<void> {
+  async function patch({ attempt, record, sent, why }: Flight, kill: AbortSignal): Promise<void> {
     const sentAt = clock.monotonic()
-    const answer = await client.retry(entry.id, kill)
-    const { id: webhookId, eventId, subscriptionId, eventType } = entry
+    const { id: webhookId, eventId, subscriptionId, eventType } = record
+    const answer = await client.retry(webhookId, kill)
     // Emitted first: the answer may show the outcome, and its event follows immediately.
-    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, ...occasion, answer })
-    outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
+    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, answer })
+    outcomes.note(record, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     breaker.note(answer, sentAt)
-    if (outcomes.pending().has(entry)) return
+    if (outcomes.pending().has(record)) return
     if (meaningOf(answer.result).keepsPlace === true) subscriptions.freeLater(subscriptionId, sent, clock.monotonic())
     else subscriptions.free(subscriptionId, sent)
+  }
+
+  /** Within the slots. */
+  async function fly(flight: Flight, kill: AbortSignal): Promise<void> {
+    await limit(patch, flight, kill).catch(failed(kill))
+    flights.delete(flight.record)
+    flight.subscription.inFlight -= 1
+    planner.changed([flight.record])
   }
 
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
     const subscription = subscriptions.of(record.subscriptionId)
     const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, { now: now() }).because
-    const occasion = { attempt: nextAttempt(record), why }
+    const attempt = nextAttempt(record)
     planner.take(picked)
     const sent = subscriptions.send(record, clock.monotonic())
     outcomes.begin(record, sent, { sentAt: client.now(), monotonic: clock.monotonic() })
     subscription.inFlight += 1
-    const done = limit(attempt, record, sent, occasion, kill)
-      .catch(failed(kill))
-      .then(() => {
-        flights.delete(record)
-        subscription.inFlight -= 1
-        planner.changed([record])
-      })
-    flights.set(record, done)
+    flights.set(record, fly({ record, subscription, sent, attempt, why }, kill))
   }
 
   return {

@@ -75,7 +75,7 @@ export interface Subscription {
 }
 
 /** A retry that has an outcome. `sent` is its number. */
-type Settled = Pick<FailedRecord, 'key' | 'responseStatusCode' | 'subscriptionId'> & { sent: number }
+type Settled = Pick<FailedRecord, 'jitterSeed' | 'responseStatusCode' | 'subscriptionId'> & { sent: number }
 
 /** Times are monotonic ms. */
 export interface Subscriptions {
@@ -145,12 +145,13 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     }
   }
 
-  function settle({ key, responseStatusCode, sent, subscriptionId }: Settled, verdict: ReceiverVerdict, now: number) {
+  function settle(retry: Settled, verdict: ReceiverVerdict, now: number): void {
+    const { jitterSeed: record, responseStatusCode, sent, subscriptionId } = retry
     const subscription = of(subscriptionId)
     const { circuit: before, openedAfter, places } = subscription
     places.delete(sent)
     if (sent <= openedAfter) return
-    const circuit = learn(before, { verdict, key, sent, now, answer: responseStatusCode }, policy)
+    const circuit = learn(before, { verdict, record, sent, now, answer: responseStatusCode }, policy)
     subscription.circuit = circuit
     const to = stateOf(circuit, now)
     if (circuit.name === 'down' && to === 'open') {

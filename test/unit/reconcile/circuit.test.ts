@@ -21,9 +21,9 @@ function commandsOf(policy: CircuitPolicy): Commands {
   let answer: number | null = 503
   const hasOpened = (): boolean => stateOf(circuit, now) === 'open'
 
-  function known(verdict: ReceiverVerdict, key?: string): void {
+  function known(verdict: ReceiverVerdict, record = sent + 1): void {
     sent += 1
-    circuit = learn(circuit, { verdict, key: key ?? `record-${sent}`, sent, now, answer }, policy)
+    circuit = learn(circuit, { verdict, record, sent, now, answer }, policy)
   }
 
   function times(count: string, act: () => void): void {
@@ -42,7 +42,7 @@ function commandsOf(policy: CircuitPolicy): Commands {
     failed: learning('failed-again'),
     same: (count) => {
       times(count, () => {
-        known('failed-again', 'only')
+        known('failed-again', 0)
       })
     },
     /** Failures until it opens. */
@@ -152,7 +152,7 @@ test('outcomes count by the order of sending, not that in which they are known',
   let circuit = newCircuit
   function learned(verdict: ReceiverVerdict, from: number): void {
     for (let sent = from; sent < 100; sent += 2)
-      circuit = learn(circuit, { verdict, key: `record-${sent}`, sent, now: 1, answer: null }, defaults)
+      circuit = learn(circuit, { verdict, record: sent, sent, now: 1, answer: null }, defaults)
   }
   // Half of a burst arrives, which is known at once; the other half fails, which is known later.
   learned('recovered', 0)
