@@ -19,7 +19,14 @@ import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { circuitNumbers } from './reconcile/retry/circuit-breaker.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
-import { createGates, pauseEndsInMs, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
+import {
+  blockingAll,
+  createGates,
+  pauseEndsInMs,
+  stopsForMs,
+  type Gates,
+  type Leadership,
+} from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
@@ -80,7 +87,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   gates: Gates
   /** Ends the cooldowns of all open circuits; returns how many, and how many others have a probe under way. */
   probe(): Probes
-  /** The situation of each subscription's records, as it is now. */
+  /** The situation of each subscription's records, as it is now; each is made once. */
   situations(): (subscriptionId: string) => Situation
   state(): ReconcilerState
 }
@@ -256,7 +263,7 @@ export function createReconciler(
     planner,
     dispatcher,
     subscriptions,
-    gates,
+    situations,
     rate,
     breaker,
     policy,
@@ -288,23 +295,26 @@ export function createReconciler(
 
   function situations(): (subscriptionId: string) => Situation {
     const [now, monotonic] = [client.now(), clock.monotonic()]
-    const stops = stopsForMs(gates.shut())
+    const shut = gates.shut()
+    const [blocking, stops] = [blockingAll(shut), stopsForMs(shut)]
     const pausedForMs = (subscriptionId: string): number => {
       const paused = pause.of(subscriptionId)
       return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
     }
     const views = new Map(subscriptions.views(monotonic).map((view) => [view.subscriptionId, view]))
-    return (subscriptionId) => {
+    const situationOf = (subscriptionId: string): Situation => {
       const view = views.get(subscriptionId)
       return {
         now,
-        gate: gates.of(subscriptionId),
+        gate: blocking ?? gates.ofSubscription(subscriptionId),
         stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
         pausesForMs: view?.pausesForMs,
         failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
         closedAt: now - (monotonic - subscriptions.closedAt(subscriptionId)),
       }
     }
+    const made = new Map<string, Situation>()
+    return (subscriptionId) => made.getOrInsertComputed(subscriptionId, situationOf)
   }
 
   function unlistedNow(): ReconcilerState['unlisted'] {
@@ -314,7 +324,7 @@ export function createReconciler(
   }
 
   function state(): ReconcilerState {
-    const summary = backlog.summary(client.now(), situations())
+    const summary = backlog.summary(situations())
     const findings = sweeper.findings()
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {

@@ -2,7 +2,7 @@
 import { readReceiverAnswer, type ReceiverAnswer } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
-import { decide, type Situation } from '../reconcile/decide.ts'
+import { decide } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
@@ -67,13 +67,6 @@ export interface RecordsReader {
 /** RecordsReader of one batch: about 60 KB of text. */
 const batchRecords = 100
 
-/** The situation of each subscription, made once. */
-export function situationsOf({ situations }: Reconciler): (subscriptionId: string) => Situation {
-  const known = new Map<string, Situation>()
-  const make = situations()
-  return (subscriptionId) => known.getOrInsertComputed(subscriptionId, make)
-}
-
 /** Reasons why the backlog may lack records that fit; undefined when it lacks none. */
 export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
   const [left, unlisted, unreadable] = [
@@ -117,7 +110,7 @@ export function createRecords({
   async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
     const current = reconciler()
     const { backlog } = current
-    const situationOf = situationsOf(current)
+    const situationOf = current.situations()
     const matches = matcherOf(filter)
     const { decision, webhookIds } = filter
     const fits = (entry: FailedRecord): boolean =>
@@ -148,7 +141,7 @@ export function createRecords({
   function listed({ records }: FoundRecords, { after, filter }: RecordsRequest) {
     const current = reconciler()
     const now = current.client.now()
-    const situationOf = situationsOf(current)
+    const situationOf = current.situations()
     const matches = matcherOf({ until: now, ...filter })
     return records
       .map((record) => {

@@ -160,6 +160,6 @@ describe('no retry', () => {
     }
     expect(scene.calls('retry')).toBe(2 * 6)
     const { backlog, client } = daemon.reconciler
-    expect(backlog.summary(client.now(), () => ({})).counts).toMatchObject({ exhausted: 2, due: 0 })
+    expect(backlog.summary(() => ({ now: client.now() })).counts).toMatchObject({ exhausted: 2, due: 0 })
   })
 })

@@ -68,8 +68,8 @@ export interface Backlog {
   size(): number
   /** True while more than half of the places have a record that can go out now. */
   isBusy(now: number): boolean
-  /** Records by decision, in the situation of their subscription. */
-  summary(now: number, situationOf: (subscriptionId: string) => Omit<Situation, 'now'>): Summary
+  /** Records by decision, in the situation of their subscription now. */
+  summary(situationOf: (subscriptionId: string) => Situation): Summary
 }
 
 export interface Summary {
@@ -258,20 +258,16 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return false
     },
-    summary(now, situationOf) {
+    summary(situationOf) {
       const counts = noCounts()
       const expiring = noCounts()
-      const edge = expiringBefore(now, policy.window, zone)
+      let edge: number | undefined
       let oldest = Infinity
       let lastDueAt: number | undefined
       const endless = { circuit: 0, paused: 0, refused: 0 }
-      const situations = new Map<string, Situation>()
       for (const entry of byKey.values()) {
-        const { subscriptionId } = entry
-        const situation = situations.getOrInsertComputed(subscriptionId, () => ({
-          now,
-          ...situationOf(subscriptionId),
-        }))
+        const situation = situationOf(entry.subscriptionId)
+        edge ??= expiringBefore(situation.now, policy.window, zone)
         const { decision, dueAt } = decide(entry, policy, situation)
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1

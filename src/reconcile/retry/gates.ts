@@ -123,6 +123,11 @@ export const gateTable = {
 
 export type Gate = keyof typeof gateTable
 
+/** The first of them that blocks everything. */
+export function blockingAll(shut: readonly Pick<ShutGate, 'gate'>[]): Gate | undefined {
+  return shut.find(({ gate }) => gateTable[gate].blocks === 'everything')?.gate
+}
+
 /** The columns of a gate. */
 export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
@@ -187,8 +192,6 @@ export interface GateSources {
 }
 
 export interface Gates {
-  /** The first shut gate that blocks a subscription, those included that block everything. */
-  of(subscriptionId: string): Gate | undefined
   /** The first one that blocks this subscription alone. */
   ofSubscription(subscriptionId: string): Gate | undefined
   /**
@@ -248,7 +251,6 @@ export function createGates(sources: GateSources): Gates {
       : 'subscription-paused'
 
   return {
-    of: (subscriptionId) => globalGates.find((gate) => isShut[gate]()) ?? ofSubscription(subscriptionId),
     ofSubscription,
     admits: (inFlight) => breaker.allows(inFlight) && globalGates.every((gate) => isBreakers(gate) || !isShut[gate]()),
     shut() {

@@ -7,13 +7,12 @@ import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { stateOf } from '../retry/circuit-breaker.ts'
-import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
-import { decide } from '../decide.ts'
+import { decide, type Situation } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
@@ -32,7 +31,7 @@ export interface SweeperOptions {
   outcomes: Pick<Outcomes, 'pending' | 'see' | 'turned'>
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
-  gates: Pick<Gates, 'of'>
+  situations: () => (subscriptionId: string) => Situation
   subscriptions: Pick<Subscriptions, 'circuitOf' | 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
@@ -102,8 +101,8 @@ interface Sweep {
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, breaker, client, clock, dispatcher, gates, maxRecords, outcomes } = options
-  const { emit, planner, policy, random, rate, subscriptions, wake, zone } = options
+  const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
+  const { emit, planner, policy, random, rate, situations, subscriptions, wake, zone } = options
   const { window } = policy
   const schedule = createSweepSchedule({
     hasRoomAgain,
@@ -302,7 +301,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...tally,
       ...(isKnown && {
         failed: {
-          ...backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts,
+          ...backlog.summary(situations()).counts,
           excluded: sumOf(findings.excluded),
         },
       }),

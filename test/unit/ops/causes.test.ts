@@ -91,7 +91,7 @@ test('a cause says what is decided of its records, and when the first goes out; 
     { by: 'time', at: testNow },
     { by: 'probe', at: testNow + minuteMs },
   ])
-  const { lastDueAt } = backlog.summary(testNow, () => ({}))
+  const { lastDueAt } = backlog.summary(() => ({ now: testNow }))
   const seed = backlog.get(idOf(4))?.jitterSeed ?? 0
   expect(lastDueAt).toBe(testNow - 1000 + backoffDelayMs(seed, 3, defaultPolicy.backoff))
   expect(exhausted.total).toBe(1)
@@ -123,7 +123,7 @@ test('refused again and again is what failed twice while its circuit was closed,
     entry.note({ triedAt: testNow - 1000, tries: 2, ...changes })
     const situationOf = (): Situation => ({ now: testNow, ...situation })
     const [cause] = group(backlog, { situationOf }).list
-    return [cause?.refusedAgain, backlog.summary(testNow, situationOf).endless]
+    return [cause?.refusedAgain, backlog.summary(situationOf).endless]
   }
   expect(seen({})).toEqual([1, { circuit: 0, paused: 0, refused: 1 }])
   expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, refused: 0 }])
