@@ -106,6 +106,14 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   expect(day.sandbox.stats.requests.retry).toEqual({ 200: 3 })
   await day.clock.advance(minuteMs)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 5 } })
+  // It is kept for an hour after its end, and 50 of them at most.
+  await day.clock.advance(61 * minuteMs)
+  const last = await start(daemon, { ...named, dryRun: true })
+  expect((await daemon.job('GET', `/${id}`)).status).toBe(404)
+  for (let count = 0; count < 50; count += 1) await start(daemon, { ...named, dryRun: true })
+  await day.clock.settle()
+  await start(daemon, { ...named, dryRun: true })
+  expect((await daemon.job('GET', `/${last}`)).status).toBe(404)
 })
 
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {

@@ -47,6 +47,11 @@ test('pause and resume answer with what is so now, and whether it was so before;
   expect(await say('/-/probe')).toEqual({ instance: 'payments', circuits: 1, underWay: 0 })
   Object.assign(control.pause, { outlivesRestart: true })
   expect(await say('/-/pause')).toMatchObject({ paused: true, outlivesRestart: true })
+  Object.assign(control.pause, { pause: () => Promise.resolve({ problem: 'Not confirmed' }) })
+  expect(await command(control.port, '/-/pause')).toMatchObject({
+    status: 503,
+    body: expect.stringContaining('Not confirmed') as string,
+  })
 })
 
 test('a command shows at once in answers that are otherwise shared for a second; a refused one renews none', async () => {
