@@ -42,7 +42,7 @@ interface Status {
   inFlight: number
   lastFullSweep: string | null
   history: { recovered: number }[]
-  books: { unprocessed: { list: { eventId: string; webhookId: string }[] } } | null
+  books: { unprocessed: { total: number } } | null
 }
 
 const main = join(import.meta.dirname, '../src/main.ts')
@@ -95,8 +95,10 @@ async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<{ i
 }
 
 /** Brings back a delivery that the receiver answered with 200 and lost: its payload goes from the platform to the receiver's import. */
-async function bringBack(status: Status, { ledgerUrl }: Sandbox, env: NodeJS.ProcessEnv): Promise<void> {
-  for (const { eventId, webhookId } of status.books?.unprocessed.list ?? []) {
+async function bringBack(url: string, { ledgerUrl }: Sandbox, env: NodeJS.ProcessEnv): Promise<void> {
+  const answer = await fetch(`${url}/records?group=unprocessed`)
+  const { records } = (await answer.json()) as { records: { eventId: string; webhookId: string }[] }
+  for (const { eventId, webhookId } of records) {
     say(`the daemon names webhook ${webhookId}: answered with 200, and not in the receiver's ledger`)
     const { out } = await run(['payload', eventId], env)
     const { status: code } = await fetch(ledgerUrl, { method: 'POST', body: out })
@@ -156,7 +158,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   let status: Status | undefined
   const isDone = ({ awaiting, books, failed, inFlight, lastFullSweep }: Status): boolean =>
     lastFullSweep !== null &&
-    books?.unprocessed.list.length === 1 &&
+    books?.unprocessed.total === 1 &&
     failed.due + failed.blocked + failed['backing-off'] + awaiting + inFlight === 0
   while (clock.monotonic() - startedAt < maxMs && daemon.exitCode === null) {
     await clock.sleep(250, signal)
@@ -164,7 +166,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
     if (url !== '') status = await statusOf(url)
     if (sandbox.receiver.isUp && status !== undefined && isDone(status)) break
   }
-  if (status !== undefined) await bringBack(status, sandbox, env)
+  if (status !== undefined) await bringBack(url, sandbox, env)
   if (keep) {
     say(`still up: ${url}/ (Ctrl-C ends it)`)
     await new Promise((resolve) => {

@@ -189,7 +189,12 @@ export function createParts(options: DaemonOptions): DaemonParts {
     createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
   let current = newReconciler()
   const hasListedAll = (): boolean => progress.state().lastFullSweepAt !== undefined
-  const lister = createLister({ reconciler: () => current, policy, zone: connection.zone, clock })
+  const lister = createLister({
+    client: () => current.client,
+    fence: (span, signal) => current.dispatcher.fence(span, signal),
+    ...{ policy, clock },
+    zone: connection.zone,
+  })
   const jobs = createJobs({
     ...{ lister, policy, hasListedAll, clock, random },
     reconciler: () => current,

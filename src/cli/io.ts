@@ -49,6 +49,14 @@ export interface Io {
   onOutputLost: (listener: () => void) => void
 }
 
+/** Bytes that may wait for a slow reader, and how often they are looked at. */
+const [maxWaiting, drainMs] = [1024 * 1024, 20]
+
+/** Waits while a slow reader leaves much unread. */
+export async function drained(output: Output, { clock, signal }: Pick<Io, 'clock' | 'signal'>): Promise<void> {
+  while ((output.writableLength ?? 0) > maxWaiting) await clock.sleep(drainMs, signal)
+}
+
 /** A file that can't be used is the operator's to mend. */
 export function asUsage(error: unknown, file: string, outputs: readonly (string | undefined)[]): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error

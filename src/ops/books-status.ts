@@ -1,9 +1,10 @@
 // The books in /status: what was delivered and is not in the receiver's ledger. A pure function.
 import type { Snapshot } from '../observe/snapshot.ts'
-import type { MissedCause, MissedRecord } from '../reconcile/books/hours.ts'
+import type { MissedCause } from '../reconcile/books/hours.ts'
 
-/** How many causes and records are listed. */
-const [maxCauses, maxListed] = [50, 100]
+/** Number of causes that are listed. */
+const maxCauses = 50
+
 /** Event times are the platform's, by which the ledger is asked. */
 export interface BooksStatus {
   comparedUntil: Date
@@ -20,18 +21,12 @@ export interface BooksStatus {
     isConfirmed: boolean
     /** The largest first. */
     causes: { total: number; list: UnprocessedCause[] }
-    /** The first by event time. */
-    list: UnprocessedRecord[]
   }
 }
 
 interface UnprocessedCause extends Omit<MissedCause, 'firstAt' | 'lastAt'> {
   firstEvent: Date
   lastEvent: Date
-}
-
-interface UnprocessedRecord extends Pick<MissedRecord, 'eventId' | 'eventType' | 'subscriptionId' | 'webhookId'> {
-  event: Date
 }
 
 /** Null without `ledger.url`. */
@@ -54,11 +49,6 @@ export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'
       since: missed === undefined ? null : new Date(missed.firstAt),
       isConfirmed: missed?.isConfirmed ?? false,
       causes: { total: missed?.causes.length ?? 0, list: (missed?.causes ?? []).slice(0, maxCauses).map(toCause) },
-      list: (missed?.list ?? [])
-        .slice(0, maxListed)
-        .map(({ eventAt, eventId, eventType, subscriptionId, webhookId }) => ({
-          ...{ webhookId, eventId, eventType, subscriptionId, event: new Date(eventAt) },
-        })),
     },
   }
 }

@@ -200,23 +200,28 @@ const unprocessedColumns = [
 ] as const
 
 function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part {
-  const { causes: known, list, total } = books?.unprocessed ?? {}
+  const { causes: known, total } = books?.unprocessed ?? {}
   if (known === undefined || total === 0) return undefined
   const rows = known.list
     .slice(0, shownCauses)
-    .map(({ eventType, firstEvent, lastEvent, records, responseStatusCode, subscriptionId }) => [
-      word(names[subscriptionId] ?? subscriptionId),
-      word(eventType),
-      response(responseStatusCode),
-      count(records),
-      time(firstEvent, now),
-      time(lastEvent, now),
-    ])
+    .map(({ eventType, firstEvent, lastEvent, records, responseStatusCode: code, subscriptionId }) => {
+      const which = { subscription: subscriptionId, type: eventType, response: String(code ?? 'none') }
+      return [
+        word(names[subscriptionId] ?? subscriptionId),
+        word(eventType),
+        response(code),
+        html`<a href="?${String(new URLSearchParams({ group: 'unprocessed', ...which }))}#records"
+          >${count(records)}</a
+        >`,
+        time(firstEvent, now),
+        time(lastEvent, now),
+      ]
+    })
   const left = known.total - rows.length
   return section('unprocessed', 'Delivered and not processed', [
     table('Answered with 2xx, and not in the ledger of the receiver.', unprocessedColumns, rows),
     left > 0 && more(`And ${counted(left, 'more cause')}.`),
-    more(html`The first ${count(list?.length ?? 0)} by id: <a href="status">/status</a>, books.unprocessed.`),
+    more(html`By id: <a href="records?group=unprocessed">/records?group=unprocessed</a>.`),
   ])
 }
 

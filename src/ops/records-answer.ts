@@ -19,7 +19,7 @@ export interface RecordsAnswerOptions {
   standsBy: () => { leader: string | undefined } | undefined
 }
 
-const filters = ['event', 'webhook', 'since', 'until', 'type', 'subscription', 'response', 'decision'] as const
+const filters = ['event', 'webhook', 'since', 'until', 'type', 'subscription', 'response', 'decision', 'group'] as const
 const parameters = [...filters, 'limit', 'cursor', 'format', 'source'] as const
 const formats = ['json', 'ndjson'] as const
 const sources = ['auto', 'memory', 'platform'] as const
@@ -127,6 +127,7 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
     const standby = standsBy()
     if (standby !== undefined) return standbyAnswer(standby)
     const { eventId, from, webhookIds } = filter
+    if (source === 'platform' && filter.group !== undefined) throw new BadRequest('source: group is in memory.')
     if (source === 'platform' && eventId === undefined && webhookIds === undefined && from === undefined)
       throw new BadRequest(
         'source: the platform is asked for an event, for webhooks, or since a time; give one of them.',

@@ -19,7 +19,7 @@ export interface FoundOnPage {
 }
 
 const shown = 100
-const listNames = ['subscription', 'response', 'decision'] as const
+const listNames = ['group', 'subscription', 'type', 'response', 'decision'] as const
 const names = ['event', ...listNames, 'cursor'] as const
 
 /** The records that a query of the page asks for; undefined for one that asks for none. Nothing is asked of the platform. */

@@ -26,6 +26,8 @@ export interface RecordFilter {
   /** The receiver's last answer: `503`, `4xx`, `none`. */
   response?: readonly string[]
   decision?: readonly string[]
+  /** Records that were answered with 2xx and that the ledger lacks; default: failed ones. */
+  group?: 'unprocessed'
 }
 
 export interface ReadContext {
@@ -104,6 +106,10 @@ export function readFilter(fields: Fields, { now, subscriptions }: ReadContext):
     return [...new Set(texts.map(read))]
   }
   const [event, since, until] = [textOf(fields, 'event'), textOf(fields, 'since'), textOf(fields, 'until')]
+  const group = textOf(fields, 'group')
+  if (group !== undefined && group !== 'unprocessed') throw new BadRequest('group: unprocessed, or nothing.')
+  if (group !== undefined && fields['decision'] !== undefined) throw new BadRequest('decision: not with group.')
+  if (group !== undefined) filter.group = group
   if (event !== undefined) filter.eventId = uuidOf(event, 'event')
   if (since !== undefined) filter.from = momentOf(since, 'since', now)
   if (until !== undefined) filter.until = momentOf(until, 'until', now)

@@ -2,9 +2,10 @@
 import type { TimeZone } from '../platform/time-zone.ts'
 import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
-import type { Reconciler } from '../reconciler.ts'
+import type { PlatformClient } from '../platform/client.ts'
+import type { ListQuery } from '../platform/operations.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import { sweep } from '../reconcile/sweep/sweep.ts'
+import { sweep, type SweepOptions } from '../reconcile/sweep/sweep.ts'
 import { slidingWindow, type Span } from '../reconcile/window.ts'
 import type { Clock } from '../runtime/clock.ts'
 
@@ -19,19 +20,25 @@ export interface FoundRecords {
 }
 
 export interface ListerOptions {
-  reconciler: () => Reconciler
+  client: () => PlatformClient
+  /** Holds retries off the span that is listed. */
+  fence: SweepOptions['fence']
+  /** Default: failed ones. */
+  status?: SweepOptions['status']
   policy: Policy
   zone: TimeZone
   clock: Pick<Clock, 'monotonic'>
 }
 
+export type RowListeners = Pick<ListQuery, 'onRow' | 'onExactRow'>
+
 /** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
 export interface Lister {
   /** The records of an event in any status. */
-  ofEvent(eventId: string, signal: AbortSignal, onRow?: (row: unknown) => void): Promise<FoundRecords>
-  /** The failed records of seconds on the platform's wall clock, slice by slice, the earliest first. */
+  ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
+  /** The records of seconds on the platform's wall clock, slice by slice, the earliest first. */
   ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords>
-  /** The failed records of these ids, the newest first, until all are found. */
+  /** The records of these ids, the newest first, until all are found. */
   ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The seconds of a time, epoch ms; a little more where the wall clock was set. */
   spanOf(from: number, until: number): Span
@@ -49,9 +56,9 @@ function problemOf(sum: ReturnType<typeof createUnreadableSum>): string | undefi
   return unreadable && `${unreadableText(unreadable)}.`
 }
 
-export function createLister({ clock, policy, reconciler, zone }: ListerOptions): Lister {
+export function createLister({ client, clock, fence, policy, status = 'failed', zone }: ListerOptions): Lister {
   function spanOf(from: number, until: number): Span {
-    const now = reconciler().client.now()
+    const now = client().now()
     const edges = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
     const { to, ...span } = slidingWindow(now, edges, zone)
     // A second more, as `until` may lie within one.
@@ -59,10 +66,7 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
   }
 
   async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords> {
-    const { client, dispatcher } = reconciler()
-    const { concurrency, sliceRecords } = policy.sweep
-    const fence: Parameters<typeof sweep>[1]['fence'] = (part, end) => dispatcher.fence(part, end)
-    const options = { client, monotonic: clock.monotonic, concurrency, sliceRecords, fence }
+    const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence }
     for await (const { listed, skipped } of sweep([span], options, signal)) {
       if (skipped?.failure !== undefined) throw skipped.failure
       if (listed === undefined) continue
@@ -77,13 +81,12 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
   return {
     spanOf,
     ofSpan,
-    async ofEvent(eventId, signal, onRow) {
-      const { client } = reconciler()
+    async ofEvent(eventId, signal, rows) {
       const askedAt = clock.monotonic()
       const records = new Map<string, WebhookRecord>()
       const unreadable = createUnreadableSum()
       for (let page = 0; page < maxPages; page += 1) {
-        const answer = await client.list({ eventId, page, size: maxPageSize, ...(onRow && { onRow }) }, signal)
+        const answer = await client().list({ eventId, page, size: maxPageSize, ...rows }, signal)
         for (const record of answer.records)
           if (record.eventId.toLowerCase() === eventId) records.set(record.id.toLowerCase(), record)
         unreadable.add(answer.unreadable)
@@ -93,8 +96,10 @@ export function createLister({ clock, policy, reconciler, zone }: ListerOptions)
     },
     async *ofIds(ids, signal) {
       const missing = new Set(ids)
-      const now = reconciler().client.now()
-      const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, beginningOfTime]
+      const now = client().now()
+      // There are few failed records: of all others no more than the window is searched.
+      const end = status === 'failed' ? beginningOfTime : now - Math.max(7 * dayMs, policy.window.lookback)
+      const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, end]
       for (const [index, from] of edges.slice(1).entries()) {
         for await (const found of ofSpan(spanOf(from, edges[index] ?? now), signal)) {
           const records = found.records.filter(({ id }) => missing.delete(id.toLowerCase()))

@@ -4,6 +4,7 @@ import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
 import { decide } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
+import { maxNamed } from '../reconcile/books/hours.ts'
 import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -83,6 +84,15 @@ export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string |
   return gaps.length === 0 ? undefined : gaps.join(' ')
 }
 
+/** Reasons why there may be more deliveries that are not processed; undefined for none. */
+function bookGapsOf({ books }: Reconciler): string | undefined {
+  const state = books.state()
+  if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
+  const unnamed = (state.missed?.total ?? 0) - books.missed().length
+  if (unnamed > 0) return `Of ${unnamed} more only the number is known: ${maxNamed} an hour are kept.`
+  return state.problem && `The ledger ${state.problem.text}.`
+}
+
 /** Ids that none of the records has. */
 function notAmong(filter: RecordFilter, has: (id: string) => boolean): string[] {
   return (filter.webhookIds ?? []).filter((id) => !has(id))
@@ -109,19 +119,22 @@ export function createRecords({
 }: RecordsOptions): RecordsReader {
   async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
     const current = reconciler()
-    const { backlog } = current
+    const { backlog, books } = current
     const situationOf = current.situations()
     const matches = matcherOf(filter)
-    const { decision, webhookIds } = filter
+    const { decision, group, webhookIds } = filter
+    const unprocessed = group && new Map(books.missed().map((entry) => [entry.id.toLowerCase(), entry]))
+    const get = (id: string): FailedRecord | undefined => (unprocessed ?? backlog).get(id)
+    const entries = (): Iterable<FailedRecord> => unprocessed?.values() ?? backlog.entries()
     const fits = (entry: FailedRecord): boolean =>
       matches(entry) && (decision?.includes(decide(entry, policy, situationOf(entry.subscriptionId)).decision) ?? true)
-    const all = webhookIds?.flatMap((id) => backlog.get(id) ?? []) ?? backlog.entries()
+    const all = webhookIds?.flatMap((id) => get(id) ?? []) ?? entries()
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), clock)
     const last = isLast ? undefined : page.at(-1)
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
-      notFound: isLast ? notAmong(filter, (id) => backlog.get(id) !== undefined) : [],
-      incomplete: gapsOf(current, hasListedAll()),
+      notFound: isLast ? notAmong(filter, (id) => get(id) !== undefined) : [],
+      incomplete: group === undefined ? gapsOf(current, hasListedAll()) : bookGapsOf(current),
       error: undefined,
     }
     async function* batches(): AsyncGenerator<ListedRecord[]> {
@@ -130,7 +143,9 @@ export function createRecords({
         if (at > 0) await clock.sleep(1)
         yield page.slice(at, at + batchRecords).map((entry) => {
           const situation = situationOf(entry.subscriptionId)
-          return toListed(explainRecord(entry, { policy, situation, isSelected: true }))
+          return toListed(
+            explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) }),
+          )
         })
       }
     }
@@ -243,9 +258,11 @@ export function createRecords({
     })
     const answers: ReceiverAnswer[] = []
     try {
-      await lister.ofEvent(eventId, late.signal, (row) => {
-        const answer = readReceiverAnswer(row)
-        if (answer !== undefined) answers.push(answer)
+      await lister.ofEvent(eventId, late.signal, {
+        onRow(row) {
+          const answer = readReceiverAnswer(row)
+          if (answer !== undefined) answers.push(answer)
+        },
       })
       return answers
     } catch (error) {
@@ -263,8 +280,9 @@ export function createRecords({
     fromMemory,
     fromPlatform,
     receiverAnswers,
-    needsPlatform({ eventId, from, webhookIds }) {
+    needsPlatform({ eventId, from, group, webhookIds }) {
       const { backlog, client } = reconciler()
+      if (group !== undefined) return false
       if (eventId !== undefined) return true
       if (webhookIds !== undefined) return webhookIds.some((id) => backlog.get(id) === undefined)
       return from !== undefined && from < client.now() - policy.window.lookback

@@ -2,7 +2,10 @@
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
+import { renderPage } from '../../src/ops/page.ts'
+import { findForPage } from '../../src/ops/records-page.ts'
 import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { startReplicas } from '../support/replicas.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]
 
@@ -11,11 +14,12 @@ const envOf = ({ ledgerUrl }: Sandbox, env: Readonly<Record<string, string>> = {
   ...env,
 })
 
-const booksOf = (daemon: RunningDaemon) => {
+const booksOf = async (daemon: RunningDaemon) => {
   const { books, summary } = daemon.ops().status()
   if (books === null) throw new Error('there are no books')
   const { comparedUntil, problem, unprocessed } = books
-  const named = unprocessed.list.map(({ webhookId }) => webhookId).toSorted()
+  const { records } = await daemon.records('group=unprocessed&limit=10000')
+  const named = records.map(({ webhookId }) => webhookId).toSorted()
   return { comparedUntil: comparedUntil.getTime(), problem: problem?.text, unprocessed, named, summary }
 }
 
@@ -57,8 +61,8 @@ test('a day of deliveries, 37 of them lost behind a 200: exactly these are named
     for (let hour = 1; hour <= 5; hour += 1) {
       await daemon.goOn(5, 12 * minuteMs)
       await clock.advance(start + hour * hourMs + 20 * minuteMs - clock.now())
-      expect(booksOf(daemon).named).toEqual(named(hour))
-      expect(booksOf(daemon).comparedUntil).toBe(start + hour * hourMs)
+      expect((await booksOf(daemon)).named).toEqual(named(hour))
+      expect((await booksOf(daemon)).comparedUntil).toBe(start + hour * hourMs)
     }
     // One for each empty hour of the lookback, and three for each look at one of 200: five first ones, four an hour later, two after two.
     expect(await daemon.metric('platform_requests_total', { operation: 'books' })).toBe(48 + 3 * (5 + 4 + 2))
@@ -67,9 +71,9 @@ test('a day of deliveries, 37 of them lost behind a 200: exactly these are named
   await clock.advance(19 * hourMs)
   const daemon = await day.start(env)
   await daemon.goOn(12, 5 * minuteMs)
-  expect(booksOf(daemon).named).toEqual(lost.toSorted())
-  expect(booksOf(daemon).comparedUntil).toBe(start + 25 * hourMs)
-  expect(booksOf(daemon).summary).toMatchObject({ level: 'trouble' })
+  expect((await booksOf(daemon)).named).toEqual(lost.toSorted())
+  expect((await booksOf(daemon)).comparedUntil).toBe(start + 25 * hourMs)
+  expect((await booksOf(daemon)).summary).toMatchObject({ level: 'trouble' })
 })
 
 test('the notice has share, time and place, and goes when the receiver has imported what it lost', async () => {
@@ -81,7 +85,7 @@ test('the notice has share, time and place, and goes when the receiver has impor
   sandbox.ledger.lose(lost)
   const daemon = await day.start(envOf(sandbox, { RECONCILER_SUBSCRIPTIONS: `${eu}=payments-eu` }))
   await daemon.goOn(20)
-  const { named, summary, unprocessed } = booksOf(daemon)
+  const { named, summary, unprocessed } = await booksOf(daemon)
   expect(named).toEqual(lost.toSorted())
   expect(summary.headline).toMatch(
     /^37 deliveries were answered with 200 and are not processed: \d+ % of all since \d\d:\d\d, in subscription payments-eu and all types\. Nothing else is missing\.$/,
@@ -96,7 +100,10 @@ test('the notice has share, time and place, and goes when the receiver has impor
   const calls = await daemon.metric('platform_requests_total', { operation: 'books' })
   sandbox.ledger.take(lost.map((webhookId) => `${JSON.stringify({ webhookId })}\n`).join(''))
   await daemon.goOn(16)
-  expect(booksOf(daemon)).toMatchObject({ named: [], summary: { level: 'well', headline: 'Nothing is missing.' } })
+  expect(await booksOf(daemon)).toMatchObject({
+    named: [],
+    summary: { level: 'well', headline: 'Nothing is missing.' },
+  })
   // To learn that, the ledger alone is asked.
   expect(await daemon.metric('platform_requests_total', { operation: 'books' })).toBe(calls)
 })
@@ -118,15 +125,15 @@ test.each([
     sandbox.read({ ledger: { answer } })
     const daemon = await day.start(envOf(sandbox))
     await daemon.goOn(40)
-    const while_ = booksOf(daemon)
+    const while_ = await booksOf(daemon)
     expect(while_.problem).toContain(text)
     expect([while_.named, while_.summary.level]).toEqual([[], 'trouble'])
     expect(while_.summary.headline).toMatch(/^The ledger .+\. Nothing is missing\.$/)
     expect(await daemon.metric('unprocessed_webhooks')).toBe(0)
     sandbox.read({ ledger: { answer: 'keys' } })
     await daemon.goOn(90)
-    expect(booksOf(daemon)).toMatchObject({ problem: undefined, unprocessed: { total: 5 } })
-    expect(booksOf(daemon).comparedUntil).toBeGreaterThanOrEqual(day.clock.now() - hourMs - 15 * minuteMs)
+    expect(await booksOf(daemon)).toMatchObject({ problem: undefined, unprocessed: { total: 5 } })
+    expect((await booksOf(daemon)).comparedUntil).toBeGreaterThanOrEqual(day.clock.now() - hourMs - 15 * minuteMs)
   },
 )
 
@@ -139,10 +146,10 @@ test('a ledger that enters deliveries later than ledger.settle: what it lacked a
   sandbox.read({ ledger: { lagMs: (clock.now() % hourMs) + 40 * minuteMs } })
   const daemon = await day.start(envOf(sandbox))
   await daemon.goOn(20)
-  expect(booksOf(daemon).named.length).toBeGreaterThan(3)
+  expect((await booksOf(daemon)).named.length).toBeGreaterThan(3)
   sandbox.read({ ledger: { lagMs: 5 * minuteMs } })
   await daemon.goOn(30)
-  expect(booksOf(daemon).named).toEqual(lost.toSorted())
+  expect((await booksOf(daemon)).named).toEqual(lost.toSorted())
 })
 
 test('what the daemon itself has delivered late is settled before it is missed, and lost behind its 200 it is named', async () => {
@@ -156,7 +163,104 @@ test('what the daemon itself has delivered late is settled before it is missed, 
   const daemon = await day.start(envOf(sandbox))
   await daemon.goOn(10)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 260 })
-  expect(booksOf(daemon).named).toEqual([])
+  expect((await booksOf(daemon)).named).toEqual([])
   await daemon.goOn(70)
-  expect(booksOf(daemon).named).toEqual([lost])
+  expect((await booksOf(daemon)).named).toEqual([lost])
+})
+
+test('each is in /records?group=unprocessed, in pages and by cause, as the page links them', async () => {
+  await using day = await beginDay()
+  const { sandbox } = day
+  const ids = seedDelivered(day, 960)
+  const lost = ids.filter((_, index) => index % 20 === 7)
+  sandbox.ledger.lose(lost)
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(20)
+  const first = await daemon.records('group=unprocessed&limit=40')
+  expect(first).toMatchObject({ source: 'memory', count: 40, incomplete: null })
+  expect(first.records[0]).toMatchObject({ status: 'successful', decision: 'successful', nextRetry: null })
+  const second = await daemon.records(`group=unprocessed&limit=40&cursor=${first.next}`)
+  const events = [...first.records, ...second.records].map(({ event }) => event)
+  expect(events).toEqual(events.toSorted())
+  expect([...first.records, ...second.records].map(({ webhookId }) => webhookId).toSorted()).toEqual(lost.toSorted())
+  const [one] = first.records
+  const other = ids.find((id) => !lost.includes(id)) ?? ''
+  expect(await daemon.records(`group=unprocessed&webhook=${one?.webhookId}&webhook=${other}`)).toMatchObject({
+    count: 1,
+    notFound: [other],
+  })
+  for (const wrong of ['group=failed', 'group=unprocessed&decision=due', 'group=unprocessed&source=platform'])
+    expect((await daemon.records(wrong)).status, wrong).toBe(400)
+
+  const view = { refreshes: false, commandPrefix: '' }
+  const page = renderPage(daemon.ops().status(), view)
+  const [, query = ''] = /Delivered and not processed[^]*?href="\?(group=[^"#]+)#records"/.exec(page) ?? []
+  const [cause] = daemon.ops().status().books?.unprocessed.causes.list ?? []
+  const found = await day.clock.run(
+    findForPage(new URLSearchParams(query.replaceAll('&amp;', '&')), daemon.ops().records),
+  )
+  expect(found.records).toHaveLength(cause?.records ?? 0)
+  expect(found.records.every(({ eventType }) => eventType === cause?.eventType)).toBe(true)
+})
+
+test('the only delivery of the first hour that is compared: it is named once a key of another hour has matched', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const hour = Math.floor(clock.now() / hourMs) * hourMs
+  const delivered = { failed: 0, lastAttemptAfterMs: 500 }
+  const [lost = ''] = sandbox.seed({ ...delivered, count: 1, from: hour - 20 * hourMs, to: hour - 19 * hourMs })
+  sandbox.seed({ ...delivered, count: 50, from: hour - 5 * hourMs, to: hour - 4 * hourMs })
+  sandbox.ledger.lose([lost])
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(10)
+  expect(await booksOf(daemon)).toMatchObject({ named: [lost], problem: undefined })
+})
+
+test('a ledger that has another key than before, and few deliveries: none counts as lost', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const hour = Math.floor(clock.now() / hourMs) * hourMs
+  const delivered = { failed: 0, lastAttemptAfterMs: 500 }
+  sandbox.seed({ ...delivered, count: 100, from: hour - 20 * hourMs, to: hour })
+  sandbox.seed({ ...delivered, count: 3, from: hour + minuteMs, to: hour + 9 * minuteMs })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(20)
+  expect((await booksOf(daemon)).problem).toBeUndefined()
+  sandbox.read({ ledger: { answer: 'other' } })
+  await clock.advance(hour + 80 * minuteMs - clock.now())
+  const { named, problem } = await booksOf(daemon)
+  expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
+})
+
+test('of the rate the books take a tenth at most, though nothing else wants it', async () => {
+  await using day = await beginDay()
+  const { sandbox } = day
+  seedDelivered(day, 20_000)
+  const daemon = await day.start(envOf(sandbox, { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' }))
+  const calls = (): Promise<number> => daemon.metric('platform_requests_total', { operation: 'books' })
+  const before = await calls()
+  await daemon.goOn(10)
+  expect((await calls()) - before).toBeGreaterThan(100)
+  expect((await calls()) - before).toBeLessThanOrEqual(0.1 * 2 * 600 + 1)
+})
+
+test('only the leader compares, and the next one names the same', async () => {
+  await using replicas = await startReplicas({
+    aheadMs: [0, 0],
+    env: { RECONCILER_LEDGER_URL: 'http://receiver.invalid/ledger' },
+  })
+  const { clock, sandbox } = replicas
+  const hour = Math.floor(clock.now() / hourMs) * hourMs
+  const ids = sandbox.seed({ count: 96, from: hour - 24 * hourMs, to: hour, failed: 0, lastAttemptAfterMs: 500 })
+  const lost = ids.slice(10, 15)
+  sandbox.ledger.lose(lost)
+  const countOf = (index: number): number | undefined => replicas.all[index]?.ops().status().books?.unprocessed.total
+  await replicas.until(() => replicas.leader() !== undefined)
+  const first = replicas.leader()
+  const [one, other] = first === replicas.all[0] ? [0, 1] : [1, 0]
+  await replicas.until(() => countOf(one) === 5)
+  expect(countOf(other)).toBeUndefined()
+  expect(replicas.calls.filter(({ by }) => by !== first)).toEqual([])
+  void first?.stop()
+  await replicas.until(() => countOf(other) === 5)
 })

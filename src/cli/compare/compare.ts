@@ -2,14 +2,12 @@
 import { decisionLines } from '../../ops/cause-columns.ts'
 import { shownText } from '../../runtime/redact.ts'
 import { count, counted, response } from '../../ops/words.ts'
-import type { WebhookRecord } from '../../platform/record.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
-import { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
 import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
-import { asUsage, type Io, type Output } from '../io.ts'
+import { asUsage, drained, type Io, type Output } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
 import { recordColumns } from '../record.ts'
@@ -19,15 +17,12 @@ import { hourMs } from '../../reconcile/books/hours.ts'
 import { LedgerFailure, ledgerKeys } from '../../reconcile/books/ledger-client.ts'
 import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
 import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
-import { createRecordKeys, groupOf } from '../../reconcile/books/record-keys.ts'
-import { createSpanFilter, learnTime, listSpan, spanOf, type SpanSelection } from './span.ts'
+import { compareRecords, type ComparedRecord, type SpanSelection } from '../../reconcile/books/compare-records.ts'
+import { learnTime, spanOf } from './span.ts'
 
 type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
 
 const maxListed = 1000
-/** Bytes that may wait for a slow reader of stdout. */
-const maxWaiting = 1024 * 1024
-const drainMs = 20
 
 /** A record on which the two sides do not agree, as `explain` shows it. */
 interface DifferingRecord extends ExplainedRecord {
@@ -52,8 +47,9 @@ interface Comparison {
   source: string
   /** When the file was written, epoch ms: what was delivered later may be missing in it. */
   writtenAt: number
-  /** Takes each difference. */
-  differ: (difference: Difference) => Promise<void>
+  /** Takes each difference, with its row where these are wanted. */
+  take: (difference: Difference, row?: unknown) => Promise<void>
+  withRows: boolean
 }
 
 /** The keys of the file, or else of the ledger, hour by hour. @throws UsageError */
@@ -79,20 +75,28 @@ async function* allKeys(
 /** With --type, lines of other types are passed over. */
 async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: SpanSelection): AsyncGenerator<string> {
   for await (const key of keys) {
-    if (kind !== 'entity' || (only.type?.includes(key.slice(0, key.indexOf(','))) ?? true)) yield key
+    if (kind !== 'entity' || (only?.type?.includes(key.slice(0, key.indexOf(','))) ?? true)) yield key
   }
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
-async function compareRecords({ differ, io, kind, ledger, sample, session, source, span, writtenAt }: Comparison) {
+async function compareSpan({
+  io,
+  kind,
+  ledger,
+  session,
+  source,
+  span,
+  take,
+  withRows,
+  writtenAt,
+  ...given
+}: Comparison) {
   const { client, config, connection, policy, progress, target } = session
-  const { clock, signal: stop } = io
-  const { zone } = connection
+  const { clock, signal } = io
   const started = clock.monotonic()
-  const now = await learnTime(client, stop)
-  const keys = createRecordKeys(client, kind)
-  let [complete, listed, delivered, processing, withoutKey] = [true, 0, 0, 0, 0]
-  let [matched, other]: [boolean, string | undefined] = [false, undefined]
+  const now = await learnTime(client, signal)
+  let [compared, delivered, processing] = [0, 0, 0]
   const notProcessed = { total: 0, list: [] as DifferingRecord[] }
   const failed = { total: 0, processed: 0, byDecision: noCounts() }
 
@@ -109,18 +113,9 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, sourc
     }
   }
 
-  async function compareRecord(record: WebhookRecord): Promise<void> {
-    const key = keys.keyOf(record)
-    if (key === undefined) {
-      withoutKey += 1
-      return
-    }
-    const processed = ledger.note(key, record.eventId)
-    matched ||= processed
-    other ??= key
-    const { status } = record
-    const entry = new FailedRecord(record, { zone, now })
-    const group = groupOf(record, { lastAt: entry.lastAt, processed, settledBefore: writtenAt })
+  async function takeRecord({ entry, group, key, processed, record: { status }, row }: ComparedRecord): Promise<void> {
+    compared += 1
+    progress.show(() => `Listing the records of ${target}: ${compared} so far ...`)
     if (group === 'delivered') {
       delivered += 1
       return
@@ -128,23 +123,20 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, sourc
     const explained = explainRecord(entry, { policy, situation: { now }, status, isSelected: true })
     const difference = { group, key, ...explained, processed } as const
     add(difference)
-    await differ(difference)
+    await take(difference, row)
   }
 
-  const filter = createSpanFilter(span, zone, now)
-  const listing = { client: keys.client, monotonic: clock.monotonic, ...policy.sweep, stop }
-  for await (const { listed: slice, skipped } of listSpan(filter.span, listing)) {
-    complete &&= skipped === undefined && slice?.verdict === 'whole'
-    for (const record of slice?.records ?? []) {
-      if (filter.isMeant(record)) await compareRecord(record)
-    }
-    listed += slice?.records.length ?? 0
-    keys.clear()
-    progress.show(() => `Listing the records of ${target}: ${listed} so far ...`)
-  }
-  if (complete && !matched && sample !== undefined && other !== undefined) {
+  const { complete, isMatching, sample, withoutKey } = await compareRecords(
+    span,
+    {
+      ...{ client, kind, ledger, now, withRows, settledBefore: writtenAt, compared: takeRecord },
+      ...{ ...policy.sweep, monotonic: clock.monotonic, zone: connection.zone },
+    },
+    signal,
+  )
+  if (complete && !isMatching && given.sample !== undefined && sample !== undefined) {
     throw new UsageError(
-      `no key of the ${source} is one of the platform's in this span: the ${source} has "${shownText(sample)}", the platform "${shownText(other)}"`,
+      `no key of the ${source} is one of the platform's in this span: the ${source} has "${shownText(given.sample)}", the platform "${shownText(sample)}"`,
     )
   }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
@@ -182,7 +174,7 @@ async function compareRecords({ differ, io, kind, ledger, sample, session, sourc
   }
 }
 
-export type CompareReport = Awaited<ReturnType<typeof compareRecords>>
+export type CompareReport = Awaited<ReturnType<typeof compareSpan>>
 
 const maxShown = 20
 
@@ -269,14 +261,13 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
     const output: Output & { close?(isWhole: boolean): void } =
       options.output === undefined ? io.stdout : io.openOutput(options.output)
     const payloads = options.payloads === undefined ? undefined : openPayloads(options.payloads, session, io)
-    let [isWhole, withoutPayload] = [false, 0]
-    const differ = async (difference: Difference): Promise<void> => {
-      if (difference.group === 'not-processed' && payloads !== undefined)
-        withoutPayload += (await payloads.write(difference.eventId, [difference.webhookId])) === 0 ? 1 : 0
+    let isWhole = false
+    const take = async (difference: Difference, row?: unknown): Promise<void> => {
+      if (difference.group === 'not-processed') payloads?.write(row)
       if (options.records !== true) return
       session.progress.clear()
       output.write(`${redactedJson(difference)}\n`)
-      while ((output.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, io.signal)
+      await drained(output, io)
     }
     try {
       const source = file === undefined ? 'ledger' : 'file'
@@ -284,18 +275,17 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
       let sample: string | undefined
       const keys = (): AsyncIterable<string> => keysOf(allKeys(file, kind, span, session, io), kind, span)
       const ledger = await readLedger(keys(), (key) => (sample ??= key))
-      const report = await compareRecords({ io, session, kind, span, ledger, sample, source, writtenAt, differ })
+      const withRows = payloads !== undefined
+      const report = await compareSpan({ io, session, kind, span, ledger, sample, source, writtenAt, take, withRows })
       if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
         for await (const key of keys()) {
-          if (!ledger.isNoted(key)) await differ({ group: 'unknown', key })
+          if (!ledger.isNoted(key)) await take({ group: 'unknown', key })
         }
       }
       const text = (): string => compareText(report, { ...session, file: file ?? `the ledger` })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else answer(output, options, report, text)
-      if (withoutPayload > 0)
-        io.stderr.write(`${withoutPayload} of them have no payload: the platform does not list their events.\n`)
       isWhole = true
       return report.exitCode
     } catch (error) {

@@ -1,21 +1,11 @@
-// A span among the platform's records: from the flags, and as it is listed, slice by slice.
+// A span among the platform's records, from the flags.
 import type { PlatformClient } from '../../platform/client.ts'
-import type { WebhookRecord } from '../../platform/record.ts'
-import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
-import { sweep, type SweepOptions, type SweepStep } from '../../reconcile/sweep/sweep.ts'
-import { slidingWindow, type Span } from '../../reconcile/window.ts'
+import type { SpanSelection } from '../../reconcile/books/compare-records.ts'
 import { UsageError } from '../../runtime/errors.ts'
-import { isUuid } from '../../runtime/uuid.ts'
 import { shownText } from '../../runtime/redact.ts'
+import { isUuid } from '../../runtime/uuid.ts'
 import type { CommandFlags } from '../flags.ts'
 import type { Moments } from '../moments.ts'
-
-/** Events at or after `from` and before `until`, epoch ms; where a flag is given, only those that have one of its names. */
-export interface SpanSelection {
-  from: number
-  until: number
-  only: Readonly<Partial<Record<'type' | 'subscription', readonly string[]>>>
-}
 
 /** @throws UsageError for other text than a UUID */
 export function uuidOf(text: string, name: string): string {
@@ -33,43 +23,6 @@ export function spanOf(
   if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
   const ids = subscription?.map((id) => uuidOf(id, '--subscription'))
   return { from, until: end, only: { ...(type && { type }), ...(ids && { subscription: ids }) } }
-}
-
-/** A span among the platform's records. */
-export interface SpanFilter {
-  /** To be listed: widened where daylight saving repeats an hour, so each record's own time decides. */
-  span: Span
-  isMeant(record: WebhookRecord): boolean
-}
-
-/** `now` in epoch ms of the platform's clock. */
-export function createSpanFilter({ from, only, until }: SpanSelection, zone: TimeZone, now: number): SpanFilter {
-  const end = Math.min(until, now)
-  const policy = { lookback: now - from, settle: now - end, notBefore: undefined, expiryWarning: 0 }
-  const span = slidingWindow(now, policy, zone)
-  return {
-    // A second more, as `until` may lie within one.
-    span: { from: span.from, to: span.to + 1 },
-    isMeant({ eventLocal, eventType, subscriptionId }) {
-      const eventAt = laterReadingNotAfter(zone, eventLocal, now)
-      const { subscription = [subscriptionId.toLowerCase()], type = [eventType] } = only
-      return (
-        eventAt >= from &&
-        eventAt < end &&
-        type.includes(eventType) &&
-        subscription.includes(subscriptionId.toLowerCase())
-      )
-    },
-  }
-}
-
-export interface ListOptions extends Pick<SweepOptions, 'concurrency' | 'sliceRecords' | 'client' | 'monotonic'> {
-  stop: AbortSignal
-}
-
-/** Lists a span in any status. This process retries nothing: there is nothing to wait for. */
-export function listSpan(span: Span, { stop, ...options }: ListOptions): AsyncIterable<SweepStep> {
-  return sweep([span], { ...options, status: 'any', fence: () => Promise.resolve(() => undefined) }, stop)
 }
 
 /** The platform's time comes with its answers. */

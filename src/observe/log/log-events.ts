@@ -309,7 +309,7 @@ export const logEvents = {
   hour_compared: [
     ['debug', 'warn'],
     'hour compared with the ledger',
-    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/status` has the first by id.',
+    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/records?group=unprocessed` names them.',
   ],
   notification_sent: [['info'], 'notification sent', '`notify.url` took the new level.'],
   notification_failed: [

@@ -1,14 +1,13 @@
 // Keeps the books: compares each past hour of the platform's records with the receiver's ledger, and says by name what was delivered and not processed.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { Transport } from '../../platform/http/http.ts'
-import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { createNotifier } from '../../runtime/notifier.ts'
 import { shownText } from '../../runtime/redact.ts'
-import { readingNotAhead } from '../failed-record.ts'
+import type { FailedRecord } from '../failed-record.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
-import { sweep } from '../sweep/sweep.ts'
-import { slidingWindow, type Span } from '../window.ts'
+import { compareRecords, type ComparedRecord } from './compare-records.ts'
 import {
   comparedUntil,
   hourMs,
@@ -29,7 +28,6 @@ import {
 import { LedgerFailure, ledgerKeys, type LedgerResult } from './ledger-client.ts'
 import { readLedger, type Ledger } from './ledger.ts'
 import type { KeyKind } from './read-keys.ts'
-import { createRecordKeys, groupOf } from './record-keys.ts'
 
 /** One question to the ledger. */
 export interface LedgerEvent {
@@ -78,6 +76,8 @@ export interface Books {
   run(signal: AbortSignal): Promise<void>
   /** A retry of an event of this time has arrived: its hour is compared again when that has settled. */
   recovered(eventAt: number): void
+  /** Delivered records that the ledger lacks, as far as they are kept by name. */
+  missed(): FailedRecord[]
   /** Undefined without a ledger. */
   state(): BooksState | undefined
 }
@@ -86,16 +86,6 @@ export interface Books {
 const [maxPauseMs, minPauseMs, restMs] = [30_000, 1000, 60_000]
 /** An hour of which the ledger gave no books is asked about again after so long; one that did not match, after an hour. */
 const failedMs = 600_000
-/** Once a key has matched, so many records of an hour without any match are no chance. */
-const minMismatched = 10
-
-/** An hour, what it is on the platform's wall clock, and when it is asked about. */
-interface Question {
-  hour: Hour
-  span: Span
-  askedAt: number
-}
-
 /** The ledger's answer: the keys, how many there are, and one to show. */
 interface LedgerAnswer {
   ledger: Ledger
@@ -112,15 +102,11 @@ export function createBooks(options: BooksOptions): Books {
   /** True once a key of the ledger was one of the platform's. */
   let hasMatched = false
 
-  /** Wall-clock seconds of the hour; where daylight saving repeats some, all that may be meant. */
-  function spanOf({ from }: Hour, now: number): Span {
-    const window = { lookback: now - from, settle: now - from - hourMs, notBefore: undefined, expiryWarning: 0 }
-    return slidingWindow(now, window, zone)
-  }
-
-  async function ask(address: string, { from, to }: Span, signal: AbortSignal): Promise<LedgerAnswer> {
+  async function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<LedgerAnswer> {
     let [lines, sample] = [0, '']
-    const moments = { from: zone.toInstants(from * 1000)[0], until: zone.toInstants(to * 1000)[1] }
+    // Where daylight saving repeats an hour, the platform's times may mean either.
+    const readings = (at: number): readonly [number, number] => zone.toInstants(zone.toLocal(at))
+    const moments = { from: readings(from)[0], until: readings(from + hourMs)[1] }
     const ledger = await readLedger(ledgerKeys(moments, { url: address, kind, transport }, signal), (key) => {
       if (lines === 0) sample = key
       lines += 1
@@ -129,66 +115,48 @@ export function createBooks(options: BooksOptions): Books {
   }
 
   /** Lists the hour, and holds each record against the answer. @throws LedgerFailure for one of another platform */
-  async function list(
-    { hour, span, askedAt }: Question,
-    answer: LedgerAnswer,
-    signal: AbortSignal,
-  ): Promise<HourListing> {
+  async function list(hour: Hour, askedAt: number, answer: LedgerAnswer, signal: AbortSignal): Promise<HourListing> {
     const { concurrency, sliceRecords } = options
-    const keys = createRecordKeys(client, kind, 'books')
     const delivered = Array.from({ length: 60 }, () => 0)
     const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
     const missed: HourListing['missed'] = []
-    let [complete, isMatching, more, open, withoutKey, other] = [true, false, 0, 0, 0, '']
-    const how = {
-      client: keys.client,
-      status: 'any',
-      monotonic: () => clock.monotonic(),
-      concurrency,
-      sliceRecords,
-    } as const
-    // Records of any status leave no list when they are retried: there is nothing to fence.
-    const fence = (): Promise<() => void> => Promise.resolve(() => undefined)
-    for await (const { listed, skipped } of sweep([span], { ...how, fence }, signal)) {
-      complete &&= skipped === undefined && listed?.verdict === 'whole'
-      for (const record of listed?.records ?? []) {
-        const eventAt = laterReadingNotAfter(zone, record.eventLocal, askedAt)
-        if (eventAt < hour.from || eventAt >= hour.from + hourMs) continue
-        const key = keys.keyOf(record)
-        if (key === undefined) {
-          withoutKey += 1
-          continue
-        }
-        const { eventId, eventType, id: webhookId, lastAttemptLocal, responseStatusCode, subscriptionId } = record
-        const processed = answer.ledger.note(key, eventId)
-        isMatching ||= processed
-        const lastAt = lastAttemptLocal === null ? eventAt : readingNotAhead(zone, lastAttemptLocal, askedAt)
-        // Fresh ones are kept, and judged by a later answer of the ledger.
-        const group = groupOf(record, { lastAt, processed, settledBefore: Infinity })
-        if (group === 'failed' || group === 'processing') {
-          open += 1
-          continue
-        }
-        other ||= key
-        const minute = minuteOf(hour, eventAt)
-        delivered[minute] = (delivered[minute] ?? 0) + 1
-        subscriptions.add(subscriptionId)
-        eventTypes.add(eventType)
-        if (group === 'delivered') continue
-        const one = { webhookId, eventId, subscriptionId, eventType, responseStatusCode, key, eventAt, lastAt }
-        if (missed.length < maxNamed) missed.push(one)
-        else more += 1
+    let [more, open] = [0, 0]
+    function compared({ entry, group, key, record }: ComparedRecord): void {
+      if (record.status !== 'successful') {
+        open += 1
+        return
       }
-      keys.clear()
+      const minute = minuteOf(hour, entry.eventAt)
+      delivered[minute] = (delivered[minute] ?? 0) + 1
+      subscriptions.add(record.subscriptionId)
+      eventTypes.add(record.eventType)
+      if (group === 'delivered') return
+      // Fresh ones are kept, too: a later answer of the ledger tells.
+      if (missed.length < maxNamed) missed.push({ entry, key })
+      else more += 1
     }
-    hasMatched ||= isMatching
-    if (!isMatching && other !== '') checkMatch(answer, missed.length, other)
+    const { complete, isMatching, sample, withoutKey } = await compareRecords(
+      { from: hour.from, until: hour.from + hourMs },
+      {
+        ...{ client, purpose: 'books', kind, ledger: answer.ledger, now: askedAt, zone, compared },
+        ...{ concurrency, sliceRecords, monotonic: clock.monotonic },
+      },
+      signal,
+    )
+    if (isMatching) matched()
+    else if (missed.length > 0) checkMatch(answer, sample)
     return { askedAt, complete, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
-  /** Without a match, the keys are of another platform, time or form, unless others have shown their form and these are few. */
-  function checkMatch({ lines, sample }: LedgerAnswer, missed: number, other: string): void {
-    if (hasMatched && (lines === 0 || missed < minMismatched)) return
+  /** Hours whose answers seemed to be of another platform are asked about again: now it is known that some are of this one. */
+  function matched(): void {
+    if (!hasMatched) for (const hour of hours) if (hour.problem !== undefined) hour.listAt = hour.from
+    hasMatched = true
+  }
+
+  /** Without a match the keys are of another platform, time or form; without a line, none was processed, if others have matched. */
+  function checkMatch({ lines, sample }: LedgerAnswer, other = ''): void {
+    if (hasMatched && lines === 0) return
     const ours = lines === 0 ? 'it has none' : `it has "${shownText(sample)}"`
     throw new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
   }
@@ -204,11 +172,10 @@ export function createBooks(options: BooksOptions): Books {
   /** The ledger is asked first: while it is down, that costs no call of the platform. */
   async function look(address: string, { hour, kind: how }: Look, signal: AbortSignal): Promise<void> {
     const askedAt = client.now()
-    const span = spanOf(hour, askedAt)
-    const answer = await ask(address, span, signal)
+    const answer = await ask(address, hour, signal)
     if (how === 'ask') takeLedger(hour, askedAt, (key) => answer.ledger.note(key, ''), policy)
     else {
-      const listing = await list({ hour, span, askedAt }, answer, signal)
+      const listing = await list(hour, askedAt, answer, signal)
       takeListing(hour, listing, policy)
       const { complete, delivered, more, withoutKey } = listing
       const unprocessed = missedOf(hour, policy).length + more
@@ -256,6 +223,7 @@ export function createBooks(options: BooksOptions): Books {
       hour.listAt = Math.min(hour.listAt, client.now() + settleMs)
       notifier.notify()
     },
+    missed: () => hoursAt(hours, client.now(), policy).flatMap((hour) => missedOf(hour, policy)),
     state() {
       if (url === undefined) return undefined
       const now = client.now()

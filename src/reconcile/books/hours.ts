@@ -1,4 +1,6 @@
 // The hours of the books: which is to be looked at next, and what is known of each. Pure but for the hours that it is given.
+import type { FailedRecord } from '../failed-record.ts'
+
 const minuteMs = 60_000
 export const hourMs = 60 * minuteMs
 /** From one listing of an hour whose books differ to the next; it doubles. */
@@ -6,17 +8,11 @@ const [firstListAgainMs, maxListAgainMs] = [hourMs, 8 * hourMs]
 /** Maximum number of records of an hour that are kept by name. With more, the hour is listed again to learn of those that were processed since. */
 export const maxNamed = 500
 
-/** Delivered, and not in the ledger when it was last asked. */
+/** Delivered, and not in the ledger when it was last asked. Times are epoch ms of the platform's clock, here and below. */
 export interface MissedRecord {
-  webhookId: string
-  eventId: string
-  subscriptionId: string
-  eventType: string
-  responseStatusCode: number | null
+  entry: FailedRecord
+  /** In the ledger. */
   key: string
-  /** Epoch ms, as all times here of the platform's clock. */
-  eventAt: number
-  lastAt: number
 }
 
 /** The result of listing an hour. */
@@ -99,15 +95,15 @@ export function nextLookAt(hours: readonly Hour[]): number {
 }
 
 /** Delivered long enough before the ledger was asked, and not in it. */
-export function missedOf({ askedAt, listing }: Hour, { settleMs }: HoursPolicy): MissedRecord[] {
-  return (listing?.missed ?? []).filter(({ lastAt }) => lastAt <= askedAt - settleMs)
+export function missedOf({ askedAt, listing }: Hour, { settleMs }: HoursPolicy): FailedRecord[] {
+  return (listing?.missed ?? []).flatMap(({ entry }) => (entry.lastAt <= askedAt - settleMs ? [entry] : []))
 }
 
-/** When the ledger may have more of the missed ones: after the settle time, or when the last deliveries have settled. */
+/** When the ledger may have more of the missed ones: after the settle time, or when the first fresh delivery has settled. */
 function nextAsk({ listing }: Hour, now: number, { settleMs }: HoursPolicy): number {
   if (listing === undefined || listing.missed.length === 0) return Infinity
-  const fresh = listing.missed.map(({ lastAt }) => lastAt + settleMs).filter((at) => at > now)
-  return Math.min(now + Math.max(settleMs, minuteMs), Math.max(now + minuteMs, ...fresh.map((at) => at + 1)))
+  const fresh = listing.missed.flatMap(({ entry: { lastAt } }) => (lastAt > now - settleMs ? [lastAt + settleMs] : []))
+  return Math.max(now + minuteMs, Math.min(now + settleMs, ...fresh))
 }
 
 /** Takes a listing of the hour. */
@@ -135,7 +131,7 @@ export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }:
 }
 
 /** Missed records of one subscription, type and answer. */
-export interface MissedCause extends Pick<MissedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
+export interface MissedCause extends Pick<FailedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
   records: number
   firstAt: number
   lastAt: number
@@ -153,25 +149,24 @@ export interface Missed {
   isConfirmed: boolean
   /** The largest first. */
   causes: MissedCause[]
-  list: MissedRecord[]
 }
 
 /** Undefined while nothing is missed. */
 export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed | undefined {
   const causes = new Map<string, MissedCause>()
   const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
-  const list: MissedRecord[] = []
-  let [more, delivered, isConfirmed] = [0, 0, true]
+  let [total, delivered, isConfirmed, firstAt] = [0, 0, true, Infinity]
   for (const hour of hours) {
     const { listing, looks } = hour
     const missed = missedOf(hour, policy)
-    if (listing === undefined || (missed.length === 0 && list.length === 0)) continue
-    const since = list.length > 0 ? hour.from : Math.min(...missed.map(({ eventAt }) => eventAt))
+    if (listing === undefined || (missed.length === 0 && total === 0)) continue
+    const since = total > 0 ? hour.from : Math.min(...missed.map(({ eventAt }) => eventAt))
+    firstAt = Math.min(firstAt, since)
     delivered += listing.delivered.slice(minuteOf(hour, since)).reduce((sum, one) => sum + one, 0)
     for (const id of listing.subscriptions) subscriptions.add(id)
     for (const type of listing.eventTypes) eventTypes.add(type)
     if (missed.length === 0) continue
-    more += listing.more
+    total += missed.length + listing.more
     isConfirmed &&= looks > 1
     for (const { eventAt, eventType, responseStatusCode, subscriptionId } of missed) {
       const name = `${subscriptionId} ${responseStatusCode} ${eventType}`
@@ -186,17 +181,15 @@ export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed
       const [firstAt, lastAt] = [Math.min(cause.firstAt, eventAt), Math.max(cause.lastAt, eventAt)]
       causes.set(name, { ...cause, records: cause.records + 1, firstAt, lastAt })
     }
-    list.push(...missed)
   }
-  if (list.length === 0) return undefined
+  if (total === 0) return undefined
   return {
-    total: list.length + more,
+    total,
     delivered,
     subscriptions: subscriptions.size,
     eventTypes: eventTypes.size,
-    firstAt: Math.min(...list.map(({ eventAt }) => eventAt)),
+    firstAt,
     isConfirmed,
     causes: [...causes.values()].toSorted((a, b) => b.records - a.records),
-    list: list.toSorted((a, b) => a.eventAt - b.eventAt),
   }
 }

@@ -1,5 +1,6 @@
 // Asks the receiver's ledger which events of a span it has processed: an address that answers with keys, one a line. @see docs/compare.md "The ledger"
-import { TransportError, type HttpResponse, type Transport } from '../../platform/http/http.ts'
+import { Readable } from 'node:stream'
+import { TransportError, type Transport } from '../../platform/http/http.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { linkAbort } from '../../runtime/notifier.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
@@ -41,47 +42,36 @@ const lineEnds = new Set<number | undefined>([10, 13])
 
 const utcSecond = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`
 
-/** The body of an answer as it comes. Parsing is all that is done between two pieces, so none waits for long. */
+function failureOf(error: unknown): unknown {
+  if (!(error instanceof TransportError)) return error
+  return new LedgerFailure('no-answer', `gives no whole answer: ${error.reason} (${error.code})`)
+}
+
+/** The body of an answer as it comes, a piece at a time: a large one would be parsed without a pause. */
 async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  const chunks: Uint8Array[] = []
-  let news = Promise.withResolvers<void>()
-  let end: { response?: HttpResponse; error?: unknown } | undefined
   using ending = linkAbort([signal])
-  const over = (how: NonNullable<typeof end>): void => {
-    end = how
-    news.resolve()
-  }
-  void transport({
+  const body = new Readable({ objectMode: true, read: () => undefined })
+  const end = (error: unknown): void => void body.destroy(error as Error)
+  transport({
     method: 'GET',
     url,
     headers: { accept: 'application/x-ndjson, text/csv', 'accept-encoding': 'identity', connection: 'close' },
     ...{ timeoutMs, maxBytes, direct: true, signal: ending.signal },
-    onChunk(chunk) {
-      chunks.push(chunk)
-      news.resolve()
-    },
+    onChunk: (chunk) => body.push(chunk),
   }).then(
-    (response) => over({ response }),
-    (error: unknown) => over({ error }),
+    ({ status }) => {
+      if (status >= 200 && status <= 299) body.push(null)
+      else end(new LedgerFailure('refused', `answers HTTP ${status}`))
+    },
+    (error: unknown) => {
+      end(failureOf(error))
+    },
   )
   let last: number | undefined
-  for (;;) {
-    const piece = chunks.shift()
-    if (piece !== undefined) {
-      last = piece.at(-1) ?? last
-      yield piece
-    } else if (end === undefined) {
-      await news.promise
-      news = Promise.withResolvers<void>()
-    } else break
+  for await (const piece of body as AsyncIterable<Uint8Array>) {
+    last = piece.at(-1) ?? last
+    yield piece
   }
-  const { error, response } = end
-  signal.throwIfAborted()
-  if (error instanceof TransportError)
-    throw new LedgerFailure('no-answer', `gives no whole answer: ${error.reason} (${error.code})`)
-  if (response === undefined) throw error
-  const { status } = response
-  if (status < 200 || status > 299) throw new LedgerFailure('refused', `answers HTTP ${status}`)
   if (last !== undefined && !lineEnds.has(last)) {
     throw new LedgerFailure('unusable', 'ends within a line, as half an answer does: end each line with a line break')
   }

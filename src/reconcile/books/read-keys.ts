@@ -31,7 +31,7 @@ export function keyOf(parts: readonly string[]): string {
 
 /** A file without line ends must not fill the memory that `compare` shares with the daemon. */
 const maxLineLength = 1_048_576
-/** So many lines that can't be read are named before the command gives up. */
+/** Maximum number of lines that are named as unreadable. */
 const maxProblems = 5
 /** A quoted field takes at most so many lines: a quote that is never closed must not take the file. */
 const maxLinesOfRow = 16
@@ -123,7 +123,7 @@ function refuse(found: string, kind: KeyKind): never {
   )
 }
 
-/** What the first row shows that a whole file can't be read for. */
+/** The first row shows why a whole file can't be read. */
 function checkFirst(first: string, kind: KeyKind): void {
   if (first.startsWith('PK\u0003')) refuse('it is a ZIP archive, as .xlsx is (save it as "CSV UTF-8")', kind)
   if (first.startsWith('<')) refuse('it is a page of HTML or XML', kind)

@@ -1,0 +1,136 @@
+// Holds the platform's records of a span, in any status, against a ledger: the comparison of the daemon's books and of `compare`.
+import type { PlatformClient } from '../../platform/client.ts'
+import type { ListPurpose } from '../../platform/operations.ts'
+import { property } from '../../platform/http/response.ts'
+import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
+import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import { FailedRecord } from '../failed-record.ts'
+import { sweep, type SweepOptions } from '../sweep/sweep.ts'
+import { slidingWindow, type Span } from '../window.ts'
+import type { Ledger } from './ledger.ts'
+import { keyOf, keyPart, type KeyKind } from './read-keys.ts'
+
+/** Events at or after `from` and before `until`, epoch ms; where names are given, only those that have one of them. */
+export interface SpanSelection {
+  from: number
+  until: number
+  only?: Readonly<Partial<Record<'type' | 'subscription', readonly string[]>>>
+}
+
+/** Delivered and processed, delivered and not, failed, or not decided yet. */
+export type BookGroup = 'delivered' | 'not-processed' | 'failed' | 'processing'
+
+export interface ComparedRecord {
+  record: WebhookRecord
+  entry: FailedRecord
+  key: string
+  group: BookGroup
+  /** True when the ledger has it. */
+  processed: boolean
+  /** Its row as the platform sent it; only with `withRows`. */
+  row: unknown
+}
+
+export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'monotonic' | 'sliceRecords'> {
+  client: Pick<PlatformClient, 'list'>
+  purpose?: ListPurpose
+  kind: KeyKind
+  ledger: Ledger
+  zone: TimeZone
+  /** Epoch ms of the platform's clock. */
+  now: number
+  /** A delivery after then may not be in the ledger yet: it is `processing`. Default: none is. */
+  settledBefore?: number
+  withRows?: boolean
+  /** Takes each record. */
+  compared: (one: ComparedRecord) => Promise<void> | void
+}
+
+export interface CompareResult {
+  /** False when a part could not be listed with certainty. */
+  complete: boolean
+  /** True when the ledger has one of the records at least. */
+  isMatching: boolean
+  /** A key of the platform's, to show; undefined without any. */
+  sample: string | undefined
+  /** Records whose key could not be read. */
+  withoutKey: number
+}
+
+/** Wall-clock seconds of the selection. Daylight saving that repeats an hour widens it, so each record's own time decides. */
+function spanOf({ from, until }: SpanSelection, now: number, zone: TimeZone): Span {
+  const edges = { lookback: now - from, settle: now - Math.min(until, now), notBefore: undefined, expiryWarning: 0 }
+  const span = slidingWindow(now, edges, zone)
+  // A second more, as `until` may lie within one.
+  return { ...span, to: span.to + 1 }
+}
+
+function groupOf({ status }: WebhookRecord, processed: boolean, isSettled: boolean): BookGroup {
+  if (status !== 'successful') return status
+  return processed ? 'delivered' : isSettled ? 'not-processed' : 'processing'
+}
+
+/** Rejects as list calls do. */
+export async function compareRecords(
+  selection: SpanSelection,
+  options: CompareOptions,
+  signal: AbortSignal,
+): Promise<CompareResult> {
+  const { client, compared, kind, ledger, now, purpose, settledBefore = Infinity, withRows = false, zone } = options
+  const { from, only = {}, until } = selection
+  const entityIds = new Map<string, string>()
+  const rows = new Map<string, unknown>()
+  const idOf = (row: unknown): string => String(property(row, 'id')).toLowerCase()
+
+  function onRow(row: unknown): void {
+    const entityId = readEntityId(row)
+    if (entityId !== undefined) entityIds.set(idOf(row), keyPart(entityId))
+  }
+
+  const noting = {
+    ...(kind === 'entity' && { onRow }),
+    ...(withRows && { onExactRow: (row: unknown) => rows.set(idOf(row), row) }),
+  }
+
+  function isMeant({ eventLocal, eventType, subscriptionId }: WebhookRecord): boolean {
+    const eventAt = laterReadingNotAfter(zone, eventLocal, now)
+    if (eventAt < from || eventAt >= Math.min(until, now)) return false
+    return (
+      (only.type?.includes(eventType) ?? true) && (only.subscription?.includes(subscriptionId.toLowerCase()) ?? true)
+    )
+  }
+
+  const result: CompareResult = { complete: true, isMatching: false, sample: undefined, withoutKey: 0 }
+  const listing = {
+    ...options,
+    client: {
+      list: (...[query, stop]: Parameters<typeof client.list>) => client.list({ ...query, ...noting }, stop, purpose),
+    },
+    status: 'any' as const,
+    // Records of any status leave no list when they are retried: there is nothing to wait for.
+    fence: () => Promise.resolve(() => undefined),
+  }
+  for await (const { listed, skipped } of sweep([spanOf(selection, now, zone)], listing, signal)) {
+    result.complete &&= skipped === undefined && listed?.verdict === 'whole'
+    for (const record of listed?.records ?? []) {
+      if (!isMeant(record)) continue
+      const { eventId, eventType } = record
+      const id = record.id.toLowerCase()
+      const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]
+      if (parts.includes('')) {
+        result.withoutKey += 1
+        continue
+      }
+      const key = keyOf(parts)
+      const processed = ledger.note(key, eventId)
+      result.isMatching ||= processed
+      result.sample ??= key
+      const entry = new FailedRecord(record, { zone, now })
+      const group = groupOf(record, processed, entry.lastAt <= settledBefore)
+      await compared({ record, entry, key, group, processed, row: rows.get(id) })
+    }
+    entityIds.clear()
+    rows.clear()
+  }
+  return result
+}

@@ -1,0 +1,194 @@
+// `payload`, `compare` with the ledger, and what they write: what the platform sent, to whom it is meant for, and nowhere else.
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { listOperation } from '../../src/platform/operations.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { hour } from '../support/causes.ts'
+import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { planted, plantedRecord } from '../support/planted.ts'
+import { sandboxEnv, startPlatform } from '../support/platform.ts'
+import { makeFolder, runProgram } from '../support/process.ts'
+import { wirePage, wireWebhook } from '../support/webhooks.ts'
+
+const unknown = '00000000-0000-4000-8000-000000000000'
+
+interface Line {
+  webhookId: string
+  eventId: string
+  requestPayload: unknown
+}
+
+const linesOf = (text: string): Line[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Line)
+
+/** Delivered, with a payload that must be seen nowhere else. */
+function addDelivered(sandbox: Sandbox): { eventId: string; webhookId: string } {
+  const event = { eventInstant: systemClock.now() - 5 * hour, lastAttempt: systemClock.now() - 4 * hour }
+  const webhookId = sandbox.addWebhook({ ...plantedRecord, ...event, status: 'successful', responseStatusCode: 200 })
+  return { webhookId, eventId: sandbox.record(webhookId)?.eventId ?? '' }
+}
+
+async function payload(sandbox: Sandbox, args: readonly string[], options: CommandOptions = {}): Promise<Ran> {
+  return runCommand(['payload', ...args], { ...options, env: { ...(await sandboxEnv(sandbox)), ...options.env } })
+}
+
+/** The audit lines on stderr. */
+const auditOf = (text: string): unknown[] =>
+  text
+    .split('\n')
+    .filter((line) => line.includes('payload_written'))
+    .map((line) => JSON.parse(line) as unknown)
+
+test('a payload is written as the platform has it, with its ids; the audit has the ids alone', async () => {
+  await using sandbox = await startPlatform()
+  const { eventId, webhookId } = addDelivered(sandbox)
+  const env = { RECONCILER_AUDIT_ENABLED: 'true', RECONCILER_LOG_LEVEL: 'error' }
+  const { code, err, out } = await payload(sandbox, [eventId.toUpperCase(), eventId], { env })
+  const { eventDateTime, requestPayload, subscriptionId } = sandbox.record(webhookId) ?? {}
+  expect(code).toBe(0)
+  expect(linesOf(out)).toEqual([
+    {
+      ...{ webhookId, eventId, subscriptionId, eventDateTime, requestPayload },
+      eventType: 'incoming-transfer-completed',
+    },
+  ])
+  expect(auditOf(err)).toEqual([
+    expect.objectContaining({
+      event: 'payload_written',
+      audit: true,
+      webhookId,
+      eventId,
+      subscriptionId,
+      to: 'stdout',
+    }),
+  ])
+  for (const secret of [planted.name, planted.iban, planted.description]) expect(err).not.toContain(secret)
+})
+
+test.each([[[]], [['eventId'] as const]])(
+  'webhooks are found without an id of their event, and an id that is not there is said (ignored: %j)',
+  async (ignores) => {
+    await using sandbox = await startPlatform({ ignores: [...ignores] })
+    sandbox.seed({ count: 150, from: systemClock.now() - 40 * hour, to: systemClock.now() - 6 * hour, failed: 0.5 })
+    const { eventId, webhookId } = addDelivered(sandbox)
+    const { code, err, out } = await payload(sandbox, [webhookId, unknown])
+    expect(linesOf(out).map((line) => [line.webhookId, line.eventId])).toEqual([[webhookId, eventId]])
+    expect([code, err]).toEqual([1, expect.stringContaining(`${unknown}: neither an event nor a webhook`)])
+  },
+)
+
+test('to a terminal only with --show', async () => {
+  await using sandbox = await startPlatform()
+  const { eventId } = addDelivered(sandbox)
+  const refused = await payload(sandbox, [eventId], { isTTY: true })
+  expect([refused.code, refused.out]).toEqual([2, ''])
+  expect(refused.err).toContain('give --output FILE, pipe them on, or add --show')
+  expect(sandbox.stats.requests.list).toEqual({})
+  expect((await payload(sandbox, [eventId, '--show'], { isTTY: true })).out).toContain(planted.name)
+})
+
+test('an id that is none is refused with 2', async () => {
+  await using sandbox = await startPlatform()
+  expect(await payload(sandbox, ['42'])).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringContaining('"42"') as string,
+  })
+})
+
+test('a file is for its owner alone, takes the place of an old one when it is whole, and else leaves it', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  const { eventId } = addDelivered(sandbox)
+  const file = await folder.write('payloads.ndjson', 'old')
+  chmodSync(file, 0o644)
+  const env = await sandboxEnv(sandbox)
+  const fail = { operation: 'list', fault: { kind: 'status', status: 401 } } as const
+  sandbox.faults.set(fail)
+  const failed = await runProgram(['payload', eventId, '--output', file], { env })
+  expect([failed.code === 0, readFileSync(file, 'utf8')]).toEqual([false, 'old'])
+  expect(readdirSync(folder.path)).toEqual(['payloads.ndjson'])
+  sandbox.faults.set()
+  const done = await runProgram(['payload', eventId, '--output', file], { env })
+  expect([done.code, done.stdout, statSync(file).mode & 0o777]).toEqual([0, '', 0o600])
+  expect(readFileSync(file, 'utf8')).toContain(planted.name)
+  expect(done.stderr).not.toContain(planted.name)
+  expect(readdirSync(folder.path)).toEqual(['payloads.ndjson'])
+  expect((await runProgram(['payload', eventId, '--output', '/dev/null'], { env })).code).toBe(2)
+  const [elsewhere, link] = [join(folder.path, 'elsewhere'), join(folder.path, 'link')]
+  writeFileSync(elsewhere, 'old')
+  symlinkSync(elsewhere, link)
+  expect((await runProgram(['payload', eventId, '--output', link], { env })).code).toBe(0)
+  expect(statSync(elsewhere).mode & 0o777).toBe(0o600)
+})
+
+test('compare without a file asks the ledger: what the receiver lost is written for its import, and then the books are equal', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  const span = { from: systemClock.now() - 5 * hour, to: systemClock.now() - hour }
+  const ids = sandbox.seed({ ...span, count: 400, failed: 0, lastAttemptAfterMs: 500 })
+  const lost = ids.filter((_, index) => index % 100 === 7)
+  sandbox.ledger.lose(lost)
+  const file = join(folder.path, 'lost.ndjson')
+  const env = {
+    ...(await sandboxEnv(sandbox)),
+    RECONCILER_LEDGER_URL: sandbox.ledgerUrl,
+    RECONCILER_AUDIT_ENABLED: 'true',
+  }
+  const args = ['compare', '--since', '6h', '--rate', '1000']
+  const { code, stderr, stdout } = await runProgram([...args, '--payloads', file], { env })
+  expect(code).toBe(1)
+  expect(stdout).toContain('compared with the ledger in ')
+  expect(
+    linesOf(readFileSync(file, 'utf8'))
+      .map(({ webhookId }) => webhookId)
+      .toSorted(),
+  ).toEqual(lost.toSorted())
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(auditOf(stderr)).toHaveLength(4)
+  const taken = await fetch(sandbox.ledgerUrl, { method: 'POST', body: readFileSync(file, 'utf8') })
+  expect(await taken.text()).toBe('4 taken\n')
+  expect((await runProgram(args, { env })).stdout).toMatch(/EQUAL\n +delivered and processed +400\n/)
+})
+
+test.each([
+  ['down', 'gives no whole answer: connection'],
+  ['cut', 'gives no whole answer: connection'],
+  ['half', 'ends within a line'],
+  ['error', 'answers HTTP 503'],
+  ['page', 'it is a page of HTML or XML'],
+] as const)('compare with a ledger that answers as "%s" compares nothing, and says so', async (answer, text) => {
+  await using sandbox = await startPlatform({ ledger: { answer } })
+  await using folder = await makeFolder()
+  sandbox.seed({ count: 20, from: systemClock.now() - 5 * hour, to: systemClock.now() - hour, failed: 0 })
+  const file = join(folder.path, 'lost.ndjson')
+  const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LEDGER_URL: sandbox.ledgerUrl }
+  const { code, stderr, stdout } = await runProgram(['compare', '--since', '6h', '--payloads', file], { env })
+  expect([code, stdout, existsSync(file)]).toEqual([1, '', false])
+  expect(stderr).toContain(`Nothing is compared: the ledger (ledger.url) `)
+  expect(stderr).toContain(text)
+  expect(sandbox.stats.requests.list).toEqual({})
+})
+
+test('compare without a file and without a ledger is refused', async () => {
+  await using sandbox = await startPlatform()
+  const ran = await runCommand(['compare', '--since', '6h'], { env: await sandboxEnv(sandbox) })
+  expect([ran.code, ran.err]).toEqual([2, expect.stringContaining('name a file, or set ledger.url')])
+})
+
+test('numbers keep their digits', () => {
+  const rows: unknown[] = []
+  const query = { page: 0, size: 100, onExactRow: (row: unknown) => rows.push(row) }
+  const text = JSON.stringify(wirePage([wireWebhook({ requestPayload: { data: { amount: 7 } } })])).replace(
+    '"amount":7',
+    '"amount":12345678901234567890.10',
+  )
+  listOperation('http://platform.invalid/webhooks', query, createTimeZone('UTC')).read(JSON.parse(text), text)
+  expect(JSON.stringify(rows)).toContain('"amount":12345678901234567890.10')
+})

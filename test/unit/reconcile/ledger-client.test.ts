@@ -1,0 +1,107 @@
+// The ledger's answer as it comes in pieces: what is a key, what is no books at all, and how much is read of it.
+import { expect, test } from 'vitest'
+import { LedgerFailure, ledgerKeys } from '../../../src/reconcile/books/ledger-client.ts'
+import { TransportError, type HttpRequest, type Transport } from '../../../src/platform/http/http.ts'
+
+const span = { from: Date.UTC(2026, 0, 15, 10), until: Date.UTC(2026, 0, 15, 11) }
+const uuid = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`
+
+interface Given {
+  status?: number
+  /** The connection ends so after the pieces. */
+  fails?: Error
+  pieces?: Iterable<string>
+}
+
+/** Gives a piece a turn, as a socket does. */
+function answering({ fails, pieces = [], status = 200 }: Given, asked: HttpRequest[] = []): Transport {
+  return async (request) => {
+    asked.push(request)
+    for (const piece of pieces) {
+      request.signal?.throwIfAborted()
+      if (status < 300) request.onChunk?.(Buffer.from(piece))
+      await Promise.resolve()
+    }
+    if (fails !== undefined) throw fails
+    return { status, headers: {}, body: '', sentAt: 0, receivedAt: 0 }
+  }
+}
+
+const never = new AbortController().signal
+
+async function keysFrom(given: Given, { asked, signal = never }: { asked?: HttpRequest[]; signal?: AbortSignal } = {}) {
+  const keys: string[] = []
+  const options = { url: 'http://receiver.invalid/ledger?team=a', kind: 'eventId' as const }
+  for await (const key of ledgerKeys(span, { ...options, transport: answering(given, asked) }, signal)) keys.push(key)
+  return keys
+}
+
+test('keys come whole, wherever a piece ends; the question names the span in UTC', async () => {
+  const asked: HttpRequest[] = []
+  const text = `{"eventId":"${uuid(1).toUpperCase()}"}\n{"eventId":"${uuid(2)}"}\r\n`
+  const pieces = [text.slice(0, 3), text.slice(3, 50), text.slice(50)]
+  expect(await keysFrom({ pieces }, { asked })).toEqual([uuid(1), uuid(2)])
+  expect(asked[0]?.url.href).toBe(
+    'http://receiver.invalid/ledger?team=a&from=2026-01-15T10%3A00%3A00Z&until=2026-01-15T11%3A00%3A00Z',
+  )
+  expect(asked[0]).toMatchObject({ direct: true, headers: { 'accept-encoding': 'identity' } })
+})
+
+test('an answer without a line holds no key, and is no failure', async () => {
+  expect(await keysFrom({})).toEqual([])
+  expect(await keysFrom({ pieces: ['eventId\n'] })).toEqual([])
+})
+
+test.each<[string, Given, LedgerFailure['result'], RegExp]>([
+  ['an error', { status: 503 }, 'refused', /^answers HTTP 503$/],
+  ['a redirect', { status: 302, pieces: [`${uuid(1)}\n`] }, 'refused', /^answers HTTP 302$/],
+  [
+    'a page',
+    { pieces: ['<!doctype html>\n<h1>Sign in</h1>\n'] },
+    'unusable',
+    /^is not understood: it is a page of HTML/,
+  ],
+  ['JSON of another form', { pieces: ['[]\n'] }, 'unusable', /^is not understood: it is one JSON array/],
+  ['half a line', { pieces: [`${uuid(1)}\n${uuid(2)}`] }, 'unusable', /^ends within a line/],
+  [
+    'a connection that breaks off',
+    { pieces: [`${uuid(1)}\n`], fails: new TransportError('connection', 'ECONNRESET') },
+    'no-answer',
+    /^gives no whole answer: connection \(ECONNRESET\)$/,
+  ],
+  [
+    'none in time',
+    { fails: new TransportError('timeout', 'DEADLINE') },
+    'no-answer',
+    /^gives no whole answer: timeout \(DEADLINE\)$/,
+  ],
+])('%s is no books', async (_, given, result, message) => {
+  const failure = await keysFrom(given).catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(LedgerFailure)
+  expect(failure).toMatchObject({ result, message: expect.stringMatching(message) as unknown })
+})
+
+test('1,000,000 lines are read, and one more is refused before the rest is there', async () => {
+  function* pieces(): Generator<string> {
+    const piece = `${uuid(7)}\n`.repeat(10_000)
+    for (let at = 0; at < 200; at += 1) yield piece
+  }
+  const asked: HttpRequest[] = []
+  let lines = 0
+  const transport = answering({ pieces: pieces() }, asked)
+  const options = { url: 'http://receiver.invalid/', kind: 'eventId', transport } as const
+  const read = async (): Promise<void> => {
+    for await (const key of ledgerKeys(span, options, never)) lines += key.length > 0 ? 1 : 0
+  }
+  await expect(read()).rejects.toThrow('has more than 1,000,000 lines')
+  expect(lines).toBe(1_000_000)
+  expect(asked[0]?.signal?.aborted).toBe(true)
+})
+
+test('a bug, and the end of the daemon, are thrown as they are', async () => {
+  const bug = new TypeError('a bug')
+  await expect(keysFrom({ pieces: [`${uuid(1)}\n`], fails: bug })).rejects.toBe(bug)
+  const stop = new AbortController()
+  stop.abort(new Error('SIGTERM'))
+  await expect(keysFrom({ pieces: [`${uuid(1)}\n`] }, { signal: stop.signal })).rejects.toThrow('SIGTERM')
+})
