@@ -212,6 +212,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     const { api, auth } = connection.serverClocks
     return {
       tokenExpiresAt: connection.tokens.expiresAt(),
+      tokenTrouble: connection.tokens.trouble(),
       certificateExpiresAt: certificate?.current().notAfter,
       keyReload: keyReload(),
       // Compared with the host's present clock, the one that an operator can correct.
@@ -275,7 +276,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
         startedAt: toWallClock(startedAt),
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
-        recoveredPerMs: history.recoveredPerMs(),
+        pace: history.pace(),
         subscriptions: config.subscriptions,
       }
     },

@@ -30,6 +30,7 @@ import {
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
+import { createReceiverAnswers } from './reconcile/retry/receiver-answers.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
 import { createSubscriptions, type Probes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
@@ -183,6 +184,7 @@ export function createReconciler(
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
   const subscriptions = createSubscriptions(policy.circuit, emit)
+  const answers = createReceiverAnswers()
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
@@ -194,6 +196,7 @@ export function createReconciler(
     knowsTime: serverClock.isKnown,
     clock,
     emit(event) {
+      answers.note(event, clock.monotonic())
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
@@ -226,6 +229,7 @@ export function createReconciler(
     rate,
     subscriptions,
     awaited: () => outcomes.pending().size,
+    nextListInMs: () => Math.min(sweeper.msUntilNext(), confirmer.msUntilRound()),
     maxAwaited: Math.max(1, Math.floor(maxRecords / 2)),
     clock,
   })
@@ -304,13 +308,23 @@ export function createReconciler(
     const views = new Map(subscriptions.views(monotonic).map((view) => [view.subscriptionId, view]))
     const situationOf = (subscriptionId: string): Situation => {
       const view = views.get(subscriptionId)
+      const closedAt = subscriptions.closedAt(subscriptionId)
       return {
         now,
+        monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
         stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
         pausesForMs: view?.pausesForMs,
         failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
-        closedAt: now - (monotonic - subscriptions.closedAt(subscriptionId)),
+        mendingOf(record) {
+          const { chanceTries, mendedAt, takingSince } = answers.mendingOf(subscriptionId, record)
+          const toWallClock = (at: number): number => now - (monotonic - at)
+          return {
+            chanceTries,
+            mendedAt: toWallClock(Math.max(closedAt, mendedAt)),
+            takingSince: toWallClock(takingSince),
+          }
+        },
       }
     }
     const made = new Map<string, Situation>()
@@ -333,6 +347,8 @@ export function createReconciler(
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
+      mended: summary.mended,
+      lately: answers.lately(clock.monotonic()),
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],

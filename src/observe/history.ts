@@ -28,6 +28,16 @@ export interface HistoryStep extends ChartedState {
   recovered: number
 }
 
+/** How retries go at present. */
+export interface RecoveryPace {
+  /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
+  recoveredPerMs: number
+  /** Share of the retries that failed again, in the last five minutes. */
+  failedShare: number
+  /** True when the last two minutes had enough recoveries, and as many each. */
+  isSteady: boolean
+}
+
 export interface History {
   /** Counts an event; most only move the time on. */
   note(event: TelemetryEvent): void
@@ -36,8 +46,7 @@ export interface History {
    * at most 120 steps of equal length, oldest first, the last one under way.
    */
   steps(since?: number): HistoryStep[]
-  /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
-  recoveredPerMs(): number
+  pace(): RecoveryPace
   /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
   recovered(): { lastDay: number; lastAt: number | undefined }
 }
@@ -51,6 +60,8 @@ const maxSteps = 120
 /** Small steps, so that the pace follows a change soon. */
 const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
+/** Minimum of recoveries in two minutes of a steady pace, and the maximum ratio of the two. */
+const [minSteady, maxRatio] = [10, 1.5]
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
 type Minute = ChartedState & typeof noRecords
@@ -75,7 +86,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   const minutes: Minute[] = []
   /** Number of the last minute. */
   let last = -1
-  const steps = new Map<number, number>()
+  const steps = new Map<number, { recovered: number; failed: number }>()
   /** Monotonic ms. */
   let lastAt: number | undefined
 
@@ -101,22 +112,44 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     if (minute !== undefined && missing !== null) minute.missing = Math.max(minute.missing ?? 0, missing)
   }
 
+  function count(of: 'recovered' | 'failed'): void {
+    const step = Math.floor(sinceStart() / stepMs)
+    steps.getOrInsertComputed(step, () => ({ recovered: 0, failed: 0 }))[of] += 1
+    for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
+  }
+
   function countRecovered(): void {
     const minute = minutes.at(-1)
     if (minute !== undefined) minute.recovered += 1
     lastAt = clock.monotonic()
-    const step = Math.floor(sinceStart() / stepMs)
-    steps.set(step, (steps.get(step) ?? 0) + 1)
-    for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
+    count('recovered')
   }
 
-  /** In a span that ends now; right after the start the span is one step at least. */
-  function paceIn(spanMs: number): number {
+  /** From so long ago to so long ago, and how long that was: right after the start it is one step at least. */
+  function sumOf(of: 'recovered' | 'failed', fromMs: number, toMs = 0): { sum: number; ms: number } {
     const now = sinceStart()
-    const first = Math.floor((now - spanMs) / stepMs) + 1
-    let recovered = 0
-    for (const [step, count] of steps) if (step >= first) recovered += count
-    return recovered / Math.max(stepMs, now - Math.max(0, first * stepMs))
+    const first = Math.floor((now - fromMs) / stepMs) + 1
+    const end = toMs === 0 ? Infinity : Math.floor((now - toMs) / stepMs) + 1
+    let sum = 0
+    for (const [step, counts] of steps) if (step >= first && step < end) sum += counts[of]
+    return { sum, ms: Math.max(stepMs, now - toMs - Math.max(0, first * stepMs)) }
+  }
+
+  function paceIn(spanMs: number): number {
+    const { ms, sum } = sumOf('recovered', spanMs)
+    return sum / ms
+  }
+
+  function pace(): RecoveryPace {
+    const [recent, all] = paceMs
+    const sums = [sumOf('recovered', 2 * recent, recent), sumOf('recovered', recent)].map(({ sum }) => sum)
+    const [less = 0, more = 0] = sums.toSorted((a, b) => a - b)
+    const failed = sumOf('failed', all).sum
+    return {
+      recoveredPerMs: paceIn(recent) || paceIn(all),
+      failedShare: failed / Math.max(1, failed + sumOf('recovered', all).sum),
+      isSteady: less + more >= minSteady && more <= maxRatio * less,
+    }
   }
 
   return {
@@ -124,6 +157,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       moveOn()
       if (event.type === 'sweep') countMissing()
       if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
+      if (event.type === 'outcome' && event.outcome === 'failed-again') count('failed')
     },
     steps(since = Infinity) {
       moveOn()
@@ -137,7 +171,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
         toStep(firstAt + index * length * minuteMs, shown.slice(index * length, (index + 1) * length)),
       )
     },
-    recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
+    pace,
     recovered() {
       moveOn()
       const lastDay = minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0)

@@ -47,6 +47,12 @@ function unprocessedBy(
   return counts
 }
 
+/** Absent before the first full sweep of this process, or of its lead: a 0 would say that nothing is missing. */
+const whenSwept =
+  <T>(read: (snapshot: Snapshot) => T) =>
+  (snapshot: Snapshot): T | undefined =>
+    snapshot.lastFullSweepAt === undefined ? undefined : read(snapshot)
+
 const operations = ['token', ...trafficClasses] as const
 export const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
@@ -85,32 +91,32 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Failed records in the window, by current decision.',
     labels: { decision: decisions },
-    read: ({ failed }) => failed,
+    read: whenSwept(({ failed }) => failed),
   },
   failed_webhooks_only_counted: {
     type: 'gauge',
     help: 'Further failed records in the window that the backlog has no room for, as of the last full sweep.',
-    read: ({ onlyCounted }) => onlyCounted,
+    read: whenSwept(({ onlyCounted }) => onlyCounted),
   },
   failed_webhooks_ahead: {
     type: 'gauge',
     help: "Failed records of events that lie ahead of the platform's clock, as the last full sweep saw them. They are retried when their time has come.",
-    read: ({ aheadOfClock }) => aheadOfClock,
+    read: whenSwept(({ aheadOfClock }) => aheadOfClock),
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
     help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',
-    read: ({ beyondWindow }) => beyondWindow,
+    read: whenSwept(({ beyondWindow }) => beyondWindow),
   },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
     help: 'Event time of the oldest failed record in the window that is neither exhausted nor excluded; 0 when there is none.',
-    read: ({ oldestOpenAt }) => toSeconds(oldestOpenAt),
+    read: whenSwept(({ oldestOpenAt }) => toSeconds(oldestOpenAt)),
   },
   estimated_drain_seconds: {
     type: 'gauge',
     help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
-    read: (snapshot) => ((drainOf(snapshot).doneAt ?? Infinity) - snapshot.now) / 1000,
+    read: whenSwept((snapshot) => ((drainOf(snapshot).doneAt ?? Infinity) - snapshot.now) / 1000),
   },
   retries_total: {
     type: 'counter',
@@ -140,13 +146,13 @@ export const metricDefinitions = {
   stuck_processing_webhooks: {
     type: 'gauge',
     help: 'Records that are processing for longer than 15 min, as of the last full sweep.',
-    read: ({ stuckProcessing }) => stuckProcessing,
+    read: whenSwept(({ stuckProcessing }) => stuckProcessing),
   },
   expiring_webhooks: {
     type: 'gauge',
     help: 'Failed records that leave the window within 6 h, or a quarter of window.lookback if that is less, by current decision.',
     labels: { decision: expiringDecisions },
-    read: ({ expiring }) => expiring,
+    read: whenSwept(({ expiring }) => expiring),
   },
   expired_webhooks_total: {
     type: 'counter',
@@ -287,7 +293,7 @@ export const metricDefinitions = {
   unreadable_records: {
     type: 'gauge',
     help: 'Listed rows that cannot be read, as the last full sweep, a later one or checks of outcomes saw them. They are not counted as failed, and not retried.',
-    read: ({ unreadable }) => unreadable?.rows ?? 0,
+    read: whenSwept(({ unreadable }) => unreadable?.rows ?? 0),
   },
   unexpected_records_total: {
     type: 'counter',

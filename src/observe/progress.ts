@@ -30,7 +30,7 @@ const nothingSeen = {
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallAnswer>,
   /** Records that left the window while they were failed. */
   expired: 0,
-  /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
+  /** How far attempts of retried records lay outside the time in which they were made, in ms: the smaller one of the last two. */
   timeOffsetMs: undefined as number | undefined,
 }
 
@@ -86,6 +86,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
   let known = { ...nothingSeen }
+  let lastOffsetMs: number | undefined
 
   /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
@@ -109,6 +110,13 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
   }
 
+  /** A wrong zone shifts every attempt, while a single one may be another client's. */
+  function observeOffset(ms: number): void {
+    const isSmaller = lastOffsetMs === undefined || Math.abs(ms) <= Math.abs(lastOffsetMs)
+    known.timeOffsetMs = isSmaller ? ms : lastOffsetMs
+    lastOffsetMs = ms
+  }
+
   return {
     begin(now) {
       tickAt = now
@@ -121,7 +129,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'retry') observeRetry(event.answer)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'returned') known.expired -= event.records
-      if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
+      if (event.type === 'outcome' && event.timeOffsetMs !== undefined) observeOffset(event.timeOffsetMs)
       if (isProgress(event)) moveOn(now)
     },
     ticked(now, restEndsInMs) {

@@ -1,13 +1,16 @@
 // Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
+import type { TokenTrouble } from '../platform/auth/token.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { BooksState } from '../reconcile/books/books.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
+import type { Lately } from '../reconcile/retry/receiver-answers.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Pauses } from '../reconcile/retry/operator-pause.ts'
 import type { SweepFindings } from '../reconcile/sweep/sweeper.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
+import type { RecoveryPace } from './history.ts'
 import type { ProgressState } from './progress.ts'
 
 /** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
@@ -23,6 +26,10 @@ export interface ReconcilerState extends SweepFindings {
   lastDueAt: number | undefined
   /** Open ones of which nobody knows when they arrive: of circuits that are not closed, and refused again and again. */
   endless: Summary['endless']
+  /** Records that wait since before their receiver was mended. */
+  mended: Summary['mended']
+  /** How many deliveries each receiver has taken in the last minutes. */
+  lately: readonly Lately[]
   /** Those that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
   /** Retried records without a known outcome, and retries without an answer. */
@@ -54,6 +61,8 @@ export interface ReconcilerState extends SweepFindings {
 /** What is known of token, key, certificate and the servers' clocks, read in daemon-parts.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface CredentialState {
   tokenExpiresAt: number | undefined
+  /** Why no new token comes; undefined while the last request got one. */
+  tokenTrouble: TokenTrouble | undefined
   certificateExpiresAt: number | undefined
   /** Undefined while the key file has not changed; else why it could not be used. */
   keyReload: { problem: string | undefined } | undefined
@@ -67,8 +76,7 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   startedAt: number
   leadership: LeadershipState
   nextTickAt: number | undefined
-  /** Recovered deliveries per ms, at present. */
-  recoveredPerMs: number
+  pace: RecoveryPace
   /** `subscriptions`: names by id. */
   subscriptions: Readonly<Record<string, string>>
 }

@@ -2,10 +2,10 @@
 import {
   decide,
   exhaustedAt,
-  isRefusedAgain,
   nextRetryOf,
   noCounts,
   noRetry,
+  refusalOf,
   soonerOf,
   type Counts,
   type Decision,
@@ -97,7 +97,7 @@ function newDetail({ oldestAt, records, responseStatusCode, subscriptionId }: Gr
 function addTo({ cause, types }: Detail, entry: FailedRecord, policy: Policy, situation: Situation): void {
   const verdict = decide(entry, policy, situation)
   types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
-  if (verdict.decision === 'backing-off' && isRefusedAgain(entry, situation)) {
+  if (verdict.decision !== 'exhausted' && refusalOf(entry, situation)?.why === 'refused') {
     cause.refusedAgain += 1
     cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
   }

@@ -61,7 +61,12 @@ export function circuitReason(status: StatusFacts): NoticeReason {
   const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
   const failedAgain = sum((circuit) => circuit.failedAgain)
   const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
-  const probe = Math.min(...failing.map(({ pausesForSeconds }) => pausesForSeconds))
+  const subscriptions = new Set(failing.map(({ subscriptionId }) => subscriptionId))
+  const nextAt = Math.min(
+    ...status.causes.list
+      .filter(({ subscriptionId }) => subscriptions.has(subscriptionId))
+      .map(({ nextRetry }) => nextRetry?.getTime() ?? Infinity),
+  )
   const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
   return {
     level,
@@ -74,8 +79,8 @@ export function circuitReason(status: StatusFacts): NoticeReason {
         'retry',
         'retries',
       )} failed again, since ${clockTime(since, now)} UTC.`,
-      probe > 0
-        ? `A probe goes out in ${waitText(probe * 1000)}.`
+      nextAt > now.getTime() && nextAt < Infinity
+        ? `A probe goes out in ${waitText(nextAt - now.getTime())}.`
         : failing.some(({ outstanding }) => outstanding > 0)
           ? 'A probe is under way.'
           : 'The next record that is due is a probe.',

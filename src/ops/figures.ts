@@ -1,4 +1,5 @@
 // The figures of /status as page and terminal show them: how many are missing and have recovered, when all is done, as of when.
+import { describeGate } from '../reconcile/retry/gates.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from './words.ts'
@@ -66,12 +67,18 @@ function unknownEnd(status: StatusFacts): string {
     }
     case 'refused':
       return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. ${untilWhen(status)}`
+    case 'unproven':
+      return `The outcome of ${counted(status.unproven, 'retry is', 'retries are')} not known.`
     case 'zone':
       return 'It is known once platform.timeZone is right, and the daemon restarted.'
     case 'pace':
-      return 'Nothing recovered in the last 5 min.'
+      return drain.recoveredPerMinute > 0 ? 'The pace still changes.' : 'Nothing recovered in the last 5 min.'
+    case 'failing':
+      return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
     case 'backoff':
-      return 'Some deliveries are only counted.'
+      return status.lastBackoff === null
+        ? 'Some deliveries are only counted.'
+        : `Not before ${clockTime(status.lastBackoff, status.now)}, when the last backoff ends.`
   }
 }
 
@@ -82,6 +89,18 @@ export function missingOf(status: StatusFacts): readonly [number: string, parts:
   if (isWholeKnown(status)) return [count(missing), parts]
   if (missing > 0) return [`at least ${count(missing)}`, parts]
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
+}
+
+/** True while something that is broken stops all retries. */
+export const isBroken = ({ gates }: StatusFacts): boolean =>
+  gates
+    .map(({ gate }) => describeGate(gate))
+    .some(({ blocks, level }) => blocks === 'everything' && level === 'trouble')
+
+/** New failures show at the next sweep. */
+export function newerText({ now, seenUntil }: StatusFacts): string {
+  const until = seenUntil === null ? '' : ` of events up to ${clockTime(seenUntil, now)} UTC`
+  return `Nothing is missing${until}; newer failures are not known yet.`
 }
 
 /** How many have recovered and since when, with when the last one did; and the pace while they do. */
@@ -121,7 +140,8 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const { drain, failed, lastFullSweep, missing, now } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
-    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
+    if (isWholeKnown(status))
+      return isBroken(status) ? ['Unknown', newerText(status)] : ['Now', 'Everything has arrived.']
     if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
     if (!isZoneWrong(status)) return ['Unknown', 'The window was not seen whole.']
   }

@@ -5,7 +5,16 @@ import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
 import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
-import { isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
+import {
+  certificateReason,
+  mendedReason,
+  partlyReason,
+  skewReason,
+  tokenBack,
+  tokenReasonsOf,
+  type NoticeCondition,
+} from './condition-notices.ts'
+import { isBroken, isLastSweepFailed, isWholeKnown, isZoneWrong, newerText, openOf, recoveredOf } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   answerText,
@@ -20,9 +29,6 @@ import {
   unlistedText,
   waitText,
 } from './words.ts'
-
-/** A clock that is so far off is a notice. */
-const maxSkewSeconds = 60
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
   const leader = leadership?.leader ?? null
@@ -68,7 +74,7 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
 
 /** The part of a gate's sentences that only this moment knows. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
-  const { now, pauses, rate, receiver } = status
+  const { circuits, failed, now, pauses, rate, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
   return [
@@ -78,26 +84,49 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
     ...(pause === undefined ? [] : [pauseDetail(pause, now)]),
-    ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
+    ...(call === null ||
+    opensInSeconds === null ||
+    (call.operation === 'retry' && (failed.blocked === 0 || circuits.notClosed > 0))
+      ? []
+      : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
   ]
     .join(' ')
     .trim()
 }
 
+/** Answers of a gateway to a few records may be of the platform itself: the retry that finds out comes within a minute. */
+const trialMs = 60_000
+
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
-  const { advice, gate, reason, runbook } = shut
+  const { advice, gate, reason, runbook, since } = shut
+  const isTrial = gate === 'intercepted' && since !== null && status.now.getTime() - since.getTime() < trialMs
   const { level } = describeGate(gate)
   if (gate === 'not-leader') return standbyReason(shut, status)
+  // The identity host works again, and the next call finds that out.
+  if (gate === 'no-token') return tokenBack
+  if (gate === 'unauthorized' && shut.call === null)
+    return {
+      level: 'working',
+      text: 'The platform answers again: the next retry is a trial.',
+      advice: 'Nothing to do.',
+    }
+  if (gate === 'unauthorized' && shut.call?.operation === 'list')
+    return { level, text: 'The platform refuses all calls.', detail: detailOf(shut, status), advice, runbook }
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
-  return { level, text: reason, detail: detailOf(shut, status), advice, runbook }
+  const notice = { level, text: reason, detail: detailOf(shut, status), advice, runbook }
+  return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is no reason then.
   const isIdle = openOf(status) === 0
   const own: ReadonlySet<string> = new Set(['circuit', 'subscription-paused', ...(isIdle ? ['limit'] : [])])
-  const shut = status.gates.filter(({ gate }) => !own.has(gate))
+  // Nothing is laid at the door of a platform that got no call.
+  const isOfToken = ({ call, gate }: GateStatus): boolean =>
+    status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
+  const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one))
   return [
+    ...tokenReasonsOf(status),
     ...shut.map((gate) => gateReason(gate, status)),
     ...pausedReason(status),
     ...(isIdle || status.circuits.notClosed === 0 ? [] : [circuitReason(status)]),
@@ -117,6 +146,16 @@ function hurryAdvice({ causes, gates }: StatusFacts): string {
   const isFailing = causes.list.some(({ circuit }) => circuit !== 'closed')
   return `${isFailing ? 'Bring the receiver up now.' : 'See the causes for the answers of the receiver.'} ${longer}`
 }
+
+/** True while deliveries may leave the window although they are retried: nothing goes out, or it is not taken. */
+function isHeldUp(status: StatusFacts): boolean {
+  const { circuits, gates, refusedAgain } = status
+  const isStopped = gates.some(({ gate }) => describeGate(gate).blocks === 'everything' && !passing.has(gate))
+  return isStopped || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
+}
+
+/** Gates that open again within minutes. */
+const passing: ReadonlySet<string> = new Set(['throttled', 'outcomes'])
 
 const maxRefusing = 3
 
@@ -168,7 +207,7 @@ function excludedText({ excluded }: StatusFacts): string {
 const passingMs = 600_000
 
 /** Reasons apart from gates, and whether each is so now. */
-function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
+function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const {
     aheadOfClock,
     beyondWindow,
@@ -182,9 +221,6 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     unlisted,
     unreadable,
   } = status
-  const { api, auth } = clock.skewSeconds
-  const skew = Math.abs(api) > Math.abs(auth) ? api : auth
-  const isPast = (at: Date | null): boolean => at !== null && at <= now
   const problem = sweeps[0]?.problem
   const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
   const leavingExhausted = expiring.byDecision.exhausted
@@ -192,7 +228,12 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     {
-      isSo: isLastSweepFailed(status) && !isRefused(status),
+      isSo:
+        isLastSweepFailed(status) && sweeps[0]?.stage === 'token' && status.tokenTrouble === null && !isRefused(status),
+      ...tokenBack,
+    },
+    {
+      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
       level: 'trouble',
       text: sentence(problem ?? 'the last sweep failed'),
       detail: sinceLastSweep(status),
@@ -243,11 +284,22 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted}`,
       runbook: 'RetriesFailing',
     },
+    partlyReason(status),
+    mendedReason(status),
     {
       isSo: leaving > 0,
-      level: 'trouble',
-      text: `${counted(leaving, 'delivery expires soon: it leaves', 'deliveries expire soon: they leave')} the window, and then no retry goes out.`,
-      advice: hurryAdvice(status),
+      ...(isHeldUp(status)
+        ? {
+            level: 'trouble' as const,
+            text: `${counted(leaving, 'delivery expires soon: it leaves', 'deliveries expire soon: they leave')} the window, and then no retry goes out.`,
+            advice: hurryAdvice(status),
+          }
+        : {
+            level: 'working' as const,
+            text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and ${leaving === 1 ? 'is' : 'are'} retried before.`,
+            advice: 'Nothing to do.',
+            isAside: true as const,
+          }),
       runbook: 'Expiring',
     },
     ...booksConditions(status.books, status),
@@ -308,14 +360,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isAside: true,
       runbook: 'ClockSkew',
     },
-    {
-      isSo: Math.abs(skew) > maxSkewSeconds,
-      level: 'waiting',
-      text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,
-      advice: 'Set it; the times here are those of this host.',
-      isAside: true,
-      runbook: 'ClockSkew',
-    },
+    skewReason(status),
     {
       isSo: keyProblem !== null,
       level: 'trouble',
@@ -325,20 +370,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
         'Correct the file, or have its certificate registered: within a minute that ends this. Do not restart before: the previous key would be lost.',
       runbook: 'KeyReloadFailed',
     },
-    {
-      isSo: isPast(status.certificateExpires),
-      level: 'trouble',
-      text: 'The certificate has expired.',
-      advice: 'Have a new one registered.',
-      runbook: 'ClientCertificateExpiring',
-    },
-    {
-      isSo: isPast(status.tokenExpires),
-      level: 'trouble',
-      text: 'The access token has expired.',
-      advice: 'See the log for why there is no new one.',
-      runbook: 'TokenRefreshFailing',
-    },
+    certificateReason(status),
     {
       isSo: exhausted.total > 0,
       level: 'waiting',
@@ -354,7 +386,9 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
 export const retryExhausted = 'webhook-reconciler retry --exhausted --since TIME'
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
-const worstFirst = (a: NoticeReason, b: NoticeReason): number => rank[a.level] - rank[b.level]
+/** Among equals, what somebody has to do. */
+const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
+  rank[a.level] - rank[b.level] || Number(needsNobody(a)) - Number(needsNobody(b))
 
 /** True while a gate says already that the platform takes no calls. */
 const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
@@ -368,6 +402,7 @@ function missingText(status: StatusFacts): string {
   if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
+  if (missing === 0 && isBroken(status)) return newerText(status)
   if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`

@@ -131,17 +131,18 @@ const toCircuit = ({ openForMs, pausesForMs, ...view }: CircuitView, now: number
 const toSweep = ({ failure, ...sweep }: SweepEnd) => ({
   ...sweep,
   seconds: Math.round(sweep.seconds * 1000) / 1000,
-  ...(failure && { problem: failureText(failure), advice: failure.advice }),
+  ...(failure && { stage: failure.stage, problem: failureText(failure), advice: failure.advice }),
 })
 
 function drainStatus(state: StatusState) {
   const { limitedBy, ...drain } = drainOf(state)
   const doneAt = toDate(drain.doneAt)
   return {
-    recoveredPerMinute: Math.round(state.recoveredPerMs * 600_000) / 10,
+    recoveredPerMinute: Math.round(state.pace.recoveredPerMs * 600_000) / 10,
     seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
     doneAt,
     limitedBy,
+    failedShare: Math.round(1000 * state.pace.failedShare) / 1000,
   }
 }
 
@@ -165,6 +166,15 @@ function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
   }
 }
 
+function mendedStatus({ mended, skewMs }: StatusState) {
+  if (mended === undefined) return null
+  const { lastDueAt, records, since } = mended
+  return { records, since: toDate(since - skewMs.api), lastRetry: toDate(lastDueAt - skewMs.api) }
+}
+
+/** Receivers with the most failures. */
+const maxLately = 20
+
 /** How many deliveries are missing, why, since when, and until when. */
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
@@ -173,9 +183,12 @@ function deliveriesOf(state: StatusState) {
     expired,
     refusedAgain: state.endless.refused,
     pausedDeliveries: state.endless.paused,
+    unproven: state.endless.unproven,
     drain: drainStatus(state),
     failed: { ...failed },
     excluded: { ...state.excluded },
+    lastBackoff: toDate((state.lastDueAt ?? NaN) - skewMs.api),
+    mended: mendedStatus(state),
     oldestOpenEvent: toDate(state.oldestOpenAt),
     firstExpiry: toDate((state.oldestOpenAt ?? NaN) + state.lookbackMs - skewMs.api),
     expiring: expiringStatus(state),
@@ -214,6 +227,10 @@ function retriesOf(state: StatusState) {
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
     notAccepted: reason === undefined ? null : { ...notAccepted, reason },
+    lately: state.lately.slice(0, maxLately).map(({ failingForMs, ...one }) => ({
+      ...one,
+      failingSince: one.failedInARow === 0 ? null : new Date(now - failingForMs),
+    })),
   }
 }
 
@@ -221,6 +238,12 @@ function unlistedStatus({ now, unlisted }: StatusState) {
   if (unlisted === undefined) return null
   const { forMs, ...sum } = unlisted
   return { ...sum, since: new Date(now - forMs) }
+}
+
+function tokenStatus({ tokenTrouble: trouble }: StatusState) {
+  if (trouble === undefined) return null
+  const { nextTryAt, since, ...why } = trouble
+  return { ...why, since: new Date(since), nextTry: new Date(nextTryAt) }
 }
 
 /** The conditions of all work: sweeps, token, certificate, key, clocks. */
@@ -236,6 +259,7 @@ function conditionsOf(state: StatusState) {
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),
     tokenExpires: toDate(state.tokenExpiresAt),
+    tokenTrouble: tokenStatus(state),
     certificateExpires: toDate(state.certificateExpiresAt),
     keyProblem: state.keyReload?.problem ?? null,
     clock: {

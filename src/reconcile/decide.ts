@@ -34,6 +34,10 @@ export interface Known {
   awaiting: object | undefined
   /** True while an operator asks for its retry, until it is sent. Default: false. */
   askedFor?: boolean
+  /** When its last retry failed again, monotonic ms; -Infinity when its last outcome is another one. */
+  failedAgainAt?: number
+  /** The receiver's answer to the last attempt; null: none. */
+  responseStatusCode?: number | null
 }
 
 export interface Verdict {
@@ -44,10 +48,29 @@ export interface Verdict {
   because: Because
 }
 
+/** The facts of a record that tell whether a failure of its receiver is over. */
+export interface Mendable {
+  eventType: string
+  responseStatusCode: number | null
+  /** Number of its tries that have ended. */
+  tries: number
+}
+
+/** Evidence of other records about one that has failed. */
+export interface Mending {
+  /** Its receiver was mended for such a record: its circuit closed, or others that had failed were taken; epoch ms of the platform's clock. */
+  mendedAt: number
+  /** Any others were taken since then, and none has failed: two failures of a record may be of before, and no more is known. */
+  takingSince: number
+  /** While the receiver fails some of all deliveries, so many failures of one record may be chance. */
+  chanceTries: number
+}
+
 /** The circumstances of a decision, apart from the record. */
 export interface Situation {
-  /** Epoch ms of the platform's clock. */
+  /** Epoch ms of the platform's clock, and monotonic ms. */
   now: number
+  monotonic?: number
   /** The gate that blocks its subscription now; undefined when none does. */
   gate?: Gate | undefined
   /** How long the gates stay shut that block everything, in ms; Infinity when no clock tells. Default: 0. */
@@ -56,8 +79,8 @@ export interface Situation {
   pausesForMs?: number | undefined
   /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's newest answer. */
   failing?: { since: number; responseStatusCode: number | null } | undefined
-  /** When its circuit last closed, in epoch ms of the platform's clock. Default: it was never open. */
-  closedAt?: number | undefined
+  /** Default: its receiver never failed. */
+  mendingOf?: ((record: Mendable) => Mending) | undefined
 }
 
 /** The next automatic retry of a record. */
@@ -130,9 +153,30 @@ function waitOf(known: Known, due: number, { window }: Policy): Rule {
   return known.refusals > 0 ? 'refused' : 'backoff'
 }
 
-/** True for a record that the receiver has refused twice, though it takes others: nobody knows when it arrives. */
-export function isRefusedAgain({ tries, triedAt }: Known, { closedAt = -Infinity, failing }: Situation): boolean {
-  return tries >= 2 && failing === undefined && triedAt > closedAt
+export interface Refusal {
+  why: 'refused' | 'partly' | 'unproven' | 'mended'
+  /** When its receiver was mended, epoch ms of the platform's clock; -Infinity when it was not. */
+  mendedAt: number
+}
+
+/**
+ * Why a record that was tried twice has not arrived, though others do: its receiver has `refused` it; or fails some of all: `partly`; or
+ * the last retry has no outcome, as of one that the platform rejects: `unproven`. Then no time of arrival is known. Or the receiver was
+ * `mended` since, and its next retry probably arrives.
+ */
+export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
+  const { awaiting, eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
+  const tries = awaiting === undefined ? known.tries : known.tries - 1
+  if (tries < 2 || situation.failing !== undefined) return undefined
+  const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
+  const { mendedAt = -Infinity, takingSince = -Infinity, chanceTries = 0 } = mending ?? {}
+  if (tries <= chanceTries) return { why: 'partly', mendedAt }
+  // A later retry without an outcome says nothing.
+  const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
+  const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
+  if (tries === 2 && failedAt <= takingSince && failedAt > mendedAt) return undefined
+  const isUnproven = awaiting === undefined && failedAgainAt === -Infinity
+  return { why: failedAt <= mendedAt ? 'mended' : isUnproven ? 'unproven' : 'refused', mendedAt }
 }
 
 /** First match wins. */

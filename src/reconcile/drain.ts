@@ -23,9 +23,9 @@ export interface Drain {
   /**
    * What decides: the `pace` of recoveries, or `backoff`: `notBefore`, which for the daemon is the end of the last backoff.
    * And of an unknown end: a `gate` that stops all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records
-   * that are `refused` again and again, or a wrong `zone`, which hides records.
+   * that are `refused` again and again, or `unproven`, a receiver that is `failing` a part of them, or a wrong `zone`, which hides records.
    */
-  limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'zone'
+  limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
 }
 
 /** Unknown when records are due and none recovers, or when the end of the backoffs is not known. */
@@ -56,27 +56,41 @@ export interface DrainSource {
   /** When the last backoff ends, by the platform's clock; undefined when it is not known. */
   lastDueAt: number | undefined
   now: number
-  recoveredPerMs: number
+  pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
   skewMs: Readonly<Record<'api', number>>
   timeOffsetMs: number | undefined
 }
 
+/** With more failures the rest is not through when the pace says so. */
+const maxFailedShare = 0.1
+/** Maximum of open ones, and of the time to an end, that needs no steady pace. */
+const [few, soonMs] = [10, 120_000]
+
 /** Why the end of open records is unknown, apart from the pace. */
-function obstacleOf({ endless, gates }: DrainSource): Drain['limitedBy'] | undefined {
+function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
   if (stopForUnknownTime(gates)) return 'gate'
   if (endless.paused > 0) return 'paused'
   if (endless.circuit > 0) return 'circuit'
-  return endless.refused > 0 ? 'refused' : undefined
+  if (endless.refused > 0) return 'refused'
+  if (endless.unproven > 0) return 'unproven'
+  return endless.partly > 0 || pace.failedShare > maxFailedShare ? 'failing' : undefined
 }
 
-/** The daemon's estimate, at its present pace. */
+/** The daemon's estimate, at its present pace. It is said where it will come true, and that takes evidence. */
 export function drainOf(source: DrainSource): Drain {
-  const { failed, lastDueAt, now, onlyCounted, recoveredPerMs, skewMs, timeOffsetMs } = source
+  const { failed, lastDueAt, now, onlyCounted, pace, skewMs, timeOffsetMs } = source
+  const { failedShare, isSteady, recoveredPerMs } = pace
   const pending = failed.due + failed.blocked + failed.awaiting + onlyCounted
   const backingOff = failed['backing-off']
   if (isZoneWrong(timeOffsetMs)) return { doneAt: undefined, limitedBy: 'zone' }
-  const obstacle = pending + backingOff > 0 ? obstacleOf(source) : undefined
+  if (pending + backingOff === 0) return { doneAt: now, limitedBy: 'pace' }
+  const obstacle = obstacleOf(source)
   if (obstacle !== undefined) return { doneAt: undefined, limitedBy: obstacle }
   const notBefore = lastDueAt === undefined ? undefined : lastDueAt - skewMs.api
-  return estimateDrain({ pending, backingOff, notBefore, recoveredPerMs, now })
+  const drain = estimateDrain({ pending, backingOff, notBefore, recoveredPerMs, now })
+  const isSoon = failedShare === 0 && backingOff === 0 && pending <= few && (drain.doneAt ?? Infinity) < now + soonMs
+  // Each that backs off has failed: it may again while others do.
+  const isSure = drain.limitedBy === 'pace' || failedShare === 0
+  const isGuess = !(recoveredPerMs > 0) || !(isSteady || isSoon) || !isSure
+  return isGuess ? { ...drain, doneAt: undefined } : drain
 }

@@ -159,6 +159,9 @@ export class FailedRecord implements Known {
   get askedFor(): boolean {
     return this.#ours.askedFor
   }
+  get failedAgainAt(): number {
+    return this.#ours.failedAgainAt
+  }
   get awaiting(): PendingOutcome | undefined {
     return this.#ours.awaiting
   }

@@ -9,6 +9,7 @@ import { createKnowledge, type Known } from './knowledge.ts'
 import type { KeyFiles } from './key-files.ts'
 import { createOpenListings } from './open-listings.ts'
 import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
+import { createAbsentWatcher } from './promises/absent.ts'
 import { createAttemptsWatcher } from './promises/attempts.ts'
 import { createBreakerWatcher } from './promises/breaker.ts'
 import { createCallsWatcher } from './promises/calls.ts'
@@ -25,6 +26,8 @@ import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
 import { createTicksWatcher } from './promises/ticks.ts'
 import { createTruthWatcher } from './promises/truth.ts'
+import { createSaidWatcher } from './promises/said.ts'
+import { createEstimatesWatcher } from './promises/estimates.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import { createWholeWatcher } from './promises/whole.ts'
 import type { AskedJob, Holds, Sight } from './promises/watcher.ts'
@@ -65,6 +68,7 @@ export interface ProcessWatchOptions {
 
 /** All promises that are watched beside the invariants. */
 const makers = [
+  createAbsentWatcher,
   createAttemptsWatcher,
   createBreakerWatcher,
   createCallsWatcher,
@@ -81,6 +85,8 @@ const makers = [
   createRestsWatcher,
   createTicksWatcher,
   createTruthWatcher,
+  createSaidWatcher,
+  createEstimatesWatcher,
   createWaitsWatcher,
   createWholeWatcher,
 ]

@@ -96,6 +96,13 @@ export function isRefusal(told: Told): boolean {
   return kind === 'never-left' || refusing.has(status) || isIntercepted(told) || isOwnError
 }
 
+/** True for an answer that shows the platform at work, whatever it says of a record. */
+export function isAnswered(told: Told): boolean {
+  const { code, kind, status = 0 } = told
+  if (kind !== 'told' || refusing.has(status) || isIntercepted(told)) return false
+  return status < 400 || (status < 500 && code !== undefined)
+}
+
 const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
 
 export interface KnowledgeOptions {

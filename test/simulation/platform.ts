@@ -221,6 +221,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       if (outage.how === 'no-answer') return { code: null, ms: habits.deliveryTimeout }
       return { code: outage.how === 'refused' ? null : outage.how, ms }
     }
+    const { refuses } = receivers[receiver] ?? {}
+    if (refuses?.eventType === record.plan.eventType && timeline.now() < refuses.until) return { code: 422, ms }
     if (record.plan.kind === 'poison') return { code: 500, ms }
     if (record.plan.kind === 'unwanted') return { code: 422, ms }
     const isFlaky = sequence.chance(receivers[receiver]?.flaky ?? 0)

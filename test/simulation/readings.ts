@@ -4,6 +4,7 @@ import type { FaultWindow } from './fault-kinds.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
+import { saidStages } from './readings-said.ts'
 import type { PlannedRecord, Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
@@ -185,6 +186,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */
 const stages: Readonly<Record<string, Reading>> = {
   ...limitStages,
+  ...saidStages,
   'after an outage': afterOutage,
   'over the bound': overBound,
 }

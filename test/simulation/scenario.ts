@@ -94,6 +94,8 @@ export interface PlannedReceiver {
   outages: readonly Outage[]
   /** Share of deliveries that fail with 500 although it is up. */
   flaky: number
+  /** It answers 422 to events of this type until then, ms since the start. */
+  refuses?: { eventType: string; until: number }
 }
 
 /** One process of the daemon. */

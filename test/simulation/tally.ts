@@ -45,6 +45,15 @@ export const promises = [
   'what lies beyond the window is counted',
   'a time that is not known is said',
   'what lies ahead of the clock is counted',
+  'gauges of what is not known are absent',
+  'the party that is named is broken',
+  'well is said only when nothing is missing',
+  'a number of missing ones is exact, or says at least',
+  'nothing to do is said only where nothing is',
+  'levels are steady where nothing changes',
+  'all is well two minutes after the last recovery',
+  'the end that is said is the end',
+  'the next try is the next call',
 ] as const
 
 export type PromiseName = (typeof promises)[number]

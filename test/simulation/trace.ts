@@ -14,9 +14,11 @@ import { createHash } from 'node:crypto'
  *   at least two seconds apart;
  * - `bounds`: what is held in memory;
  * - `books`: what was accepted or lost is recovered, failed again, unknown or awaited; metrics say what happened;
+ * - `said`: the page, its notices, gauges and alerts say what is so;
  * - `alive`: no bug ends the daemon, its loops turn, it ends when asked to and leaves nothing behind.
  */
-export type Invariant = 'waits' | 'premature' | 'limits' | 'dead-receiver' | 'untrue' | 'bounds' | 'books' | 'alive'
+export type Invariant =
+  'waits' | 'premature' | 'limits' | 'dead-receiver' | 'untrue' | 'bounds' | 'books' | 'said' | 'alive'
 
 export interface Violation {
   invariant: Invariant

@@ -71,6 +71,7 @@ export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'o
     attempt: 2,
     outcome: 'recovered',
     sinceEventMs: 86_400_000,
+    isRepeated: false,
     sinceRetryMs: 500,
     responseStatusCode: 200,
     timeOffsetMs: undefined,

@@ -104,7 +104,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     rateMaximum: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
-    endless: { circuit: 1791, paused: 0, refused: 0 },
+    endless: { circuit: 1791, paused: 0, partly: 0, refused: 0, unproven: 0 },
     circuits: [
       aCircuit({ subscriptionId: uuid(2), pausesForMs: 83_000, openForMs: 47 * minuteMs, responseStatusCode: null }),
     ],
@@ -124,7 +124,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     causes: incidentCauses(),
     history: anHour(),
     recovered: { lastDay: 1240, lastAt: incidentNow - 2000 },
-    recoveredPerMs: 95 / minuteMs,
+    pace: { recoveredPerMs: 95 / minuteMs, failedShare: 0, isSteady: true },
     skewMs: { auth: 20, api: -310 },
     timeOffsetMs: 0,
     ...changes,

@@ -41,8 +41,24 @@ export interface TokenCache {
   expiresAt(): number | undefined
   /** As `problem` of KeyRotation. */
   keyProblem(): string | undefined
+  /** Why no new token comes; undefined when the last request got one. */
+  trouble(): TokenTrouble | undefined
   /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
   run(signal: AbortSignal): Promise<void>
+}
+
+/** Requests that have failed since the last token. Times in epoch ms by the host's present clock. */
+export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason'> {
+  /** `api`: the API takes none of the tokens that the identity host issues. */
+  by: 'identity-host' | 'api'
+  /** The host that was asked. */
+  host: string
+  since: number
+  nextTryAt: number
+  /** The thing to do about it. */
+  advice: string
+  /** Cause of a missing answer. */
+  code: string | undefined
 }
 
 /** Events of the token cache. Closed fields, none of them secret. */
@@ -160,6 +176,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   let cached: CachedToken | undefined
   let request: Request | undefined
   let refused: { answer: Refused; fingerprint: string } | undefined
+  /** When a request first failed since the last token, monotonic ms. */
+  let failingSince: number | undefined
+  /** When the API first refused a token, and each since then, monotonic ms. */
+  let voidSince: number | undefined
   let reportedScope: string | undefined
 
   function living(token: CachedToken | undefined): CachedToken | undefined {
@@ -167,6 +187,11 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   const valid = (): CachedToken | undefined => living(cached)
+
+  /** Since when no token may be asked for, as the API refuses each at once; undefined where that is not so. */
+  function apiRefusesSince(): number | undefined {
+    return valid() === undefined && clock.monotonic() < limiter.openAt() ? voidSince : undefined
+  }
 
   function onHostClock(monotonic: number): number {
     return Math.round(clock.now() + monotonic - clock.monotonic())
@@ -183,6 +208,19 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
   }
 
+  function trouble(): TokenTrouble | undefined {
+    const { advice, kind, reason, transportCode } = tokenError()
+    const isRefusedByApi = refused === undefined
+    const since = isRefusedByApi ? apiRefusesSince() : failingSince
+    if (since === undefined) return undefined
+    return {
+      ...{ by: isRefusedByApi ? 'api' : 'identity-host', host: options.tokenUrl.host, kind, reason, advice },
+      since: onHostClock(since),
+      nextTryAt: onHostClock(Math.max(limiter.openAt(), clock.monotonic())),
+      code: transportCode,
+    }
+  }
+
   function reportScope(scope: string | undefined): void {
     const before = reportedScope
     reportedScope = missingScopes(options.scope, scope).length === 0 ? undefined : scope
@@ -194,6 +232,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     cached = cachedToken(answer, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.succeeded()
     refused = undefined
+    failingSince = undefined
     keys.succeeded(usedKey)
     const expiresInSeconds = answer.lifetimeMs / 1000
     emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
@@ -204,6 +243,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   function refuse(answer: Refused, usedKey: SigningKey): TokenError {
     const { fingerprint } = usedKey
     refused = { answer, fingerprint }
+    failingSince ??= clock.monotonic()
     emit({
       type: 'token-refreshed',
       result: answer.kind,
@@ -315,12 +355,14 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
         return
       }
       cached = hasWorked ? undefined : living(cached.former)
+      voidSince = hasWorked ? undefined : (voidSince ?? clock.monotonic())
       if (!hasWorked && ageMs < failureWindowMs) limiter.spend()
       notifier.notify()
     },
     renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
     expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
     keyProblem: keys.problem,
+    trouble,
     async run(signal) {
       const abandon = (): void => {
         // A caller that is finishing its work may still need it.

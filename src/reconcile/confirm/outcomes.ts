@@ -34,6 +34,8 @@ export interface OutcomeEvent {
   /** Number of the attempt, as in the event of its retry. */
   attempt: number
   outcome: Outcome
+  /** True where it was tried before. */
+  isRepeated: boolean
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number
   sinceRetryMs: number
@@ -130,6 +132,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
+    const isRepeated = record.tries > 1
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt that came too late for the outcome still counts in the backoff.
     const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
@@ -152,6 +155,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       eventType: record.eventType,
       attempt,
       outcome,
+      isRepeated,
       sinceEventMs: seenAt - record.eventAt,
       sinceRetryMs: monotonic - awaiting.sentAt,
       responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,

@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { decide, exclusionOf, isRefusedAgain, noCounts, type Counts, type Situation } from '../decide.ts'
+import { decide, exclusionOf, noCounts, refusalOf, type Counts, type Situation } from '../decide.ts'
 import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
@@ -80,8 +80,10 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined when none backs off. */
   lastDueAt: number | undefined
-  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, of subscriptions that an operator has paused, and those that are refused again and again. */
-  endless: { circuit: number; paused: number; refused: number }
+  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, of subscriptions that an operator has paused, those that are refused again and again, and those that were tried twice where a receiver fails a part. */
+  endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
+  /** Records that wait since before their receiver was mended: when that was, and when the last backoff ends; epoch ms. */
+  mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
 const youngMs = 600_000
@@ -264,7 +266,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       let edge: number | undefined
       let oldest = Infinity
       let lastDueAt: number | undefined
-      const endless = { circuit: 0, paused: 0, refused: 0 }
+      const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
+      let mended: Summary['mended']
       for (const entry of byKey.values()) {
         const situation = situationOf(entry.subscriptionId)
         edge ??= expiringBefore(situation.now, policy.window, zone)
@@ -273,13 +276,19 @@ export function createBacklog(options: BacklogOptions): Backlog {
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'exhausted') {
           oldest = Math.min(oldest, entry.eventAt)
+          const refusal = refusalOf(entry, situation)
           if (situation.gate === 'subscription-paused') endless.paused += 1
           else if (situation.failing !== undefined) endless.circuit += 1
-          else if (decision === 'backing-off' && isRefusedAgain(entry, situation)) endless.refused += 1
+          else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
+          else if (refusal?.why === 'mended') {
+            const since = Math.max(mended?.since ?? -Infinity, refusal.mendedAt)
+            const last = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
+            mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt: last }
+          } else if (refusal !== undefined) endless[refusal.why] += 1
         }
         if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
       }
-      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt, endless }
+      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt, endless, mended }
     },
   }
 }

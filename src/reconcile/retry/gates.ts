@@ -161,7 +161,7 @@ export interface ShutGate {
   since: number | undefined
   /** Subscriptions that it blocks; undefined when it blocks everything. */
   subscriptions: number | undefined
-  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next ping; undefined when no clock tells. */
+  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next call that finds out; undefined when no clock tells. */
   opensInMs?: number | undefined
   /** With a gate of the platform breaker: the call that failed last. */
   call?: FailedCall | undefined
@@ -188,6 +188,8 @@ export interface GateSources {
   /** Retried records without a known outcome, and how many there may be. */
   awaited: () => number
   maxAwaited: number
+  /** How long until a sweep or a check lists, in ms; not positive when one is due. */
+  nextListInMs: () => number
   clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
@@ -234,8 +236,11 @@ export function createGates(sources: GateSources): Gates {
     'receiver-down': () => receiver.since(),
     ...byTrouble(() => breaker.since()),
   }
+  /** Where lists fail the first list call finds out: a ping, a sweep, or a check. */
   function untilPing(): number | undefined {
-    const ms = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
+    const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
+    const isOfLists = breaker.call()?.operation === 'list'
+    const ms = isOfLists ? Math.max(rate.pausedForMs(), Math.min(pingMs, sources.nextListInMs())) : pingMs
     return ms > 0 ? ms : undefined
   }
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {

@@ -107,7 +107,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
     if (reason() !== before.reason) since = reason() && clock.monotonic()
-    if (next.name === 'closed') call = undefined
+    // The call that shows that lists pass has ended a trouble of theirs.
+    if (next.name === 'closed' || (next.name === 'half-open' && call?.operation !== 'retry')) call = undefined
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
   }

@@ -28,6 +28,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   const answered = { list: 0, retry: 0, token: 0, health: 0 }
   const results = new Map<string, Told>()
   let isPaused = false
+  let isSwept = false
   let certificateSince = timeline.now()
   let certificate = keyFiles.notAfter()
   /** ms since the start: the end of the last sweep that saw all; undefined before the first. */
@@ -46,6 +47,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   function expect({ metrics }: Sight, series: string, value: number, tolerance = 0): void {
     const shown = metrics.get(series) ?? NaN
+    // Gauges of what is not known are absent. @see absent.ts
+    if (!isSwept && !metrics.has(series)) return
     if (!(Math.abs(shown - value) <= tolerance)) violate('books', `shows ${series} ${shown}, it is ${value}`)
   }
 
@@ -149,6 +152,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       else if (fact.type === 'sweep') {
         const { kind, result } = fact.report
         count(`sweeps_total{kind="${kind}",result="${result}"}`)
+        if (kind === 'full' && result !== 'failed') isSwept = true
         if (kind === 'full' && result === 'complete') lastComplete = timeline.now()
       }
     },

@@ -93,7 +93,13 @@ describe('a snapshot', () => {
     const metrics = createMetrics({ processMetrics: false })
     const leadership = { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } as const
     const gates = [{ gate: 'paused', since: 1, subscriptions: undefined }] as const
-    const text = await metrics.text({ ...empty, gates, leadership, failed: { ...noCounts(), due: 1 } })
+    const text = await metrics.text({
+      ...empty,
+      lastFullSweepAt: 1,
+      gates,
+      leadership,
+      failed: { ...noCounts(), due: 1 },
+    })
     expect(text).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
     expect(text).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
     expect(text).toContain(`${metricPrefix}paused 1\n`)
@@ -106,6 +112,7 @@ describe('a snapshot', () => {
     const counts = { due: 1, 'backing-off': 2, exhausted: 3, excluded: 4, blocked: 5, awaiting: 6 }
     const snapshot = {
       ...empty,
+      lastFullSweepAt: 1,
       failed: counts,
       oldestOpenAt: 1_500,
       lastDueAt: 1_600,
@@ -128,7 +135,7 @@ describe('a snapshot', () => {
       lastCompleteSweepAt: 11_500,
       lastIncompleteSweepAt: 12_500,
       progressDueAt: 7_500,
-      recoveredPerMs: 0.002,
+      pace: { recoveredPerMs: 0.002, failedShare: 0, isSteady: true },
       timeOffsetMs: -14_500,
       notAccepted: { inARow: 12, reason: 'server-error' },
       skewMs: { auth: -250, api: 40_000 },

@@ -120,16 +120,23 @@ test('refused again and again is what failed twice while its circuit was closed,
   const [entry] = backlog.entries()
   if (entry === undefined) throw new Error('no record')
   const seen = (changes: Partial<Ours>, situation: object = {}): unknown => {
-    entry.note({ triedAt: testNow - 1000, tries: 2, ...changes })
-    const situationOf = (): Situation => ({ now: testNow, ...situation })
+    entry.note({ triedAt: testNow - 1000, tries: 2, failedAgainAt: testNow - 900, ...changes })
+    const situationOf = (): Situation => ({ now: testNow, monotonic: testNow, ...situation })
     const [cause] = group(backlog, { situationOf }).list
     return [cause?.refusedAgain, backlog.summary(situationOf).endless]
   }
-  expect(seen({})).toEqual([1, { circuit: 0, paused: 0, refused: 1 }])
-  expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, refused: 0 }])
-  expect(seen({}, { closedAt: testNow - 500 })).toEqual([0, { circuit: 0, paused: 0, refused: 0 }])
+  expect(seen({})).toEqual([1, { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 }])
+  expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }])
+  expect(seen({}, { mendingOf: () => ({ mendedAt: testNow - 500, takingSince: -Infinity, chanceTries: 0 }) })).toEqual([
+    0,
+    { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
+  ])
+  expect(seen({}, { mendingOf: () => ({ mendedAt: -Infinity, takingSince: -Infinity, chanceTries: 3 }) })).toEqual([
+    0,
+    { circuit: 0, paused: 0, partly: 1, refused: 0, unproven: 0 },
+  ])
   const failing = { since: testNow - 5000, responseStatusCode: null }
-  expect(seen({}, { failing })).toEqual([0, { circuit: 1, paused: 0, refused: 0 }])
+  expect(seen({}, { failing })).toEqual([0, { circuit: 1, paused: 0, partly: 0, refused: 0, unproven: 0 }])
   const { backoff, maxAttempts } = defaultPolicy
   const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
   seen({ tries: maxAttempts - 2 })

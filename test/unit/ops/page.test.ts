@@ -139,7 +139,7 @@ describe('in one look', () => {
     )
     expect(text).toContain(`Done Unknown 1,791 deliveries wait for subscription ${uuid(2).slice(0, 8)}.`)
     // 6,991 at 95 a minute.
-    const endless = { circuit: 0, paused: 0, refused: 0 }
+    const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
     expect(read(anIncident({ endless }))).toContain(
       'Done in 1 h 14 min about 13:14, at this pace, without exhausted ones',
     )
@@ -204,8 +204,8 @@ describe('in one look', () => {
   })
 
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
-    const endless = { circuit: 0, paused: 0, refused: 0 }
-    expect(read(anIncident({ endless, recoveredPerMs: 0 }))).toContain(
+    const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
+    expect(read(anIncident({ endless, pace: { recoveredPerMs: 0, failedShare: 0, isSteady: true } }))).toContain(
       'Done Unknown Nothing recovered in the last 5 min.',
     )
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries are blocked.')

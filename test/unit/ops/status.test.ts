@@ -27,8 +27,8 @@ test('a quiet daemon: what there is none of is null', () => {
   const entries = Object.entries(documentOf(aStatusState()))
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
-    'books certificateExpires firstExpiry incident keyProblem lastCompleteSweep lastFullSweep leadership nextTick notAccepted ' +
-      'oldestOpenEvent receiver seenUntil tokenExpires unlisted unreadable',
+    'books certificateExpires firstExpiry incident keyProblem lastBackoff lastCompleteSweep lastFullSweep leadership mended nextTick notAccepted ' +
+      'oldestOpenEvent receiver seenUntil tokenExpires tokenTrouble unlisted unreadable',
   )
 })
 
@@ -101,12 +101,15 @@ describe('causes', () => {
   })
 
   test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, exhausted } = toStatus(anIncident({ endless: { circuit: 0, paused: 0, refused: 0 } }))
+    const { causes, drain, exhausted } = toStatus(
+      anIncident({ endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 } }),
+    )
     expect(drain).toEqual({
       recoveredPerMinute: 95,
       seconds: 4416,
       doneAt: new Date('2026-01-15T13:13:35.368Z'),
       limitedBy: 'pace',
+      failedShare: 0,
     })
     expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
     expect(exhausted).toEqual({ total: 9, oldest: new Date('2026-01-11T18:00:00.000Z') })

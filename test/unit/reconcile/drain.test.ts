@@ -28,7 +28,11 @@ test.each<[string, Partial<DrainState>, number | undefined]>([
 describe('the daemon', () => {
   const failed = { due: 1, blocked: 2, 'backing-off': 3, awaiting: 4, exhausted: 1000, excluded: 1000 }
   const none = { due: 0, blocked: 0, 'backing-off': 0, awaiting: 0, exhausted: 1, excluded: 0 }
-  const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
+  const state = aStatusState({
+    failed,
+    lastDueAt: 0,
+    pace: { recoveredPerMs: 0.002, failedShare: 0, isSteady: true },
+  })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
     const drain = drainOf({ ...state, ...changes })
     return drain.doneAt && drain.doneAt - state.now
@@ -48,8 +52,16 @@ describe('the daemon', () => {
   })
 
   test.each<[string, Parameters<typeof aStatusState>[0], string]>([
-    ['while records wait for a circuit', { endless: { circuit: 1, paused: 0, refused: 1 } }, 'circuit'],
-    ['while some are refused again and again', { endless: { circuit: 0, paused: 0, refused: 1 } }, 'refused'],
+    [
+      'while records wait for a circuit',
+      { endless: { circuit: 1, paused: 0, partly: 0, refused: 1, unproven: 0 } },
+      'circuit',
+    ],
+    [
+      'while some are refused again and again',
+      { endless: { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 } },
+      'refused',
+    ],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
     expect(drainOf({ ...state, ...changes })).toEqual({ doneAt: undefined, limitedBy })

@@ -1,0 +1,140 @@
+// Notices about conditions that last: no token, a receiver that takes a part, one that was mended, clocks, the certificate. Pure functions.
+import type { NoticeReason } from './circuit-notice.ts'
+import { openOf } from './figures.ts'
+import type { StatusFacts } from './status-document.ts'
+import { answerText, clockTime, count, counted, response, sentence, span, subscriptionName, waitText } from './words.ts'
+
+/** A notice, and whether it is so now. */
+export type NoticeCondition = NoticeReason & { isSo: boolean }
+
+/** A clock that is so far off is a notice. */
+const maxSkewSeconds = 60
+
+/** Subscriptions that a notice names. */
+const maxNamed = 3
+
+export const tokenBack: NoticeReason = {
+  level: 'working',
+  text: 'There is an access token again: calls resume.',
+  advice: 'Nothing to do.',
+}
+
+/** A failure of the identity host that lasts for so long is no passing one. */
+const passingTokenMs = 300_000
+/** One that has just begun is no headline. */
+const momentMs = 60_000
+
+/** Why no new token comes, from the first request that failed. */
+export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts): NoticeReason[] {
+  if (tokenTrouble === null) return []
+  const { advice, by, host, kind, nextTry, reason, since } = tokenTrouble
+  const isHeld = tokenExpires !== null && tokenExpires > now
+  const forMs = now.getTime() - since.getTime()
+  const answer = `the identity host (${host}): ${answerText({ reason })}`
+  const refusing = 'The platform refuses each access token as soon as it is issued.'
+  const missing = isHeld ? `The access token is not renewed by ${answer}.` : `There is no access token from ${answer}.`
+  return [
+    {
+      level: !isHeld || kind === 'rejected' || forMs >= passingTokenMs ? 'trouble' : 'waiting',
+      text: by === 'api' ? refusing : missing,
+      detail: [
+        `Since ${clockTime(since, now)} UTC.`,
+        ...(isHeld ? [`Work goes on with the token held until ${clockTime(tokenExpires, now)} UTC.`] : []),
+        ...(nextTry > now ? [`The next try is in ${waitText(nextTry.getTime() - now.getTime())}.`] : []),
+      ].join(' '),
+      advice: sentence(advice),
+      runbook: kind === 'rejected' ? 'ClientAuthenticationRejected' : 'TokenRefreshFailing',
+      ...(isHeld && forMs < momentMs && { isAside: true as const }),
+    },
+  ]
+}
+
+/** Deliveries in a row that show a change. */
+const minInARow = 3
+
+/** Receivers that fail a part of what is sent to them, or take nothing any more, though their circuits let it out. */
+export function partlyReason(status: StatusFacts): NoticeCondition {
+  const { causes, circuits, lately, now, subscriptions: names } = status
+  const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
+  const missing = new Set(causes.list.map(({ subscriptionId }) => subscriptionId))
+  const partly = lately.filter(
+    ({ failedInARow, isPartly, subscriptionId }) =>
+      (failedInARow >= minInARow || isPartly) &&
+      // Of those that are only counted nobody knows the subscription.
+      (causes.onlyCounted > 0 || missing.has(subscriptionId)) &&
+      !failing.has(subscriptionId),
+  )
+  const whose = partly.length === 1 ? 'a subscription' : counted(partly.length, 'subscription')
+  const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
+  const texts = partly.slice(0, maxNamed).map((one) => {
+    const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
+    const answer = response(responseStatusCode)
+    const who = `Subscription ${subscriptionName(subscriptionId, names)}`
+    return failedInARow >= minInARow && failingSince !== null
+      ? `${who} has taken none of the last ${count(failedInARow)} deliveries (${answer}), since ${clockTime(failingSince, now)} UTC.`
+      : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${answer}).`
+  })
+  return {
+    isSo: partly.length > 0 && openOf(status) > 0,
+    // One level until it takes nearly all: which part it fails changes from minute to minute.
+    level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
+    text: isTaking
+      ? `The receiver took the last deliveries of ${whose}, and failed a part before.`
+      : `The receiver fails a part of the deliveries of ${whose}.`,
+    detail: texts.join(' '),
+    advice: 'Find out from its log why it fails these. Each is retried after its backoff.',
+    runbook: 'RetriesFailing',
+  }
+}
+
+/** Deliveries that back off since before the receiver was mended: no answer of theirs is of today. */
+export function mendedReason({ mended, now, oldestOpenEvent }: StatusFacts): NoticeCondition {
+  const { lastRetry, records = 0, since } = mended ?? {}
+  const sinceText = since == null ? '' : ` since ${clockTime(since, now)} UTC`
+  const until = lastRetry == null ? '' : `, the last until ${clockTime(lastRetry, now)} UTC`
+  const from = oldestOpenEvent === null ? 'TIME' : `${oldestOpenEvent.toISOString().slice(0, 19)}Z`
+  return {
+    isSo: records > 0,
+    level: 'working',
+    text: `The receiver takes deliveries again${sinceText}.`,
+    detail: `${counted(records, 'delivery waits', 'deliveries wait')} for the backoff of an earlier failure${until}.`,
+    advice: `To retry them now: webhook-reconciler retry --since ${from}`,
+  }
+}
+
+/** The clock that is off: with one origin in time, the other's. */
+export function skewReason({ clock }: StatusFacts): NoticeCondition {
+  const { api, auth } = clock.skewSeconds
+  const isOff = (seconds: number): boolean => Math.abs(seconds) > maxSkewSeconds
+  const isOfIdentityHost = clock.isKnown && !isOff(api) && isOff(auth)
+  const skew = isOfIdentityHost || !clock.isKnown ? auth : api
+  const amount = span(Math.abs(skew) * 1000)
+  return {
+    isSo: isOff(skew),
+    level: 'waiting',
+    text: isOfIdentityHost
+      ? `The identity host's clock is ${amount} ${skew > 0 ? 'ahead of' : 'behind'} this host's and the platform's.`
+      : `This host's clock is ${amount} ${skew > 0 ? 'behind' : 'ahead of'} ${clock.isKnown ? "the platform's" : "the identity host's"}.`,
+    advice: isOfIdentityHost
+      ? 'Have its operator set it. This host is in time: leave it.'
+      : 'Set it; the times here are those of this host.',
+    isAside: true,
+    runbook: 'ClockSkew',
+  }
+}
+
+/** A certificate that ends so soon is a notice. */
+const certificateWarningMs = 30 * 86_400_000
+
+export function certificateReason({ certificateExpires: at, now }: StatusFacts): NoticeCondition {
+  const leftMs = (at?.getTime() ?? Infinity) - now.getTime()
+  const isPast = leftMs <= 0
+  return {
+    isSo: leftMs < certificateWarningMs,
+    level: isPast ? 'trouble' : 'waiting',
+    text: isPast ? 'The certificate has expired.' : `The certificate expires in ${span(leftMs)}.`,
+    advice: 'Have a new one registered.',
+    runbook: 'ClientCertificateExpiring',
+    ...(!isPast && { isAside: true as const }),
+  }
+}

@@ -1,0 +1,313 @@
+// The oracle: what is said is what is so. Level, headline, advice and notices of /status, at every scrape, against the world. @see docs/status.md
+import { isAnswered } from '../knowledge.ts'
+import type { SimulatedRecord } from '../platform.ts'
+import { changedBefore, changesOf } from '../world.ts'
+import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
+
+const minuteMs = 60_000
+const hourMs = 3_600_000
+/** A failure is known by then: settle, two ticks, a sweep with its rest. */
+const restMs = 4 * minuteMs
+/** A failure, or its end, is said by then. */
+const noticeMs = 2 * minuteMs
+/** Deliveries in that time tell how much a receiver takes. */
+const shareMs = 3 * minuteMs
+const minDeliveries = 10
+/** Beyond it a clock that is off is said. */
+const maxSkewMs = 50_000
+const maxChangesPerHour = 4
+/** Records that the receiver refuses need this many attempts before it is said. */
+const minTries = 3
+
+type Party =
+  'platform' | 'retries' | 'lists' | 'identity' | 'identity clock' | 'receiver' | 'key' | 'host clock' | 'time zone'
+
+/** The party that is named as broken, by the words of a headline or a notice. */
+const named: readonly (readonly [RegExp, Party])[] = [
+  [/^The platform refuses (all calls|each access token)/, 'platform'],
+  [/^The identity host's clock|^This host's clock .* identity host's/, 'identity clock'],
+  [/access token (is not renewed|from)/, 'identity'],
+  [/^The new key/, 'key'],
+  [/^This host's clock/, 'host clock'],
+  [/^platform\.timeZone/, 'time zone'],
+  [/^The platform refuses retries|^Retries do not reach|^None of the last/, 'retries'],
+  [/^The platform is unavailable/, 'platform'],
+  [/^The platform cannot be listed/, 'lists'],
+  [
+    /^The receiver (is down|is failing)|^Subscription|subscriptions are failing|refused again and again|^The receiver fails/,
+    'receiver',
+  ],
+]
+
+interface Delivery {
+  at: number
+  subscriptionId: string
+  isTaken: boolean
+}
+
+export function createSaidWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const { settle } = config.window
+  const changes = changesOf(scenario)
+  const startedAt = timeline.now()
+  /** Deliveries whose outcome this process knows, oldest first. */
+  let deliveries: Delivery[] = []
+  /** When a call of the API, and of the identity host, was last answered well and badly, ms since the start. */
+  const never = { good: -Infinity, bad: -Infinity }
+  const last = { platform: { ...never }, retries: { ...never }, lists: { ...never }, identity: { ...never } }
+  /** Failures in a row. */
+  const row = { platform: 0, identity: 0 }
+  let levels: { at: number; level: string; headline: string }[] = []
+  let isSwept = false
+  /** The last full sweep, and its rest: what it did not see shows after that. */
+  let fullRestMs = 0
+  let allSuccessfulSince: number | undefined
+
+  const say = (what: string): void => violate('said', what)
+  const isOurs = (record: SimulatedRecord): boolean =>
+    expectations.isSelected(record) && record.plan.aheadMs === undefined && !isGone(record)
+  const isGone = (record: SimulatedRecord): boolean => expectations.isExpired(record, platform.now(), 2 * minuteMs)
+
+  /** Failed for so long that it is known, and nothing is under way for it. */
+  function isLongFailed(record: SimulatedRecord): boolean {
+    const { busy, changedAt, enteredAt, eventAt, status } = record
+    const bound = settle + 2 * scenario.periodMs + Math.max(restMs, fullRestMs) + scenario.habits.lagMs
+    // A clock that is set moves the window.
+    const setAt = scenario.platformJumps.findLast(({ at }) => at <= timeline.now())?.at ?? 0
+    const isOld =
+      Math.max(changedAt, enteredAt, startedAt, setAt) < timeline.now() - bound && eventAt < platform.now() - bound
+    return status === 'failed' && busy === 0 && isOld
+  }
+
+  function brokenSubscriptions(): ReadonlySet<string> {
+    const since = timeline.now() - noticeMs
+    const failing = deliveries.filter(({ at, isTaken }) => !isTaken && at > since).map((one) => one.subscriptionId)
+    const refused = [...platform.records.values()].filter(
+      ({ plan, status }) => status !== 'successful' && ['poison', 'unwanted'].includes(plan.kind),
+    )
+    const refusing = scenario.subscriptions.flatMap((receiver, index) =>
+      (scenario.receivers[receiver]?.refuses?.until ?? 0) > timeline.now() ? [index] : [],
+    )
+    const down = scenario.subscriptions.flatMap((receiver, index) =>
+      platform.isUp(receiver) && (scenario.receivers[receiver]?.flaky ?? 0) === 0 ? [] : [index],
+    )
+    const ofDown = [...platform.records.values()].filter(({ plan }) =>
+      [...down, ...refusing].includes(plan.subscription),
+    )
+    return new Set([...failing, ...[...refused, ...ofDown].map(({ subscriptionId }) => subscriptionId)])
+  }
+
+  /** Subscriptions that took deliveries lately, and nothing else: what was wrong there is mended, and can be known. */
+  function mendedSubscriptions(): ReadonlySet<string> {
+    const broken = brokenSubscriptions()
+    const since = timeline.now() - noticeMs
+    const taken = deliveries.filter(({ at, isTaken }) => isTaken && at < since + minuteMs)
+    const lastFailed = new Map(deliveries.filter(({ isTaken }) => !isTaken).map((one) => [one.subscriptionId, one.at]))
+    return new Set(
+      taken
+        .filter(({ at, subscriptionId }) => !broken.has(subscriptionId) && at > (lastFailed.get(subscriptionId) ?? 0))
+        .map(({ subscriptionId }) => subscriptionId),
+    )
+  }
+
+  function isBroken(party: Party, text: string): boolean {
+    const recently = timeline.now() - noticeMs
+    switch (party) {
+      case 'platform':
+      case 'retries':
+      case 'lists':
+      case 'identity': {
+        const { bad, good } = last[party]
+        return bad > recently || bad > good
+      }
+      case 'receiver': {
+        const mended = mendedSubscriptions()
+        const open = [...platform.records.values()].filter((record) => record.status === 'failed' && isOurs(record))
+        const ids = [...new Set(open.map(({ subscriptionId }) => subscriptionId))]
+        const short = /Subscription ([0-9a-f]{8})/i.exec(text)?.[1]?.toLowerCase()
+        const meant = ids.filter((id) => short === undefined || id.startsWith(short))
+        return meant.length === 0 || meant.some((id) => !mended.has(id))
+      }
+      case 'key':
+        return last.identity.bad > last.identity.good || scenario.keys.file.length > 0
+      case 'host clock':
+        return isClockOff()
+      case 'identity clock':
+        return Math.abs(identityNow() - hostNow()) > maxSkewMs
+      case 'time zone':
+        return scenario.platformJumps.length > 0
+    }
+  }
+
+  function hostNow(): number {
+    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
+    return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
+  }
+  const identityNow = (): number => scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
+  const isClockOff = (): boolean => !holds.isSureOfTime() || Math.abs(platform.now() - hostNow()) > maxSkewMs
+  /** True while something needs a person, or only an eye, for as long as it is so. */
+  function isLasting(): boolean {
+    const { listsAtOnce, listsFor } = scenario.habits
+    const isEnding = scenario.certificates.some(({ notAfter }) => notAfter < platform.now() + 40 * 24 * hourMs)
+    return (
+      isEnding ||
+      isClockOff() ||
+      Math.abs(identityNow() - hostNow()) > maxSkewMs ||
+      (listsAtOnce ?? listsFor) !== undefined
+    )
+  }
+
+  function checkParties({ status: { summary } }: Sight): void {
+    for (const text of [summary.headline, ...summary.notices.map((notice) => notice.text)]) {
+      const party = named.find(([words]) => words.test(text))?.[1]
+      if (party === undefined) continue
+      exercise('the party that is named is broken')
+      if (!isBroken(party, text)) say(`names the ${party}, which works: ${text}`)
+    }
+  }
+
+  /** Failed, old enough, and of no use to anybody who reads that all is well. */
+  function checkWell({ status }: Sight): void {
+    const { headline, level, notices } = status.summary
+    const isNothing = headline.includes('Nothing is missing')
+    if (level !== 'well' && !isNothing) return
+    exercise('well is said only when nothing is missing')
+    const failed = [...platform.records.values()].filter((record) => isLongFailed(record) && !isGone(record))
+    const said = notices.map(({ text }) => text).join(' ')
+    const unreadable = failed.filter(({ plan }) => plan.unreadable !== undefined)
+    const excluded = failed.filter((record) => !expectations.isSelected(record) && record.plan.unreadable === undefined)
+    const ours = failed.filter((record) => isOurs(record) && record.plan.unreadable === undefined)
+    const hidden = ours.filter((record) => knowledge.of(record.id).owed === undefined)
+    if (!isSwept) say(`says "${headline}" (${level}) before it has listed anything`)
+    if (unreadable.length > 0) say(`says "${headline}" (${level}) while ${unreadable.length} records can't be read`)
+    if (hidden.length > 0) say(`says "${headline}" (${level}) while ${hidden.length} are failed, as ${hidden[0]?.id}`)
+    if (excluded.length > 0 && !said.includes('excluded')) say(`does not say that ${excluded.length} are excluded`)
+  }
+
+  /** A number without "at least" is not below what has been failed for long. */
+  function checkMissing({ status }: Sight): void {
+    const { headline } = status.summary
+    if (!/ (is|are) missing/.test(headline) || /at least|No missing/i.test(headline)) return
+    exercise('a number of missing ones is exact, or says at least')
+    const failed = [...platform.records.values()].filter((record) => isLongFailed(record) && isOurs(record))
+    if (failed.length > status.missing) say(`says "${headline}" while ${failed.length} have been failed for minutes`)
+  }
+
+  /** How much its receiver took of what was sent since the world changed, at most in the last minutes. */
+  function takenShares(): Map<string, { taken: number; sent: number }> {
+    const since = Math.max(timeline.now() - shareMs, changedBefore(changes, timeline.now() - minuteMs))
+    const shares = new Map<string, { taken: number; sent: number }>()
+    for (const { at, isTaken, subscriptionId } of deliveries) {
+      if (at < since || at > timeline.now() - minuteMs / 2) continue
+      const share = shares.getOrInsertComputed(subscriptionId, () => ({ taken: 0, sent: 0 }))
+      share.sent += 1
+      if (isTaken) share.taken += 1
+    }
+    return shares
+  }
+
+  /** The last ones were taken: what failed before may be mended. */
+  function isTaking(id: string): boolean {
+    const last = deliveries.filter(({ subscriptionId }) => subscriptionId === id).slice(-minTries)
+    return last.every(({ isTaken }) => isTaken)
+  }
+
+  function checkNothingToDo({ status }: Sight): void {
+    const { advice, headline, level } = status.summary
+    if (!advice.startsWith('Nothing to do') && level !== 'well') return
+    exercise('nothing to do is said only where nothing is')
+    const said = `says "${headline} ${advice}" (${level})`
+    const open = status.missing - status.expired - status.failed.exhausted
+    if (open > 0)
+      for (const [id, { sent, taken }] of takenShares())
+        if (sent >= minDeliveries && taken < sent / 2 && !isTaking(id))
+          say(`${said} while ${id} takes ${taken} of ${sent}`)
+    for (const party of ['platform', 'identity'] as const)
+      if (row[party] >= 3 && last[party].bad - last[party].good > noticeMs + scenario.periodMs)
+        say(`${said} while the ${party} has failed ${row[party]} times since ${timeline.now() - last[party].good} ms`)
+    for (const [index, receiver] of scenario.subscriptions.entries()) {
+      const outage = platform.outageAt(receiver, timeline.now())
+      if (outage === undefined) continue
+      const waiting = [...platform.records.values()].filter(
+        (record) => record.plan.subscription === index && record.status === 'failed' && isOurs(record),
+      )
+      const failed = deliveries.filter(
+        ({ at, subscriptionId }) =>
+          at > outage.from && at < timeline.now() - noticeMs && subscriptionId === waiting[0]?.subscriptionId,
+      )
+      if (failed.length >= minTries)
+        say(
+          `${said} while receiver ${receiver} is down since ${timeline.now() - outage.from} ms, ${waiting.length} wait`,
+        )
+    }
+  }
+
+  /** No level changes more than four times in an hour of a world that does not change. */
+  function checkLevels({ status }: Sight): void {
+    const now = timeline.now()
+    const since = Math.max(now - hourMs, changedBefore(changes, now), startedAt)
+    const { headline, level: newest } = status.summary
+    levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
+    if (levels.length < 15) return
+    exercise('levels are steady where nothing changes')
+    const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
+    if (changed.length <= maxChangesPerHour) return
+    const said = changed.map((one) => `${Math.round((one.at - since) / minuteMs)} min: ${one.level} ${one.headline}`)
+    say(`changed its level ${changed.length} times in ${levels.length} min: ${said.join(' | ')}`)
+  }
+
+  /** Nothing lasts but what a person has to know. */
+  function checkWellAgain({ status }: Sight): void {
+    const all = [...platform.records.values()]
+    // A check may come minutes after the delivery: another promise holds when.
+    const isOver =
+      all.every(({ status }) => status === 'successful') &&
+      knowledge.owed().size === 0 &&
+      timeline.now() > scenario.calmAt
+    if (!isOver) allSuccessfulSince = undefined
+    else allSuccessfulSince ??= timeline.now()
+    if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < noticeMs) return
+    if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
+    exercise('all is well two minutes after the last recovery')
+    const { headline, level, notices } = status.summary
+    if (level !== 'well')
+      say(
+        `says "${headline}" (${level}) ${notices.map(({ text, level: l }) => l + text).join('|')} two minutes after all has arrived`,
+      )
+  }
+
+  return {
+    told(call, told) {
+      if (told.kind === 'given-up' || call.operation === 'health') return
+      const party = call.operation === 'token' ? 'identity' : 'platform'
+      if (party === 'platform' && (told.status === 429 || told.isLimited === true)) return
+      const isGood = party === 'identity' ? told.kind === 'told' && told.status === 200 : isAnswered(told)
+      last[party][isGood ? 'good' : 'bad'] = timeline.now()
+      const isTaken = told.views.length > 0 || told.found !== undefined
+      if (call.operation === 'retry') last.retries[isTaken ? 'good' : 'bad'] = timeline.now()
+      row[party] = isGood ? 0 : row[party] + 1
+    },
+    fact(fact) {
+      if (fact.type === 'outcome' && fact.outcome !== 'unknown') {
+        const { outcome, subscriptionId } = fact
+        const isTaken = outcome === 'recovered'
+        deliveries.push({ at: timeline.now(), subscriptionId: subscriptionId.toLowerCase(), isTaken })
+      }
+      if (fact.type !== 'sweep') return
+      const { kind, result, seconds } = fact.report
+      if (kind === 'full') fullRestMs = 21 * 1000 * seconds + noticeMs
+      last.lists[result === 'failed' ? 'bad' : 'good'] = timeline.now()
+      if (kind === 'full' && result !== 'failed') isSwept = true
+    },
+    scraped(sight) {
+      if (sight.isLast) return
+      deliveries = deliveries.slice(-5000)
+      checkWell(sight)
+      checkMissing(sight)
+      checkParties(sight)
+      checkNothingToDo(sight)
+      checkLevels(sight)
+      checkWellAgain(sight)
+    },
+  }
+}

@@ -1,0 +1,97 @@
+// Incidents in which much can be said that is not so: each lasts for hours, and little else happens. @see readings.ts
+import { hourMs, minuteMs, type Draw } from './draw.ts'
+import type { PlannedRecord, Scenario } from './scenario.ts'
+
+const eventTypes = ['account-activated', 'other-type', 'third-type'] as const
+
+/** Without any trouble but what the stage adds; numbers of the configuration as they are by default. */
+function plain(draw: Draw, scenario: Scenario, count: number): Scenario {
+  const subscriptions = Array.from({ length: draw.within(1, 3) }, () => 0)
+  return {
+    ...scenario,
+    theme: 'said',
+    periodMs: minuteMs,
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
+    habits: {
+      ...scenario.habits,
+      ...{ ownRetries: 0, ownRetriesAfterRetry: 0, lagMs: 0, queue: [0, 200], deliveryTime: [5, 100], limits: [] },
+      ...{ withoutEventId: 0, eventIdFilter: 'works', counts: 'end', tokenLifeSeconds: 3600 },
+    },
+    subscriptions,
+    receivers: [{ outages: [], flaky: 0 }],
+    records: Array.from({ length: count }, (_, index) => ({
+      at: -draw.within(10 * minuteMs, 2 * hourMs),
+      subscription: index % subscriptions.length,
+      kind: 'plain' as const,
+      attempts: 1,
+      lastAttemptAt: -draw.within(2 * minuteMs, 10 * minuteMs),
+      entity: index,
+      eventType: draw.pick(eventTypes),
+    })),
+    ...{
+      faults: [],
+      revocations: [],
+      others: [],
+      jumps: [],
+      platformJumps: [],
+      certificates: [],
+      pauses: [],
+      lives: [],
+    },
+    keys: { file: [], registered: [] },
+    hostAheadMs: 0,
+  }
+}
+
+/** Its circuit pauses for minutes while each record backs off for hours, so that mostly nothing could go out. */
+function deadWithFew(draw: Draw, scenario: Scenario): Scenario {
+  const few = plain(draw, scenario, draw.pick([1, 3, 11, 60]))
+  // Short enough that the few are tried often.
+  const stage = { ...few, env: { ...few.env, RECONCILER_RETRY_BACKOFF_MAX: '10m' } }
+  const calmAt = draw.within(90, 150) * minuteMs
+  const how = draw.pick([503, 'no-answer', 'refused'] as const)
+  const receivers = [{ outages: [{ from: 0, to: calmAt, how }], flaky: 0 }]
+  return { ...stage, calmAt, patienceMs: 4 * hourMs, receivers }
+}
+
+/** Failures that come once a minute: the first delivery of each fails. */
+function coming(until: number): PlannedRecord[] {
+  return Array.from({ length: Math.floor(until / minuteMs) }, (_, index) => ({
+    at: (index + 1) * minuteMs,
+    subscription: 0,
+    kind: 'plain' as const,
+    attempts: 0,
+    lastAttemptAt: 0,
+    entity: index,
+    eventType: 'account-activated',
+  }))
+}
+
+/** Its tokens last for minutes, and then for as long nothing can be called. */
+function identityDown(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, 20)
+  const from = draw.within(5, 20) * minuteMs
+  const calmAt = from + draw.within(10, 60) * minuteMs
+  return {
+    ...stage,
+    calmAt,
+    habits: { ...stage.habits, tokenLifeSeconds: 300 },
+    receivers: [{ outages: [], flaky: 0.3 }],
+    records: [...stage.records, ...coming(calmAt)],
+    faults: [{ from, to: calmAt, kind: 'no-token', share: 1, on: 'all' }],
+  }
+}
+
+/** The receiver refuses one type of event, and is mended while these records back off. */
+function fixedLate(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, draw.pick([20, 100, 300]))
+  const calmAt = draw.within(10, 60) * minuteMs
+  const refuses = { eventType: 'account-activated', until: calmAt }
+  return { ...stage, calmAt, patienceMs: 16 * hourMs, receivers: [{ outages: [], flaky: 0, refuses }] }
+}
+
+export const saidStages = {
+  'a dead receiver with few missing': deadWithFew,
+  'an identity host that is down': identityDown,
+  'a receiver that is mended': fixedLate,
+}

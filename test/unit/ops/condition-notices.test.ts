@@ -1,0 +1,94 @@
+// Notices about conditions that last, each alone: what is so, for whom, since when, and what to do.
+import { expect, test } from 'vitest'
+import { toStatus } from '../../../src/ops/status.ts'
+import type { StatusState } from '../../../src/ops/status-document.ts'
+import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
+import { aStatusState, noCauses, shut } from '../../support/status.ts'
+
+const minuteMs = 60_000
+const blocked = { ...noDecisions, blocked: 10 }
+const causes = { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'three' })] }
+const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
+
+const tokenTrouble = {
+  by: 'identity-host',
+  host: 'id.example',
+  kind: 'transient',
+  reason: 'server-error',
+  since: incidentNow - 2 * minuteMs,
+  nextTryAt: incidentNow + minuteMs / 2,
+  advice: 'ask its operator',
+  code: undefined,
+} as const
+
+function lately(changes: Partial<StatusState['lately'][number]>): StatusState['lately'][number] {
+  const none = { taken: 0, failed: 0, takenInARow: 0, failedInARow: 0, failingForMs: 0, isPartly: false }
+  return { subscriptionId: 'three', ...none, responseStatusCode: 500, ...changes }
+}
+
+test.each<[string, Partial<StatusState>, RegExp]>([
+  ['a certificate that ends', { certificateExpiresAt: incidentNow + 86_400_000 }, /^The certificate expires in 24 h/],
+  [
+    'a token that is not renewed',
+    { tokenExpiresAt: incidentNow + minuteMs, tokenTrouble },
+    /^The access token is not renewed by the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. Work goes on with the token held until 12:01:00 UTC\. The next try is in 30 s\.$/,
+  ],
+  [
+    'no token',
+    { tokenExpiresAt: incidentNow - 1, tokenTrouble, ...shut('no-token') },
+    /^There is no access token from the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
+  ],
+  ['a token that has come', shut('no-token'), /^There is an access token again: calls resume\./],
+  ['a platform that answers again', shut('unauthorized'), /^The platform answers again: the next retry is a trial\./],
+  [
+    'a receiver that is down while nothing is missing',
+    { ...shut('receiver-down'), seenUntil: incidentNow - minuteMs },
+    /^The receiver is down: .* Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet\./,
+  ],
+  [
+    'tokens that are refused',
+    { tokenTrouble: { ...tokenTrouble, by: 'api' } },
+    /^The platform refuses each access token as soon as it is issued\. /,
+  ],
+  [
+    'a receiver that fails a part',
+    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isPartly: true })] },
+    /^The receiver fails a part of the deliveries of a subscription\. .*Subscription three took 3 of the last 12 deliveries \(HTTP 500\)\.$/,
+  ],
+  [
+    'a receiver that has failed a part until a moment ago',
+    { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takenInARow: 3, isPartly: true })] },
+    /^The receiver took the last deliveries of a subscription, and failed a part before\. /,
+  ],
+  [
+    'a receiver of which only the number of missing ones is known',
+    {
+      failed: blocked,
+      causes: { ...noCauses, list: [aCause({ subscriptionId: 'other' })] },
+      onlyCounted: 3,
+      lately: [lately({ failedInARow: 3 })],
+    },
+    /^The receiver fails a part of the deliveries of a subscription\. /,
+  ],
+  [
+    'a receiver that takes nothing any more',
+    {
+      failed: blocked,
+      causes,
+      lately: [lately({ failed: 1, failedInARow: 4, failingForMs: minuteMs })],
+    },
+    /Subscription three has taken none of the last 4 deliveries \(HTTP 500\), since 11:59:00 UTC\.$/,
+  ],
+  [
+    'a receiver that was mended',
+    { failed: blocked, mended: { records: 10, since: incidentNow - minuteMs, lastDueAt: incidentNow + minuteMs } },
+    /^The receiver takes deliveries again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,
+  ],
+])('%s', (_, changes, text) => {
+  const { advice, detail, headline, notices } = toStatus(
+    aStatusState({ ...swept, now: incidentNow, ...changes }),
+  ).summary
+  const texts = [`${headline} ${detail}`, ...notices.map((notice) => notice.text)]
+  expect(texts.filter((said) => text.test(said))).toHaveLength(1)
+  expect(advice === '' ? notices[0]?.advice : advice).toMatch(/^[A-Z].*[^ ]$/)
+})

@@ -1,0 +1,63 @@
+// What the last outcomes say of a receiver: dead, mended, failing a part of all, or refusing single records.
+import { expect, test } from 'vitest'
+import { createReceiverAnswers, type ReceiverAnswers } from '../../../src/reconcile/retry/receiver-answers.ts'
+import { outcomeFact } from '../../support/facts.ts'
+
+const [subscriptionId, eventType] = ['one', 'account-activated']
+
+/** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry. */
+function after(outcomes: string, answer: number | null = 500): ReceiverAnswers {
+  const answers = createReceiverAnswers()
+  for (const [index, sign] of [...outcomes].entries()) {
+    const isRepeated = !'tf'.includes(sign)
+    const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
+    const responseStatusCode = outcome === 'failed-again' ? answer : 200
+    answers.note(
+      outcomeFact({ subscriptionId, eventType, outcome, isRepeated, responseStatusCode }),
+      (index + 1) * 1000,
+    )
+  }
+  return answers
+}
+
+test.each<[string, string, number, number]>([
+  ['five failures in a row, and one that is taken: mended, however often it was tried', '-----+', 9, 6000],
+  ['four: mended for a record that was tried at most three times', '----+', 3, 5000],
+  ['and for no other', '----+', 4, -Infinity],
+  ['from the first of those that are taken on', '----+++', 3, 5000],
+  ['a first retry that is taken says nothing of records that have failed again', '----ttt', 2, -Infinity],
+  ['an unknown outcome says nothing', '----?', 3, -Infinity],
+  ['it fails again', '-----+-', 9, 6000],
+])('%s', (_, outcomes, tries, at) => {
+  expect(after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries }).mendedAt).toBe(at)
+})
+
+test.each<[string, string, number]>([
+  ['one relapse is no chance', '--+-', 0],
+  ['two are: three failures of a record say nothing', '-+-+-', 3],
+  ['until twenty in a row are taken', `-+-+-${'+'.repeat(20)}`, 0],
+  ['or none is', `-+-+-+${'-'.repeat(20)}`, 0],
+  ['where half of all fail: nine', '-+-+-+-+-+-', 9],
+  ['until nearly all are taken', `-+-+-+-+-+-${'+'.repeat(14)}`, 3],
+])('%s', (_, outcomes, tries) => {
+  const answers = after(outcomes)
+  expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 }).chanceTries).toBe(tries)
+  // An answer about the record itself is no chance.
+  expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 422, tries: 2 }).chanceTries).toBe(0)
+})
+
+test('an answer about the record itself is over when others of its type are taken', () => {
+  const answers = after('-----+', 422)
+  const at = (type: string): number =>
+    answers.mendingOf(subscriptionId, { eventType: type, responseStatusCode: 422, tries: 2 }).mendedAt
+  expect([at(eventType), at('other-type')]).toEqual([6000, -Infinity])
+})
+
+test('the last twenty are counted, and how long they have failed', () => {
+  expect(after(`${'t'.repeat(30)}ff`, 503).lately(40_000)).toEqual([
+    {
+      ...{ subscriptionId, isPartly: false, responseStatusCode: 503 },
+      ...{ taken: 18, failed: 2, takenInARow: 0, failedInARow: 2, failingForMs: 9000 },
+    },
+  ])
+})
