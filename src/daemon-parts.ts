@@ -7,6 +7,7 @@ import { onWallClock, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
+import type { SituationOf } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import {
   changedText,
@@ -95,7 +96,7 @@ export interface DaemonParts {
   records: RecordsReader
   jobs: Jobs
   /** All values that are shown, at this moment. */
-  snapshot: () => Snapshot
+  snapshot: (situationOf?: SituationOf) => Snapshot
   emit: Emit
   /** Stops the reports: calls that the end of the process aborts are not failures. */
   end: () => void
@@ -118,8 +119,8 @@ function chartedOf(
 }
 
 /** Iterates over all records in memory. */
-function causesOf({ backlog, situations }: Reconciler, policy: Policy): Causes {
-  return groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses })
+function causesOf({ backlog }: Reconciler, policy: Policy, situationOf: SituationOf): Causes {
+  return groupByCause(backlog.entries(), { policy, situationOf, maxCauses })
 }
 
 export function createParts(options: DaemonOptions): DaemonParts {
@@ -151,7 +152,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const incidents = createIncidents({
     clock,
     gates: () => current.gates.shut(),
-    causes: () => causesOf(current, policy).list,
+    causes: () => causesOf(current, policy, current.situations()).list,
     report: reporter.incident,
   })
 
@@ -263,10 +264,10 @@ export function createParts(options: DaemonOptions): DaemonParts {
       zone: connection.zone,
       clock,
     }),
-    snapshot() {
+    snapshot(situationOf) {
       const nextTickAt = schedule.nextAt()
       return {
-        ...current.state(),
+        ...current.state(situationOf),
         ...credentials(),
         // A standby keeps no books.
         ...(leaderElection.isLeading() ? {} : { books: undefined }),
@@ -295,8 +296,9 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
     const isOngoing = incident?.endedAt === null
     // While all is well, the week shows how rare the opposite is.
     const since = isOngoing ? incident.since.getTime() : reconciler().backlog.size() === 0 ? 0 : undefined
+    const situationOf = reconciler().situations()
     return toStatus({
-      ...snapshot(),
+      ...snapshot(situationOf),
       instance: config.instance.name,
       version,
       runbookUrl: config.server.runbookUrl,
@@ -304,7 +306,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       lookbackMs: config.window.lookback,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: reconciler().subscriptions.views(clock.monotonic()),
-      causes: causesOf(reconciler(), policy),
+      causes: causesOf(reconciler(), policy, situationOf),
       incident,
       history: history.steps(since),
       recovered: history.recovered(),

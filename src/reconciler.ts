@@ -13,7 +13,7 @@ import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
-import type { Situation } from './reconcile/decide.ts'
+import type { Situation, SituationOf } from './reconcile/decide.ts'
 import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
@@ -89,8 +89,9 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   /** Ends the cooldowns of all open circuits; returns how many, and how many others have a probe under way. */
   probe(): Probes
   /** The situation of each subscription's records, as it is now; each is made once. */
-  situations(): (subscriptionId: string) => Situation
-  state(): ReconcilerState
+  situations(): SituationOf
+  /** `situationOf`: the situations of this moment, if they were made. */
+  state(situationOf?: SituationOf): ReconcilerState
 }
 
 /** Tick -> slice -> merge: makes the sweeps that are due. Rejects with the signal's reason, or a bug. */
@@ -297,7 +298,7 @@ export function createReconciler(
     return probes
   }
 
-  function situations(): (subscriptionId: string) => Situation {
+  function situations(): SituationOf {
     const [now, monotonic] = [client.now(), clock.monotonic()]
     const shut = gates.shut()
     const [blocking, stops] = [blockingAll(shut), stopsForMs(shut)]
@@ -337,8 +338,8 @@ export function createReconciler(
     return sum && { ...sum, forMs: clock.monotonic() - Math.min(...parts.map(({ since }) => since)) }
   }
 
-  function state(): ReconcilerState {
-    const summary = backlog.summary(situations())
+  function state(situationOf = situations()): ReconcilerState {
+    const summary = backlog.summary(situationOf)
     const findings = sweeper.findings()
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {

@@ -83,6 +83,9 @@ export interface Situation {
   mendingOf?: ((record: Mendable) => Mending) | undefined
 }
 
+/** The situation of each subscription's records at one moment. */
+export type SituationOf = (subscriptionId: string) => Situation
+
 /** The next automatic retry of a record. */
 export interface NextRetry {
   /**

@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { decide, exclusionOf, noCounts, refusalOf, type Counts, type Situation } from '../decide.ts'
+import { decide, exclusionOf, noCounts, refusalOf, type Counts, type SituationOf } from '../decide.ts'
 import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
@@ -69,7 +69,7 @@ export interface Backlog {
   /** True while more than half of the places have a record that can go out now. */
   isBusy(now: number): boolean
   /** Records by decision, in the situation of their subscription now. */
-  summary(situationOf: (subscriptionId: string) => Situation): Summary
+  summary(situationOf: SituationOf): Summary
 }
 
 export interface Summary {

@@ -12,7 +12,7 @@ import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
-import { decide, type Situation } from '../decide.ts'
+import { decide, type SituationOf } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
@@ -31,7 +31,7 @@ export interface SweeperOptions {
   outcomes: Pick<Outcomes, 'pending' | 'see' | 'turned'>
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
-  situations: () => (subscriptionId: string) => Situation
+  situations: () => SituationOf
   subscriptions: Pick<Subscriptions, 'circuitOf' | 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
