@@ -7,6 +7,13 @@ export function isPlatformTrouble(error: unknown): error is PlatformFailure | To
   return error instanceof PlatformFailure || error instanceof TokenError
 }
 
+const ofAnyCall = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
+
+/** True for a failure that the next call would have, too, whatever it asks for. */
+export function isOfAnyCall({ reason }: PlatformFailure): boolean {
+  return ofAnyCall.has(reason)
+}
+
 /** Why a call of the platform failed. */
 export interface CallFailure extends CallAnswer {
   /** `token`: no access token was available. */

@@ -7,7 +7,7 @@ import { PlatformFailure } from '../../platform/http/response.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
-import { isPlatformTrouble } from '../platform-trouble.ts'
+import { isOfAnyCall, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import { asked } from '../sweep/list-slice.ts'
@@ -62,8 +62,6 @@ const maxGapSeconds = 3600
 /** From one failed search of a record to the next: half of the time since its retry, within these bounds. */
 const minDelayMs = 1000
 const maxDelayMs = 300_000
-/** Failures that the next call would have, too. */
-const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
@@ -138,8 +136,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return next
     } catch (error) {
       round.failures += 1
-      if (!(error instanceof PlatformFailure) || hopeless.has(error.reason) || round.failures >= maxFailures)
-        throw error
+      if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
       // A span that can't be listed is searched record by record; a record whose search fails is postponed.
       if (search.kind === 'span') return ownSearches(records)
       for (const record of records) putOff(record)

@@ -12,6 +12,7 @@ import {
   type Listing,
 } from './list-slice.ts'
 import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistable.ts'
+import { isOfAnyCall } from '../platform-trouble.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
 /** A part of the span that could not be listed, or not to its end: one second that holds too many records. */
@@ -67,9 +68,6 @@ const askEvery = 8
 const farAheadSeconds = 10 * 365 * 86_400
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const minCheckedSeconds = 5
-
-/** Failures against which smaller slices do not help. */
-const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 /** State of one sweep. */
 interface Findings {
@@ -166,7 +164,7 @@ async function goRound(
   context: Context,
 ): Promise<SweepStep | SliceAhead[]> {
   const { findings } = context
-  if (wholeSweep.has(failure.reason)) throw failure
+  if (isOfAnyCall(failure)) throw failure
   if (findings.failedInARow % askEvery === 0 && !(await answersAtAll(context, slice, failure))) throw failure
   findings.failedSlices += 1
   findings.failedInARow += 1
