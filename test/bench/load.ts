@@ -39,7 +39,7 @@ const { values } = parseArgs({
     /** The longest that a run takes. */
     seconds: { type: 'string', default: bench.seconds },
     /** `backlog.maxRecords`. */
-    backlog: { type: 'string', default: '20000' },
+    backlog: { type: 'string', default: '200000' },
     /** Seconds between two `healthcheck` processes in the same cgroup, as Docker starts them; 0: none. */
     healthcheck: { type: 'string', default: '0' },
     /** In place of the image's NODE_OPTIONS. */
