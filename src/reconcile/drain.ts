@@ -1,43 +1,18 @@
-// The one estimate of when all open records will have arrived, for the metric, /status and `plan`; none where it would be a guess. Pure functions.
+// The one estimate of when all open records will have arrived, for the metric and /status; none where it would be a guess. Pure functions.
 import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
 import type { Summary } from './retry/backlog.ts'
 import type { Gate, ShutGate } from './retry/gates.ts'
 
-export interface DrainState {
-  /** Failed records that are retried now or wait for it: due, blocked, awaiting. */
-  pending: number
-  /** Failed records that back off. */
-  backingOff: number
-  /** The last record can't arrive before then, epoch ms: the last backoff ends, or retries start slowly. Undefined: not known. */
-  notBefore: number | undefined
-  /** Recovered deliveries per ms. */
-  recoveredPerMs: number
-  /** Epoch ms. */
-  now: number
-}
-
 export interface Drain {
   /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. Undefined: unknown. */
   doneAt: number | undefined
   /**
-   * What decides: the `pace` of recoveries, or `backoff`: `notBefore`, which for the daemon is the end of the last backoff.
-   * And of an unknown end: a `gate` that stops all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records
-   * that are `refused` again and again, or `unproven`, a receiver that is `failing` a part of them, or a wrong `zone`, which hides records.
+   * What decides: the `pace` of recoveries, or the end of the last `backoff`. And of an unknown end: a `gate` that stops all
+   * retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records that are `refused` again and
+   * again, or `unproven`, a receiver that is `failing` a part of them, or a wrong `zone`, which hides records.
    */
   limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
-}
-
-/** Unknown when records are due and none recovers, or when the end of the backoffs is not known. */
-export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPerMs }: DrainState): Drain {
-  const open = pending + backingOff
-  if (open === 0) return { doneAt: now, limitedBy: 'pace' }
-  if (backingOff > 0 && notBefore === undefined) return { doneAt: undefined, limitedBy: 'backoff' }
-  if (pending > 0 && !(recoveredPerMs > 0)) return { doneAt: undefined, limitedBy: 'pace' }
-  const atPace = recoveredPerMs > 0 ? now + open / recoveredPerMs : now
-  return notBefore !== undefined && notBefore > atPace
-    ? { doneAt: notBefore, limitedBy: 'backoff' }
-    : { doneAt: atPace, limitedBy: 'pace' }
 }
 
 /** Gates that stop every retry, and open again within minutes. */
@@ -53,7 +28,7 @@ export interface DrainSource {
   onlyCounted: number
   gates: readonly ShutGate[]
   endless: Summary['endless']
-  /** When the last backoff ends, by the platform's clock; undefined when it is not known. */
+  /** When the last backoff ends, by the platform's clock; undefined when none backs off. */
   lastDueAt: number | undefined
   now: number
   pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
@@ -78,19 +53,21 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
 
 /** The daemon's estimate, at its present pace. It is said where it will come true, and that takes evidence. */
 export function drainOf(source: DrainSource): Drain {
-  const { failed, lastDueAt, now, onlyCounted, pace, skewMs, timeOffsetMs } = source
+  const { failed, lastDueAt = -Infinity, now, onlyCounted, pace, skewMs, timeOffsetMs } = source
   const { failedShare, isSteady, recoveredPerMs } = pace
   const pending = failed.due + failed.blocked + failed.awaiting + onlyCounted
-  const backingOff = failed['backing-off']
+  const open = pending + failed['backing-off']
   if (isZoneWrong(timeOffsetMs)) return { doneAt: undefined, limitedBy: 'zone' }
-  if (pending + backingOff === 0) return { doneAt: now, limitedBy: 'pace' }
+  if (open === 0) return { doneAt: now, limitedBy: 'pace' }
   const obstacle = obstacleOf(source)
   if (obstacle !== undefined) return { doneAt: undefined, limitedBy: obstacle }
-  const notBefore = lastDueAt === undefined ? undefined : lastDueAt - skewMs.api
-  const drain = estimateDrain({ pending, backingOff, notBefore, recoveredPerMs, now })
-  const isSoon = failedShare === 0 && backingOff === 0 && pending <= few && (drain.doneAt ?? Infinity) < now + soonMs
+  const hasPace = recoveredPerMs > 0
+  const atPace = hasPace ? now + open / recoveredPerMs : pending > 0 ? Infinity : now
+  const backoffEndsAt = lastDueAt - skewMs.api
+  const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
+  const doneAt = Math.max(atPace, backoffEndsAt)
+  const isSoon = failedShare === 0 && open === pending && pending <= few && doneAt < now + soonMs
   // Each that backs off has failed: it may again while others do.
-  const isSure = drain.limitedBy === 'pace' || failedShare === 0
-  const isGuess = !(recoveredPerMs > 0) || !(isSteady || isSoon) || !isSure
-  return isGuess ? { ...drain, doneAt: undefined } : drain
+  const isSure = limitedBy === 'pace' || failedShare === 0
+  return { doneAt: hasPace && isSure && (isSteady || isSoon) ? doneAt : undefined, limitedBy }
 }

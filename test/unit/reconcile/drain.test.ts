@@ -1,25 +1,35 @@
 // When all open records will have arrived: never before it can be, and no number where it would be a guess.
 import { describe, expect, test } from 'vitest'
-import { drainOf, estimateDrain, type DrainState } from '../../../src/reconcile/drain.ts'
+import { noCounts } from '../../../src/reconcile/decide.ts'
+import { drainOf } from '../../../src/reconcile/drain.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
 import { aStatusState, shut } from '../../support/status.ts'
 
 const now = 1_000_000
 
-function estimate(changes: Partial<DrainState>): number | undefined {
-  const drain = estimateDrain({ pending: 0, backingOff: 0, notBefore: undefined, recoveredPerMs: 0, now, ...changes })
+interface Open {
+  pending?: number
+  backingOff?: number
+  lastDueAt?: number
+  recoveredPerMs?: number
+}
+
+function estimate({ backingOff = 0, lastDueAt, pending = 0, recoveredPerMs = 0 }: Open): number | undefined {
+  const failed = { ...noCounts(), due: pending, 'backing-off': backingOff }
+  const pace = { recoveredPerMs, failedShare: 0, isSteady: true }
+  const drain = drainOf(aStatusState({ failed, lastDueAt, pace, now }))
   return drain.doneAt && drain.doneAt - now
 }
 
 const hour = 3_600_000
 
-test.each<[string, Partial<DrainState>, number | undefined]>([
+test.each<[string, Open, number | undefined]>([
   ['at the present pace', { pending: 600, recoveredPerMs: 0.01 }, 60_000],
-  ['with those that back off', { pending: 500, backingOff: 100, notBefore: now + 10, recoveredPerMs: 0.01 }, 60_000],
-  ['not before the last backoff', { pending: 6, backingOff: 1, notBefore: now + hour, recoveredPerMs: 1 }, hour],
-  ['backoffs alone', { backingOff: 3, notBefore: now + 5000 }, 5000],
+  ['with those that back off', { pending: 500, backingOff: 100, lastDueAt: now + 10, recoveredPerMs: 0.01 }, 60_000],
+  ['not before the last backoff', { pending: 6, backingOff: 1, lastDueAt: now + hour, recoveredPerMs: 1 }, hour],
+  ['backoffs alone', { backingOff: 3, lastDueAt: now + 5000, recoveredPerMs: 1 }, 5000],
+  ['backoffs alone, without a pace', { backingOff: 3, lastDueAt: now + 5000 }, undefined],
   ['no estimate while nothing arrives', { pending: 1 }, undefined],
-  ['none when backoffs are not known', { backingOff: 1, recoveredPerMs: 1 }, undefined],
   ['none without a pace', { pending: 1, recoveredPerMs: NaN }, undefined],
 ])('%s', (_, changes, expected) => {
   expect(estimate(changes)).toBe(expected)
