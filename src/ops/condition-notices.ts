@@ -43,7 +43,7 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
         ...(nextTry > now ? [`The next try is in ${waitText(nextTry.getTime() - now.getTime())}.`] : []),
       ].join(' '),
       advice: sentence(advice),
-      runbook: kind === 'rejected' ? 'ClientAuthenticationRejected' : 'TokenRefreshFailing',
+      runbook: kind === 'rejected' ? 'ClientAuthenticationRejected' : isHeld ? 'TokenRefreshFailing' : 'NoAccessToken',
       ...(isHeld && forMs < momentMs && { isAside: true as const }),
     },
   ]
@@ -120,6 +120,20 @@ export function skewReason({ clock }: StatusFacts): NoticeCondition {
       : 'Set it; the times here are those of this host.',
     isAside: true,
     runbook: 'ClockSkew',
+  }
+}
+
+export function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'detail' | 'text'> {
+  const { actualOffset, offsetSeconds, platform } = timeZone
+  const seconds = offsetSeconds ?? 0
+  const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
+  const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
+  const unseen =
+    seconds > 0 ? `Failures of the last ${off} are not seen yet.` : `The oldest ${off} of the window are not seen.`
+  return {
+    text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
+    detail: `${unseen} Event times are ${off} off.`,
+    advice: `Set it to the platform's zone, which is at UTC${actualOffset ?? ''} now (its operator knows the name), and restart.`,
   }
 }
 

@@ -12,6 +12,7 @@ import {
   skewReason,
   tokenBack,
   tokenReasonsOf,
+  zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
 import { isBroken, isLastSweepFailed, isWholeKnown, isZoneWrong, newerText, openOf, recoveredOf } from './figures.ts'
@@ -24,7 +25,6 @@ import {
   fromNow,
   rateText,
   sentence,
-  span,
   subscriptionName,
   unlistedText,
   waitText,
@@ -111,7 +111,13 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
       advice: 'Nothing to do.',
     }
   if (gate === 'unauthorized' && shut.call?.operation === 'list')
-    return { level, text: 'The platform refuses all calls.', detail: detailOf(shut, status), advice, runbook }
+    return {
+      level,
+      text: 'The platform refuses all calls.',
+      detail: detailOf(shut, status),
+      advice,
+      runbook: 'ClientAuthenticationRejected',
+    }
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
   const notice = { level, text: reason, detail: detailOf(shut, status), advice, runbook }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
@@ -168,20 +174,6 @@ function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
     return `Subscription ${subscriptionName(subscriptionId, names)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
   return [...texts, ...(refusing.length > maxRefusing ? ['More stand in the causes.'] : [])].join(' ')
-}
-
-function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'detail' | 'text'> {
-  const { actualOffset, offsetSeconds, platform } = timeZone
-  const seconds = offsetSeconds ?? 0
-  const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
-  const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
-  const unseen =
-    seconds > 0 ? `Failures of the last ${off} are not seen yet.` : `The oldest ${off} of the window are not seen.`
-  return {
-    text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
-    detail: `${unseen} Event times are ${off} off.`,
-    advice: `Set it to the platform's zone, which is at UTC${actualOffset ?? ''} now (its operator knows the name), and restart.`,
-  }
 }
 
 /** How old all that is known is, while sweeps fail. */

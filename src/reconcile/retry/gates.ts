@@ -68,7 +68,7 @@ export const gateTable = {
     reason: 'The platform refuses retries.',
     advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials}`,
     adviceFor: { forbidden: askForPermission, unauthorized: checkCredentials },
-    runbook: 'ClientAuthenticationRejected',
+    runbook: 'RetriesRefused',
   },
   intercepted: {
     level: 'trouble',
@@ -84,7 +84,7 @@ export const gateTable = {
     advice:
       'Retries resume when the identity host issues one. If it lasts, run webhook-reconciler check: it names the failing step, and what to do.',
     adviceFor: { unauthorized: checkCredentials },
-    runbook: 'TokenRefreshFailing',
+    runbook: 'NoAccessToken',
   },
   platform: {
     level: 'trouble',

@@ -6,8 +6,6 @@ import { rulesFile } from './promtool.ts'
 export type Series = Readonly<Record<string, string>>
 
 export interface Scenario {
-  /** Default: the shipped ones. */
-  rules?: string
   name: string
   /** Besides, or in the place of, those of a healthy daemon; undefined: this series is not there. */
   series: Readonly<Record<string, string | undefined>>
@@ -15,6 +13,8 @@ export interface Scenario {
   healthy?: boolean
   /** A second target that is well, at the instance `b`. */
   neighbour?: boolean
+  /** A target that is well in a job of its own. */
+  otherJob?: boolean
   /** Instances that share a lease with the first one, from `d` on: what each exports besides a healthy standby, or in its place. */
   replicas?: readonly Readonly<Record<string, string | undefined>>[]
   /** The scrape job of all targets. Default: `webhook-reconciler`. */
@@ -55,6 +55,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
     [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
     [`${own}outcomes_total{outcome="unknown"}`]: constant(0),
+    [`${own}access_token_expiry_timestamp_seconds`]: rising(3600, 60),
     [`${own}access_token_refreshes_total{result="success"}`]: `1x30 2x30 3x30 4x${minutes}`,
     [`${own}access_token_refreshes_total{result="rejected"}`]: constant(0),
     [`${own}access_token_refreshes_total{result="transient"}`]: constant(0),
@@ -111,13 +112,14 @@ export function testFile(input: readonly object[], expected: object, rules = rul
 }
 
 export function toTestFile(scenario: Scenario): object {
-  const { series, healthy = true, neighbour = false, replicas = [], firing, everFiring } = scenario
-  const { job = 'webhook-reconciler', rules, stranger = false } = scenario
+  const { series, healthy = true, neighbour = false, otherJob = false, replicas = [], firing, everFiring } = scenario
+  const { job = 'webhook-reconciler', stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
   const well = healthySeries(minutes)
   const input = [
     ...ofTarget({ ...(healthy && well), ...series }, job, 'a'),
     ...(neighbour ? ofTarget(well, job, 'b') : []),
+    ...(otherJob ? ofTarget(well, 'webhook-reconciler-uk', 'a') : []),
     ...replicas.flatMap((other, index) => ofTarget({ ...standbySeries(minutes), ...other }, job, 'def'.charAt(index))),
     ...(stranger ? ofTarget({ up: `0x${minutes}` }, job, 'c') : []),
   ]
@@ -134,5 +136,5 @@ export function toTestFile(scenario: Scenario): object {
   if (everFiring !== undefined) {
     expectations.push(expected(minutes - 1, everFiring, `max_over_time(${alerts}[${minutes}m])`))
   }
-  return testFile(input, { promql_expr_test: expectations }, rules)
+  return testFile(input, { promql_expr_test: expectations })
 }

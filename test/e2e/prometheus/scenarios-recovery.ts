@@ -21,7 +21,7 @@ export const recovery: Scenario[] = [
     name: 'the oldest is too old, and recovers',
     series: { [oldest]: '0x60 3600x120 0x500' },
     // Due at minute 120 and 25 minutes later.
-    firing: { 119: none, 140: none, 150: ['OldestFailedTooOld'], 185: none },
+    firing: { 119: none, 140: none, 150: ['OldestFailedTooOld'], 200: none },
   },
   {
     name: 'receiver down: the rest follows, but for what is about to be lost',
@@ -32,17 +32,37 @@ export const recovery: Scenario[] = [
       [outcomes('failed-again')]: '0x60 1+1x60 61x500',
       [outcomes('recovered')]: '0x121 20+20x20 420x500',
     },
-    firing: { 60: none, 70: ['ReceiverDown'], 119: ['ReceiverDown'], 124: none, 135: none, 155: none },
+    firing: {
+      60: none,
+      70: ['ReceiverDown'],
+      119: ['OldestFailedTooOld', 'ReceiverDown'],
+      124: ['OldestFailedTooOld'],
+      155: none,
+    },
   },
   {
     name: 'receiver down, with circuits switched off: old records and failing retries stay quiet',
     series: { [receiverUp]: '1x60 0x500', [outcomes('failed-again')]: '0x60 1+1x500', [oldest]: '0x60 600x500' },
-    firing: { 100: ['ReceiverDown'], 130: ['ReceiverDown'] },
+    firing: { 70: ['ReceiverDown'], 130: ['OldestFailedTooOld', 'ReceiverDown'] },
   },
   {
     name: 'receiver down while records expire',
     series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="blocked"}`]: '0x100 4x500' },
     firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
+  },
+  {
+    name: 'retries are switched off, as on the first day: no page',
+    series: {
+      [`${own}gates{gate="disabled"}`]: '1x500',
+      [`${own}expiring_webhooks{decision="blocked"}`]: '4x500',
+      [oldest]: '60x500',
+    },
+    firing: { 60: none, 130: none },
+  },
+  {
+    name: 'a restart while records are about to expire does not end the alert',
+    series: { [`${own}expiring_webhooks{decision="due"}`]: '0x60 12x40 _x5 12x20 0x500' },
+    firing: { 70: ['Expiring'], 102: ['Expiring'], 104: ['Expiring'], 110: ['Expiring'], 140: none },
   },
   {
     name: 'receiver down from the start: never succeeded',
@@ -57,12 +77,21 @@ export const recovery: Scenario[] = [
       [outcomes('failed-again')]: '0x60 10+1x55 65x500',
       [oldest]: '0x60 60x55 0x500',
     },
-    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 122: none },
+    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen', 'OldestFailedTooOld'], 130: none },
   },
   {
     name: 'circuit of little work, probing for long',
     series: { [circuits('open')]: '0x60 1 0x500', [circuits('half-open')]: '0x61 1x500' },
-    firing: { 80: none, 100: none },
+    firing: { 70: none, 80: ['CircuitOpen'], 100: ['CircuitOpen'] },
+  },
+  {
+    name: 'no circuit is closed, and then one is',
+    series: {
+      [circuits('closed')]: '0x90 2x500',
+      [circuits('open')]: '0x30 1x8 0 1x8 0 1x8 0 1x500',
+      [circuits('half-open')]: '0x39 1 0x8 1 0x8 1 0x500',
+    },
+    firing: { 44: none, 50: ['AllCircuitsOpen'], 89: ['AllCircuitsOpen'], 110: ['CircuitOpen'] },
   },
   {
     name: 'no retry is accepted, and then one is',
@@ -145,6 +174,6 @@ export const recovery: Scenario[] = [
   {
     name: 'paused, and old because of it',
     series: { [`${own}paused`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
-    firing: { 20: none, 79: none, 85: ['Paused'], 139: ['Paused'], 143: none },
+    firing: { 20: none, 79: none, 85: ['Paused'], 139: ['OldestFailedTooOld', 'Paused'], 153: none },
   },
 ]

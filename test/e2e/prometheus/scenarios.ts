@@ -17,6 +17,7 @@ import {
   refreshes,
   stallsAt60,
   throttledUntil,
+  tokenExpiry,
   tokenRefused,
 } from './series.ts'
 
@@ -42,6 +43,14 @@ const watchman: Scenario[] = [
     neighbour: true,
     stranger: true,
     firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'], 183: none },
+  },
+  {
+    name: 'one of two jobs vanishes, as of one of several issuers',
+    job: 'webhook-reconciler-eu',
+    otherJob: true,
+    series: { up: '1x60 stale', [buildInfo]: '1x60 stale' },
+    healthy: false,
+    firing: { 60: none, 70: ['Down'], 130: ['Down'] },
   },
   {
     name: 'under any job name: nothing of ours is scraped',
@@ -115,7 +124,12 @@ const credentials: Scenario[] = [
   {
     name: 'retry refused although lists are allowed',
     series: { [calls('retry', 'forbidden')]: '0x60 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4' },
-    firing: { 60: none, 80: ['ClientAuthenticationRejected'] },
+    firing: { 60: none, 80: ['RetriesRefused'] },
+  },
+  {
+    name: 'a retry is refused once',
+    series: { [calls('retry', 'forbidden')]: '5x60 6x500' },
+    firing: { 62: none, 65: none, 70: none },
   },
   {
     name: 'a token that was voided now and then is no refusal',
@@ -125,12 +139,18 @@ const credentials: Scenario[] = [
   {
     name: 'refused: all that follows stays quiet',
     series: { ...allSuffers, ...tokenRefused },
-    firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
+    firing: {
+      80: ['ClientAuthenticationRejected'],
+      130: ['ClientAuthenticationRejected', 'OldestFailedTooOld'],
+    },
   },
   {
     name: 'refused, with circuits switched off: all that follows stays quiet',
     series: { ...allSuffers, ...tokenRefused, [circuits('open')]: '0x500' },
-    firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
+    firing: {
+      80: ['ClientAuthenticationRejected'],
+      130: ['ClientAuthenticationRejected', 'OldestFailedTooOld'],
+    },
   },
   {
     name: 'key file broken, then whole again',
@@ -148,15 +168,26 @@ const credentials: Scenario[] = [
     firing: { 14: none, 90: ['ClientCertificateExpiring'], 105: none },
   },
   {
-    name: 'no token to be had, and then again; a stall that comes of it is no alert of its own',
+    name: 'no token to be had, and then again: a warning while the last one lives, and critical from its end on',
     series: {
+      [tokenExpiry]: '3600x100 9600x500',
       [refreshes('success')]: '1x100 2x500',
       [refreshes('transient')]: '0x30 1+1x70 70x500',
       [due]: '180+60x60 3780x40 6240+60x500',
       [incomplete]: '0x60 3660+60x40 6000x500',
       [complete]: '0+60x60 3600x40 6060+60x500',
     },
-    firing: { 33: none, 40: ['TokenRefreshFailing'], 99: ['TokenRefreshFailing'], 110: none },
+    firing: { 33: none, 40: ['TokenRefreshFailing'], 66: ['NoAccessToken'], 99: ['NoAccessToken'], 120: none },
+  },
+  {
+    name: 'no token to be had from the start: never succeeded',
+    series: {
+      ...neverWorked,
+      [tokenExpiry]: '0x500',
+      [refreshes('success')]: '0x500',
+      [refreshes('transient')]: '1+1x500',
+    },
+    firing: { 5: ['NoAccessToken'], 60: ['NoAccessToken'] },
   },
   {
     name: 'one try in vain before a token is had',
@@ -189,7 +220,11 @@ const platform: Scenario[] = [
       [refreshes('success')]: '1x500',
       [refreshes('transient')]: '0x90 1+1x500',
     },
-    firing: { 60: none, 82: ['SweepStalled'], 120: ['SweepStalled'], 140: ['SweepStalled'] },
+    firing: {
+      60: none,
+      82: ['SweepStalled'],
+      108: ['OldestFailedTooOld', 'SweepStalled', 'TokenRefreshFailing'],
+    },
   },
   {
     name: 'full sweeps see only a part, and then the whole again',
@@ -204,7 +239,7 @@ const platform: Scenario[] = [
   {
     name: 'throttled, and too slow because of it',
     series: { [throttledUntil]: '0x30 1000000x500', [oldest]: '0x30 1200x500' },
-    firing: { 70: ['Throttled'], 110: ['Throttled'] },
+    firing: { 70: ['Throttled'], 110: ['OldestFailedTooOld', 'Throttled'] },
   },
   {
     name: 'a third of the calls is throttled',

@@ -10,6 +10,7 @@ export const outcomes = (outcome: string): string => `${own}outcomes_total{outco
 export const notAccepted = `${own}consecutive_retries_not_accepted`
 export const due = `${own}progress_due_timestamp_seconds`
 export const oldest = `${own}oldest_failed_event_timestamp_seconds`
+export const tokenExpiry = `${own}access_token_expiry_timestamp_seconds`
 export const receiverUp = `${own}receiver_up`
 export const complete = `${own}last_complete_sweep_timestamp_seconds`
 export const leaderOf = (lease: string): string => `${own}leader{lease="${lease}"}`
