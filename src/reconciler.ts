@@ -345,6 +345,7 @@ export function createReconciler(
     return {
       ...findings,
       failed: { ...summary.counts, excluded: sumOf(findings.excluded) },
+      missingOf: summary.missingOf,
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,

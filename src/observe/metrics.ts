@@ -11,6 +11,7 @@ import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { countedLevels } from './log/log.ts'
+import { missingIn } from './missing.ts'
 import { expiringDecisions, type Snapshot } from './snapshot.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
@@ -33,18 +34,21 @@ export interface MetricDefinition {
 const toSeconds = (at: number | undefined): number => (at ?? 0) / 1000
 const toFlag = (flag: boolean | undefined): number | undefined => (flag === undefined ? undefined : Number(flag))
 
-/** A record beyond those that are kept by name is of no named subscription. */
-function unprocessedBy(
-  { missed }: NonNullable<Snapshot['books']>,
+/** Records by the name of their subscription; all others of the total are of no named one. */
+function byName(
   names: Snapshot['subscriptions'],
+  records: Iterable<readonly [subscriptionId: string, count: number]>,
+  total: number,
 ): Readonly<Record<string, number>> {
-  const counts = Object.fromEntries([...Object.values(names), 'other'].map((name) => [name, 0]))
-  const add = (name: string, records: number): void => {
-    counts[name] = (counts[name] ?? 0) + records
+  const counts = Object.fromEntries(Object.values(names).map((name) => [name, 0]))
+  let others = total
+  for (const [subscriptionId, count] of records) {
+    const name = names[subscriptionId]
+    if (name === undefined) continue
+    counts[name] = (counts[name] ?? 0) + count
+    others -= count
   }
-  for (const { records, subscriptionId } of missed?.causes ?? []) add(names[subscriptionId] ?? 'other', records)
-  add('other', (missed?.total ?? 0) - (missed?.causes.reduce((sum, { records }) => sum + records, 0) ?? 0))
-  return counts
+  return { ...counts, other: others }
 }
 
 /** Absent before the first full sweep of this process, or of its lead: a 0 would say that nothing is missing. */
@@ -92,6 +96,12 @@ export const metricDefinitions = {
     help: 'Failed records in the window, by current decision.',
     labels: { decision: decisions },
     read: whenSwept(({ failed }) => failed),
+  },
+  missing_webhooks: {
+    type: 'gauge',
+    help: 'Missing webhooks, as the page counts them: failed and not excluded, exhausted and expired ones included, by the name of their subscription (other: without one).',
+    labels: { subscription: [] },
+    read: whenSwept((snapshot) => byName(snapshot.subscriptions, snapshot.missingOf, missingIn(snapshot))),
   },
   failed_webhooks_only_counted: {
     type: 'gauge',
@@ -206,7 +216,11 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Records that were answered with 2xx and that the ledger lacks, of the last ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
     labels: { subscription: [] },
-    read: ({ books, subscriptions }) => books && unprocessedBy(books, subscriptions),
+    read({ books, subscriptions }) {
+      const { causes = [], total = 0 } = books?.missed ?? {}
+      const records = causes.map((cause) => [cause.subscriptionId, cause.records] as const)
+      return books && byName(subscriptions, records, total)
+    },
   },
   delivered_since_unprocessed_webhooks: {
     type: 'gauge',

@@ -24,6 +24,8 @@ export interface ReconcilerState extends SweepFindings {
   oldestOpenAt: number | undefined
   /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */
   lastDueAt: number | undefined
+  /** Held ones that are missing, by subscription. */
+  missingOf: Summary['missingOf']
   /** Open ones of which nobody knows when they arrive: of circuits that are not closed, and refused again and again. */
   endless: Summary['endless']
   /** Records that wait since before their receiver was mended. */

@@ -2,6 +2,7 @@
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
+import { missingIn } from '../observe/missing.ts'
 import { maxSweeps, type SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
@@ -73,12 +74,6 @@ function toOffset(ms: number): string {
   const minutes = Math.round(ms / 60_000)
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
   return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
-}
-
-/** An excluded record is not missing: the operator does not want it. */
-function missingOf({ expired, failed, onlyCounted }: StatusState): number {
-  const held = failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted
-  return held + onlyCounted + expired
 }
 
 const toLeadership = ({ identity, isLeading, leader, problem, since }: LeadershipState) => ({
@@ -179,7 +174,7 @@ const maxLately = 20
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
   return {
-    missing: missingOf(state),
+    missing: missingIn(state),
     expired,
     refusedAgain: state.endless.refused,
     pausedDeliveries: state.endless.paused,

@@ -58,6 +58,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
     mended: undefined,
     lately: [],
+    missingOf: new Map(),
     expired: 0,
     runbookUrl: undefined,
     utcOffsetMs: 0,

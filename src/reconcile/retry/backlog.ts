@@ -74,6 +74,8 @@ export interface Backlog {
 
 export interface Summary {
   counts: Counts
+  /** Records that are missing, by subscription: without excluded ones. */
+  missingOf: ReadonlyMap<string, number>
   /** Of these: the ones that leave the window soon; no awaited ones. */
   expiring: Counts
   /** Epoch ms of the oldest event that is not exhausted; undefined when there is none. */
@@ -268,11 +270,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
       let lastDueAt: number | undefined
       const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
       let mended: Summary['mended']
+      const missingOf = new Map<string, number>()
       for (const entry of byKey.values()) {
         const situation = situationOf(entry.subscriptionId)
         edge ??= expiringBefore(situation.now, policy.window, zone)
         const { decision, dueAt } = decide(entry, policy, situation)
         counts[decision] += 1
+        const { subscriptionId } = entry
+        if (decision !== 'excluded') missingOf.set(subscriptionId, (missingOf.get(subscriptionId) ?? 0) + 1)
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'exhausted') {
           oldest = Math.min(oldest, entry.eventAt)
@@ -288,7 +293,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
         }
         if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
       }
-      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt, endless, mended }
+      return {
+        counts,
+        missingOf,
+        expiring,
+        oldestOpenAt: oldest === Infinity ? undefined : oldest,
+        lastDueAt,
+        endless,
+        mended,
+      }
     },
   }
 }

@@ -11,11 +11,14 @@ export function createAbsentWatcher({ exercise, violate }: WatcherOptions): Watc
     fact(fact) {
       if (fact.type === 'sweep' && fact.report.kind === 'full' && fact.report.result !== 'failed') isSwept = true
     },
-    scraped({ metrics }) {
+    scraped({ metrics, status }) {
       const shown = [...metrics.keys()].filter((series) => counted.test(series))
       if (!isSwept) exercise('gauges of what is not known are absent')
       if (!isSwept && shown.length > 0) violate('said', `shows ${shown.join(', ')} before a full sweep has ended`)
       if (isSwept && shown.length === 0) violate('said', 'does not show what is missing, which it knows')
+      const missing = [...metrics].filter(([series]) => series.startsWith('missing_webhooks{'))
+      const sum = missing.reduce((all, [, records]) => all + records, 0)
+      if (isSwept && sum !== status.missing) violate('said', `shows ${sum} missing ones, and says ${status.missing}`)
     },
   }
 }

@@ -114,6 +114,11 @@ describe('a snapshot', () => {
       ...empty,
       lastFullSweepAt: 1,
       failed: counts,
+      subscriptions: { one: 'payments' },
+      missingOf: new Map([
+        ['one', 7],
+        ['two', 9],
+      ]),
       oldestOpenAt: 1_500,
       lastDueAt: 1_600,
       beyondWindow: 8,
@@ -144,6 +149,8 @@ describe('a snapshot', () => {
       ...Object.fromEntries(
         Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
       ),
+      'missing_webhooks{subscription="payments"}': 7,
+      'missing_webhooks{subscription="other"}': 10,
       oldest_failed_event_timestamp_seconds: 1.5,
       failed_webhooks_beyond_window: 8,
       'expiring_webhooks{decision="due"}': 21,
