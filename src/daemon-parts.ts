@@ -42,6 +42,7 @@ import { createLister } from './records/listing.ts'
 import { createRecords, type RecordsReader } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
+import { createTurns } from './runtime/steps.ts'
 
 /** Replaces the host in a simulation: no sockets, no metrics of this process; the simulation gets every event. */
 export interface DaemonHost {
@@ -196,12 +197,12 @@ export function createParts(options: DaemonOptions): DaemonParts {
     ...{ policy, clock },
     zone: connection.zone,
   })
-  const jobs = createJobs({
-    ...{ lister, policy, hasListedAll, clock, random },
+  const asked = {
+    ...{ lister, policy, hasListedAll, clock, zone: connection.zone },
     reconciler: () => current,
-    zone: connection.zone,
-    maxRecords: config.backlog.maxRecords,
-  })
+    turn: createTurns(clock),
+  }
+  const jobs = createJobs({ ...asked, random, maxRecords: config.backlog.maxRecords })
 
   /** A key that the platform rejects is as little in use as one that can't be read. */
   function keyReload(): CredentialState['keyReload'] {
@@ -256,14 +257,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     progress,
     history,
     incidents,
-    records: createRecords({
-      reconciler: () => current,
-      policy,
-      hasListedAll,
-      lister,
-      zone: connection.zone,
-      clock,
-    }),
+    records: createRecords(asked),
     snapshot(situationOf) {
       const nextTickAt = schedule.nextAt()
       return {

@@ -6,8 +6,7 @@ import { exclusionOf } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import type { Clock } from '../runtime/clock.ts'
-import { finish, finishInTurns, type Steps } from '../runtime/steps.ts'
+import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
 import { leaveOut, noteIncomplete, type RetryJob } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
@@ -22,7 +21,7 @@ export interface JobSearchOptions {
   policy: Policy
   zone: TimeZone
   hasListedAll: () => boolean
-  clock: Pick<Clock, 'sleep'>
+  turn: Turn
   /** Takes a record that fits. */
   take: (job: RetryJob, entry: FailedRecord) => void
   /** True when no more may be asked for. */
@@ -31,7 +30,7 @@ export interface JobSearchOptions {
 
 /** Finds them, and has each taken. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended. */
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
-  const { clock, hasListedAll, isFull, lister, policy, reconciler, take, zone } = options
+  const { hasListedAll, isFull, lister, policy, reconciler, take, turn, zone } = options
 
   function* takeHeld(job: RetryJob): Steps<undefined> {
     const { backlog } = reconciler()
@@ -59,7 +58,8 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const matches = matcherOf({ until: client.now(), ...job.filter })
     const holdsExcluded = job.filter.webhookIds !== undefined
     for (let at = 0; at < records.length && !isFull(); at += perStep) {
-      if (at > 0) await clock.sleep(1, job.ending.signal)
+      if (at > 0) await turn()
+      job.ending.signal.throwIfAborted()
       const now = client.now()
       const failed = records.slice(at, at + perStep).filter(({ status }) => status === 'failed')
       const fresh = new Map(failed.map((record) => [keyOf(record.id), new FailedRecord(record, { zone, now })]))
@@ -89,6 +89,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
 
   /** From memory where it has all that fit, else from the platform. */
   async function search(job: RetryJob): Promise<void> {
+    await turn()
     const { signal } = job.ending
     const { eventId, from = -Infinity, until = Infinity, webhookIds } = job.filter
     const { backlog, client } = reconciler()
@@ -101,7 +102,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       return
     }
     if (webhookIds !== undefined) {
-      await finishInTurns(takeHeld(job), clock)
+      await finishInTurns(takeHeld(job), turn)
       const missing = webhookIds.filter((id) => !job.items.has(keyOf(id)) && backlog.get(id) === undefined)
       if (missing.length === 0) return
       job.listing.source = 'platform'
@@ -114,7 +115,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       return
     }
     const windowFrom = client.now() - policy.window.lookback
-    if (gaps === undefined) await finishInTurns(takeHeld(job), clock)
+    if (gaps === undefined) await finishInTurns(takeHeld(job), turn)
     if (gaps === undefined && from >= windowFrom) return
     job.listing.source = 'platform'
     const to = Math.min(until, client.now(), gaps === undefined ? windowFrom : Infinity)

@@ -27,7 +27,7 @@ import {
 } from './job.ts'
 import { createJobSearch, type JobSearchOptions } from './job-search.ts'
 
-export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull' | 'clock'> {
+export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull'> {
   /** As many records may be asked for at once. */
   maxRecords: number
   clock: Clock
@@ -71,12 +71,13 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  /** The record is not asked for any more, but by another job. */
-  function unask({ entry }: Item): void {
-    const isAsked = running().some(({ items }) => items.get(entry.key)?.standing === 'waiting')
-    if (isAsked || !entry.askedFor) return
-    entry.note({ askedFor: false })
-    reconciler().planner.changed([entry])
+  /** The records are not asked for any more, but by other jobs. */
+  function unask(items: readonly Item[]): void {
+    const others = running()
+    const isAsked = (key: string): boolean => others.some((job) => job.items.get(key)?.standing === 'waiting')
+    const unasked = items.map(({ entry }) => entry).filter(({ askedFor, key }) => askedFor && !isAsked(key))
+    for (const entry of unasked) entry.note({ askedFor: false })
+    if (unasked.length > 0) reconciler().planner.renew()
   }
 
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
@@ -85,7 +86,7 @@ export function createJobs(options: JobsOptions): Jobs {
     for (const item of left) move(job, item, 'left')
     Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
-    for (const item of left) unask(item)
+    unask(left)
     job.ending.abort(new Error('the job has ended'))
     // The last one of all is the newest.
     jobs.delete(job.job)

@@ -10,7 +10,7 @@ import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
-import { finishInTurns } from '../runtime/steps.ts'
+import { finishInTurns, type Turn } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
 import type { FoundRecords, Lister } from './listing.ts'
 import { inOrder, pageOf, type ListPlace } from './memory.ts'
@@ -52,7 +52,8 @@ export interface RecordsOptions {
   reconciler: () => Reconciler
   policy: Policy
   hasListedAll: () => boolean
-  clock: Pick<Clock, 'monotonic' | 'sleep' | 'timer'>
+  clock: Pick<Clock, 'monotonic' | 'timer'>
+  turn: Turn
 }
 
 export interface RecordsReader {
@@ -115,9 +116,12 @@ export function createRecords({
   lister,
   policy,
   reconciler,
+  turn,
   zone,
 }: RecordsOptions): RecordsReader {
   async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
+    // Many may ask at once, and even the first step takes milliseconds.
+    await turn()
     const current = reconciler()
     const { backlog, books } = current
     const situationOf = current.situations()
@@ -129,7 +133,7 @@ export function createRecords({
     const fits = (entry: FailedRecord): boolean =>
       matches(entry) && (decision?.includes(decide(entry, policy, situationOf(entry.subscriptionId)).decision) ?? true)
     const all = webhookIds?.flatMap((id) => get(id) ?? []) ?? entries()
-    const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), clock)
+    const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
@@ -139,8 +143,8 @@ export function createRecords({
     }
     async function* batches(): AsyncGenerator<ListedRecord[]> {
       for (let at = 0; at < page.length; at += batchRecords) {
-        // A fast reader takes a batch without a turn of the event loop: probes and timers come in between.
-        if (at > 0) await clock.sleep(1)
+        // A fast reader would take all of them in one.
+        await turn()
         yield page.slice(at, at + batchRecords).map((entry) => {
           const situation = situationOf(entry.subscriptionId)
           return toListed(
@@ -215,7 +219,7 @@ export function createRecords({
           last = { id: entry.id, localSecond: entry.localSecond }
         }
         for (let at = 0; at < page.length; at += batchRecords) {
-          if (at > 0) await clock.sleep(1)
+          await turn()
           yield page.slice(at, at + batchRecords).map(({ shown }) => shown)
         }
         end.next = last

@@ -11,11 +11,20 @@ export function finish<T>(steps: Steps<T>): T {
   return step.value
 }
 
-/** Makes one step in a turn of the event loop: answers, timers and probes come in between. */
-export async function finishInTurns<T>(steps: Steps<T>, clock: Pick<Clock, 'sleep'>): Promise<T> {
+/** Resolves in a turn of the event loop in which no other work of these steps is done. */
+export type Turn = () => Promise<void>
+
+/** One turn after the other, however many wait for one: answers, timers and probes come in between. */
+export function createTurns(clock: Pick<Clock, 'sleep'>): Turn {
+  let last = Promise.resolve()
+  return () => (last = last.then(() => clock.sleep(1)))
+}
+
+/** Makes one step in a turn. */
+export async function finishInTurns<T>(steps: Steps<T>, turn: Turn): Promise<T> {
   let step = steps.next()
   while (step.done !== true) {
-    await clock.sleep(1)
+    await turn()
     step = steps.next()
   }
   return step.value

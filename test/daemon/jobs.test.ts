@@ -96,7 +96,7 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   const dry = await start(daemon, { selection: { since: '1d' }, dryRun: true })
   const whole = await start(daemon, { ...named, dryRun: true })
   const limited = await start(daemon, { selection: { since: '1d' } })
-  await day.clock.settle()
+  await day.clock.advance(10)
   expect(await daemon.job('GET', `/${dry}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { exhausted: 5, asked: 0 } })
   expect(await daemon.job('GET', `/${whole}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { asked: 5, left: 5 } })
   expect(await daemon.job('GET', `/${limited}`)).toMatchObject({ state: 'ended', sums: { exhausted: 5, asked: 0 } })

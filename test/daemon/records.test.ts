@@ -85,7 +85,7 @@ test('lines say the same as the document, and their end shows that they are whol
   const { records } = await daemon.records('limit=20')
   const answer = await day.clock.run(createRecordsAnswer(daemon.ops().records)('limit=20&format=ndjson', {} as never))
   expect(answer.contentType).toContain('application/x-ndjson')
-  const lines = (await textOf(answer))
+  const lines = (await day.clock.run(textOf(answer)))
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)

@@ -24,6 +24,8 @@ export interface Planner {
   take(picked: Picked): void
   /** Records of the backlog are new, have changed, or may be retried again. */
   changed(records: Iterable<FailedRecord>): void
+  /** Many may not be retried any more: a plan made anew costs less than to pick and leave each. */
+  renew(): void
   /** A span is listed no more: its records may go out again. */
   listed(): void
   /** Milliseconds until another record is due; Infinity when only a change can bring one. */
@@ -60,6 +62,10 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       take(plan, picked)
     },
     changed,
+    renew() {
+      madeAt = -Infinity
+      wake()
+    },
     listed() {
       changed(plan.listed.splice(0))
     },

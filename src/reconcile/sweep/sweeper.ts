@@ -172,7 +172,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { id: sweepId, tally } = current
     const listed = inWindow(whole)
     const now = client.now()
-    const learned = await finishInTurns(backlog.learn(listed, now), clock)
+    const learned = await finishInTurns(backlog.learn(listed, now), () => clock.sleep(1))
     const { askedAt, span } = listed
     const shownNow = new Set(learned.awaiting.map(({ record }) => record))
     for (const record of outcomes.pending())
