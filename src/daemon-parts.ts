@@ -202,7 +202,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     reconciler: () => current,
     turn: createTurns(clock),
   }
-  const jobs = createJobs({ ...asked, random, maxRecords: config.backlog.maxRecords })
+  const jobs = createJobs({ ...asked, random, emit, maxRecords: config.backlog.maxRecords })
 
   /** A key that the platform rejects is as little in use as one that can't be read. */
   function keyReload(): CredentialState['keyReload'] {

@@ -62,7 +62,7 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 function backgroundTasks({ connection, emit, jobs, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
   const { certificate, clock, config, status, transport } = options
   const { url } = config.notify
-  const { pageUrl } = config.server
+  const { commandPrefix = '', pageUrl } = config.server
   const tasks: Task[] = [connection.tokens.run, jobs.run]
   if (certificate !== undefined) {
     const check = certificateCheck(certificate, options, emit)
@@ -70,7 +70,9 @@ function backgroundTasks({ connection, emit, jobs, leaderElection }: DaemonParts
   }
   if (url !== undefined) {
     const isMuted = (): boolean => !leaderElection.isLeading()
-    tasks.push((signal) => notifyChanges({ url, pageUrl, status, isMuted, transport, clock, emit }, signal))
+    tasks.push((signal) =>
+      notifyChanges({ url, pageUrl, commandPrefix, status, isMuted, transport, clock, emit }, signal),
+    )
   }
   return tasks
 }

@@ -12,6 +12,8 @@ import { keySetting, proofOf } from './secrets.ts'
 export interface Daemon {
   /** Its origin. */
   url: string
+  /** `server.commandPrefix`: stands before each command that is printed. */
+  commandPrefix: string
   /** The command, for the way to run it elsewhere. */
   name: string
   /** @throws ConfigurationError when neither control.token nor the key can be had */
@@ -28,6 +30,7 @@ export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   return {
     url: originOf(server, options.port),
+    commandPrefix: server.commandPrefix ?? '',
     name,
     async token() {
       const { control } = loadSections({ file: options.config, ...io }, ['control']).config

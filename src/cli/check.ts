@@ -294,7 +294,8 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
   return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
 }
 
-const hint = 'check only reads: retry ID, for one failed webhook, shows whether this account may retry.'
+const hint =
+  'check only reads: webhook-reconciler retry, with the id of one failed webhook, shows whether this account may retry.'
 
 /** Runs `check`. */
 export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitCode> {

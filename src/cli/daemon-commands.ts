@@ -1,7 +1,7 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
 import { openOf, isWholeKnown } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
-import { counted } from '../ops/words.ts'
+import { counted, prefixed } from '../ops/words.ts'
 import type { Probes } from '../reconcile/retry/subscriptions.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
@@ -24,7 +24,7 @@ async function showStatus(daemon: Daemon, options: CommandFlags, io: Io): Promis
   const status = await askStatus(daemon, io)
   const isScreen = options.watch === true && options.json !== true && io.stdout.isTTY === true
   const shown = {
-    url: daemon.url,
+    ...daemon,
     moments: createMoments('UTC'),
     paint: createPaint(io.stdout, io.env),
     width: widthOf(io.stdout),
@@ -163,6 +163,6 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
   const { instance } = fields as { instance: string }
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)
-  else io.stdout.write(visibleText(`${instance}: ${text}${blocked}\n`))
+  else io.stdout.write(visibleText(prefixed(`${instance}: ${text}${blocked}\n`, daemon.commandPrefix)))
   return probed?.circuits === 0 && probed.underWay > 0 ? exitCode.incomplete : exitCode.done
 }

@@ -2,7 +2,7 @@
 import { retryExhausted } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isWholeKnown } from '../ops/figures.ts'
-import { count, counted, span } from '../ops/words.ts'
+import { count, counted, prefixed, span } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
@@ -35,7 +35,11 @@ function planOf({ failed, gates, instance, now, rate, ...status }: StatusDocumen
 
 type Plan = ReturnType<typeof planOf>
 
-function conclusions({ blockedBy, estimate, failed, retriesEnabled }: Plan, width: number | undefined): string {
+function conclusions(
+  { blockedBy, estimate, failed, retriesEnabled }: Plan,
+  oldestExhausted: Date | null,
+  { commandPrefix, width }: PlanShown,
+): string {
   const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
   const reasons = blockedBy.map((gate) => reasonOf(gate)).join('; ')
   const lines = [
@@ -44,13 +48,18 @@ function conclusions({ blockedBy, estimate, failed, retriesEnabled }: Plan, widt
     retriesEnabled && failed.blocked > 0 && `Blocked: ${count(failed.blocked)}, because ${reasons}.`,
     failed.awaiting > 0 && `Under way: ${count(failed.awaiting)} await their outcome.`,
     failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
-    failed.exhausted > 0 && `Not automatically: ${count(failed.exhausted)} exhausted; ${retryExhausted} retries them.`,
+    failed.exhausted > 0 &&
+      `Not automatically: ${count(failed.exhausted)} exhausted; ${retryExhausted([oldestExhausted])} retries them.`,
     failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
   ]
-  return paragraphs(lines, width)
+  return paragraphs(
+    lines.map((line) => line && prefixed(line, commandPrefix)),
+    width,
+  )
 }
 
-function planText(plan: Plan, status: StatusDocument, { moments, url, width }: PlanShown): string {
+function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string {
+  const { moments, url, width } = shown
   const { isWhole } = plan
   const found = counted(
     status.causes.list.reduce((sum, { records }) => sum + records, status.causes.more.records),
@@ -61,12 +70,13 @@ function planText(plan: Plan, status: StatusDocument, { moments, url, width }: P
   return `${head
     .split('\n')
     .map((line) => paragraph(line, width))
-    .join('')}${causes}\n${conclusions(plan, width)}`
+    .join('')}${causes}\n${conclusions(plan, status.exhausted.oldest, shown)}`
 }
 
 interface PlanShown {
   moments: Moments
   url: string
+  commandPrefix: string
   width: number | undefined
 }
 
@@ -80,7 +90,7 @@ export async function planCommand(io: Io, options: CommandFlags, ids: readonly s
   const daemon = findDaemon(io, options, 'plan')
   const status = await askStatus(daemon, io)
   const plan = planOf(status)
-  const shown = { moments, url: daemon.url, width: widthOf(io.stdout) }
+  const shown = { ...daemon, moments, width: widthOf(io.stdout) }
   answer(io.stdout, options, plan, () => visibleText(planText(plan, status, shown)))
   return plan.isWhole ? exitCode.done : exitCode.incomplete
 }

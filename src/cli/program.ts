@@ -234,8 +234,8 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   healthcheck: ['healthcheck', 'healthcheck --ready'],
 }
 
-/** `ended` gets the exit code of the command that ran. */
-function createProgram(io: Io, ended: (code: ExitCode) => void): Command {
+/** The whole command line: `ended` gets the exit code of the command that ran. */
+export function createProgram(io: Io, ended: (code: ExitCode) => void): Command {
   const root = new Command(programName)
     .description('Finds webhook deliveries that failed, has the platform send them again, and exports metrics.')
     .version(io.version, '-V, --version')

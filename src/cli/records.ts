@@ -1,6 +1,6 @@
 // `webhook-reconciler records` and `explain`: records as the daemon gives them, with what is decided of each and why.
 import type { ListedRecord } from '../records/records.ts'
-import { counted, response, span } from '../ops/words.ts'
+import { counted, prefixed, response, span } from '../ops/words.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
@@ -130,12 +130,14 @@ function wordsOf(text: string | null): string {
 }
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
-function byHand({ decision, status, webhookId }: ListedRecord): string | undefined {
+function byHand({ decision, status, webhookId }: ListedRecord, commandPrefix: string): string | undefined {
   if (status !== 'failed' || ['due', 'settling', 'awaiting'].includes(decision)) return undefined
-  return `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
+  const command = `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
+  return prefixed(command, commandPrefix)
 }
 
 interface BlockShown {
+  commandPrefix: string
   names: Readonly<Record<string, string>>
   moments: Moments
   now: Date
@@ -143,7 +145,7 @@ interface BlockShown {
   width: number | undefined
 }
 
-function block(one: ListedRecord, { moments, names, now, width, words }: BlockShown): string {
+function block(one: ListedRecord, { commandPrefix, moments, names, now, width, words }: BlockShown): string {
   const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
   const name = names[id]
   const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
@@ -158,7 +160,7 @@ function block(one: ListedRecord, { moments, names, now, width, words }: BlockSh
     ['response body', words && wordsOf(words.body)],
     ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
     ['in the window until', one.status === 'failed' ? moments.show(one.leavesWindow) : undefined],
-    ['to retry it now', byHand(one)],
+    ['to retry it now', byHand(one, commandPrefix)],
   ]
   return `webhook ${cell(one.webhookId)}: ${one.decision}\n${pairs(lines, { indent: '  ', width })}`
 }
@@ -201,7 +203,7 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     const wordsFor = ({ webhookId }: ListedRecord): ReceiverWords | undefined =>
       words.find((one) => one.webhookId.toLowerCase() === webhookId.toLowerCase())
     const head = `Event ${cell(eventId ?? id)} of ${cell(instance)}, ${moments.show(now)}: ${counted(records.length, 'record')}`
-    const blocks = records.map((one) => block(one, { names, moments, now, width, words: wordsFor(one) }))
+    const blocks = records.map((one) => block(one, { ...daemon, names, moments, now, width, words: wordsFor(one) }))
     const text = [paragraph(head, width), ...blocks, ...remarks.map((remark) => paragraph(remark, width))]
     io.stdout.write(`${documents.length > 1 ? '\n' : ''}${redact(text.join('\n'))}`)
   }

@@ -2,7 +2,7 @@
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
 import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from '../ops/figures.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
-import { count, fromNow, rateText } from '../ops/words.ts'
+import { count, fromNow, prefixed, rateText } from '../ops/words.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { causeTable } from './cause-table.ts'
 import { cell, pairs, paragraph, type Colour, type Paint } from './format.ts'
@@ -10,6 +10,7 @@ import type { Moments } from './moments.ts'
 
 export interface StatusShown {
   url: string
+  commandPrefix: string
   moments: Moments
   paint: Paint
   width: number | undefined
@@ -56,7 +57,8 @@ export function incidentText(status: StatusDocument, { width }: StatusShown): st
 export function statusText(status: StatusDocument, shown: StatusShown): string {
   const { instance, now, summary, version } = status
   const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(now)}\n`
-  const advised = (text: string): string => (text === '' ? '' : paragraph(text, shown.width, adviceLabel))
+  const advised = (text: string): string =>
+    text === '' ? '' : paragraph(prefixed(text, shown.commandPrefix), shown.width, adviceLabel)
   const notices = summary.notices.map(({ advice, level, text }) => levelLine(level, text, shown) + advised(advice))
   return (
     head +

@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
+import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 /** Secrets that open the commands, as their files hold them now. Each is compared, and goes nowhere else. */
@@ -20,10 +21,10 @@ export interface AccessOptions {
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** The refusal of a request that may not command; undefined when it may. */
+/** By which secret a request may command, or why not. */
 export type Access = (
   request: Pick<IncomingMessage, 'headers' | 'socket'>,
-) => { status: 401 | 403; error: string } | undefined
+) => { by: CommandedBy } | { status: 401 | 403; error: string }
 
 const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
@@ -71,10 +72,13 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
     }
     const given = givenBy(headers)
     const { proofs, token } = current()
-    const accepted = [...(token === undefined ? [] : [token]), ...(isHere ? proofs : [])]
+    const accepted = [
+      ...(token === undefined ? [] : [{ by: 'token' as const, secret: token }]),
+      ...(isHere ? proofs : []).map((secret) => ({ by: 'proof' as const, secret })),
+    ]
     // Digests have one length, and all are compared: the time says nothing of them.
-    const matches = accepted.filter((one) => timingSafeEqual(digest(Buffer.from(one, 'utf8')), given))
-    if (matches.length > 0) return undefined
+    const [match] = accepted.filter(({ secret }) => timingSafeEqual(digest(Buffer.from(secret, 'utf8')), given))
+    if (match !== undefined) return { by: match.by }
     const how = 'Send the header "authorization: Bearer <token>" with the token of control.token.'
     return { status: 401, error: isHere ? `${how} The program's own commands need none where the key is.` : how }
   }

@@ -1,7 +1,7 @@
 // The notices of the books: what was delivered and is not processed, and why the ledger gives no answer to that. Pure functions.
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeReason } from './circuit-notice.ts'
-import { clockTime, count, span, subscriptionName, type SubscriptionNames } from './words.ts'
+import { clockTime, count, sinceOf, span, subscriptionName, type SubscriptionNames } from './words.ts'
 
 /** A ledger that gives no books for less than this may be restarting. */
 const passingMs = 1_800_000
@@ -61,8 +61,7 @@ export function booksConditions(books: BooksStatus | null, shown: BooksShown): (
       level: 'trouble',
       text: unprocessedText(books, shown),
       detail: unprocessedDetail(books),
-      advice:
-        'No retry brings them back. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since TIME --payloads FILE',
+      advice: `No retry brings them back. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
       runbook: 'Unprocessed',
     },
     {

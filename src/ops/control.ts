@@ -9,6 +9,7 @@ import { redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
 import { createJobsAnswer, isJobsPath, type JobsAnswerOptions } from './jobs-answer.ts'
 import { bodyOf, json, type Answer } from './listen.ts'
+import { refuseAccess } from './records-answer.ts'
 import { toPause } from './status-document.ts'
 import type { SubscriptionNames } from './words.ts'
 
@@ -144,16 +145,7 @@ export function createControl(options: ControlOptions): Control {
     ],
   ])
 
-  /** Undefined for a request that may command. */
-  function refusalOf(request: IncomingMessage): Answer | undefined {
-    const refused = access(request)
-    const headers = refused?.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-    return refused && answer(refused.status, { error: refused.error }, headers)
-  }
-
   async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<Answer> {
-    const refused = refusalOf(request)
-    if (refused !== undefined) return refused
     if (request.method !== 'POST') return answer(405, { error: 'Send a POST.' }, { allow: 'POST' })
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) return answer(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
@@ -167,8 +159,10 @@ export function createControl(options: ControlOptions): Control {
   }
 
   return (path, request) => {
-    if (isJobsPath(path)) return Promise.resolve(refusalOf(request) ?? answerJob(request))
     const command = commands.get(path)
-    return command && run(command, request)
+    if (command === undefined && !isJobsPath(path)) return undefined
+    const admitted = access(request)
+    if ('error' in admitted) return Promise.resolve(refuseAccess(admitted))
+    return command === undefined ? answerJob(request, admitted.by) : run(command, request)
   }
 }

@@ -1,5 +1,6 @@
 // POST /-/retry, GET and DELETE /-/retry/ID: the operator's retry jobs over HTTP. @see docs/status.md "Retry jobs"
 import type { IncomingMessage } from 'node:http'
+import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
 import { BadRequest, onlyThese, readFilter, textOf, type Fields } from '../records/filter.ts'
 import type { JobRequest, JobView } from '../records/job.ts'
 import { maxRunning, type Jobs } from '../records/jobs.ts'
@@ -108,7 +109,9 @@ function shownJob(view: JobView, instance: string): object {
 }
 
 /** The answer to a request that has shown that it may command. */
-export function createJobsAnswer(options: JobsAnswerOptions): (request: IncomingMessage) => Promise<Answer> {
+export function createJobsAnswer(
+  options: JobsAnswerOptions,
+): (request: IncomingMessage, by: CommandedBy) => Promise<Answer> {
   const { instance, jobs, retriesEnabled, standsBy } = options
 
   function answerOf(view: JobView | undefined, query: string): Answer {
@@ -128,7 +131,7 @@ export function createJobsAnswer(options: JobsAnswerOptions): (request: Incoming
     return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
   }
 
-  async function start(request: IncomingMessage, query: string): Promise<Answer> {
+  async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<Answer> {
     if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) throw new BadRequest(`The body was cut off, or has more than ${maxBodyBytes} bytes.`)
@@ -138,15 +141,15 @@ export function createJobsAnswer(options: JobsAnswerOptions): (request: Incoming
     if (!retriesEnabled && !job.dryRun) {
       return refuse(409, 'retry.enabled is false: set it to true, and start the daemon again.', { gate: 'disabled' })
     }
-    const view = jobs.start(job)
+    const view = jobs.start(job, by)
     return view === undefined ? refuse(409, `${maxRunning} jobs run already: wait, or DELETE one.`) : answerOf(view, '')
   }
 
-  async function answer(request: IncomingMessage): Promise<Answer> {
+  async function answer(request: IncomingMessage, by: CommandedBy): Promise<Answer> {
     const { method, url = '' } = request
     const [at = '', query = ''] = url.split(/\?(.*)/s, 2)
     if (at === path) {
-      if (method === 'POST') return start(request, query)
+      if (method === 'POST') return start(request, query, by)
       return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     }
     const id = at.slice(path.length + 1)
@@ -155,9 +158,9 @@ export function createJobsAnswer(options: JobsAnswerOptions): (request: Incoming
     return { ...refuse(405, 'Send a GET or a DELETE.'), headers: { allow: 'GET, DELETE' } }
   }
 
-  return async (request) => {
+  return async (request, by) => {
     try {
-      return await answer(request)
+      return await answer(request, by)
     } catch (error) {
       if (error instanceof BadRequest) return refuse(400, error.message)
       throw error

@@ -25,6 +25,7 @@ import {
   fromNow,
   rateText,
   sentence,
+  sinceOf,
   subscriptionName,
   unlistedText,
   waitText,
@@ -61,7 +62,11 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
     const since = one.since === null ? '' : `since ${clockTime(one.since, now)} UTC`
     return `${paused.length > 1 ? `${nameOf(one)}: ` : ''}${sentence(since)} ${pauseDetail(one, now)}`.trim()
   })
-  const { advice, level, runbook } = { runbook: null, ...describeGate('subscription-paused') }
+  const { level, runbook } = { runbook: null, ...describeGate('subscription-paused') }
+  const commands = paused
+    .slice(0, maxRefusing)
+    .map((one) => `webhook-reconciler resume --subscription ${one.subscriptionId ?? ''}`)
+  const advice = `To resume: ${commands.join(', ')}`
   const more = paused.length > maxRefusing ? ['More stand in /status.'] : []
   return [
     {
@@ -215,6 +220,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   } = status
   const problem = sweeps[0]?.problem
   const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
+  const refusing = status.causes.list.filter(({ refusedAgain }) => refusedAgain > 0)
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
@@ -273,7 +279,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
       deliveries: status.refusedAgain,
       detail: refusedDetail(status),
-      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted}`,
+      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted(refusing.map(({ oldestEvent }) => oldestEvent))}`,
       runbook: 'RetriesFailing',
     },
     partlyReason(status),
@@ -367,15 +373,17 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: exhausted.total > 0,
       level: 'waiting',
       text: `${counted(exhausted.total, 'delivery', 'deliveries')} gave up at retry.maxAttempts.${soon}`,
-      advice: `Find out why the receiver refuses them, then: ${retryExhausted}`,
+      advice: `Find out why the receiver refuses them, then: ${retryExhausted([exhausted.oldest])}`,
       isAside: true,
       runbook: 'ExhaustedRising',
     },
   ]
 }
 
-/** The one command for exhausted records. */
-export const retryExhausted = 'webhook-reconciler retry --exhausted --since TIME'
+/** The command for exhausted records, of which these are the events. */
+export function retryExhausted(events: readonly (Date | null)[]): string {
+  return `webhook-reconciler retry --exhausted --since ${sinceOf(events)}`
+}
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
 /** Among equals, what somebody has to do. */

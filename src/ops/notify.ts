@@ -3,12 +3,15 @@ import type { NotificationEvent } from '../observe/events.ts'
 import { TransportError, type Transport } from '../platform/http/http.ts'
 import { every, type Clock } from '../runtime/clock.ts'
 import type { Level, StatusDocument } from './status-document.ts'
+import { prefixed } from './words.ts'
 
 export interface NotifyOptions {
   /** `notify.url`. */
   url: string
   /** `server.pageUrl`. */
   pageUrl: string | undefined
+  /** `server.commandPrefix`. */
+  commandPrefix: string
   status: () => StatusDocument
   /** True on standby: the leader notifies. */
   isMuted: () => boolean
@@ -28,8 +31,12 @@ const maxBytes = 65_536
 const toldAs = (level: Level): Level => (level === 'working' ? 'well' : level)
 
 /** `text` is what chat services show; the other fields are for programs. Nothing of a webhook's content. */
-function bodyOf({ instance, missing, now, recovered, summary }: StatusDocument, pageUrl: string | undefined): object {
-  const { advice, headline, level, runbook } = summary
+function bodyOf(
+  { instance, missing, now, recovered, summary }: StatusDocument,
+  { commandPrefix, pageUrl }: NotifyOptions,
+): object {
+  const { headline, level, runbook } = summary
+  const advice = prefixed(summary.advice, commandPrefix)
   const link = pageUrl ?? (runbook?.startsWith('http') === true ? runbook : null)
   const text = [`${instance}: ${headline}`, ...(advice === '' ? [] : [advice]), ...(link === null ? [] : [link])]
   return {
@@ -47,7 +54,7 @@ function bodyOf({ instance, missing, now, recovered, summary }: StatusDocument, 
 
 /** Looks every ten seconds, and posts until `signal`. A process that starts well says nothing. Rejects with the signal's reason. */
 export async function notifyChanges(options: NotifyOptions, signal: AbortSignal): Promise<void> {
-  const { clock, emit, isMuted, pageUrl, status, transport } = options
+  const { clock, emit, isMuted, status, transport } = options
   const url = new URL(options.url)
   let told: Level = 'well'
   let seen: Level = told
@@ -59,7 +66,7 @@ export async function notifyChanges(options: NotifyOptions, signal: AbortSignal)
         method: 'POST',
         url,
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(bodyOf(document, pageUrl)),
+        body: JSON.stringify(bodyOf(document, options)),
         timeoutMs,
         maxBytes,
         signal,

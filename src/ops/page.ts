@@ -9,7 +9,18 @@ import { recordsSection, searchForm, type FoundOnPage } from './records-page.ts'
 import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, rateText, response, span, subscriptionName, word } from './words.ts'
+import {
+  clockTime,
+  count,
+  counted,
+  fromNow,
+  rateText,
+  response,
+  sinceOf,
+  span,
+  subscriptionName,
+  word,
+} from './words.ts'
 
 const refreshSeconds = 10
 /** More of them are in /status. */
@@ -42,7 +53,7 @@ const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>
 
 /** A sentence in which commands stand out, and are not broken. */
 function advised(text: string, commandPrefix: string): Part {
-  return text.split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: [A-Z]+)?)*)/).map((part, index) => {
+  return text.split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: (?!-)[^\s,]+)?)*)/).map((part, index) => {
     if (index % 2 === 0) return part
     const words = [...(commandPrefix === '' ? [] : [commandPrefix]), ...part.split(' ')]
     return html`<code class="command">${words.map((one) => html`<span>${one}</span> `)}</code>`
@@ -185,8 +196,7 @@ function commandOf(
     .map(({ gate }) => describeGate(gate))
     .some((shut) => shut.blocks === 'everything' && shut.level === 'trouble')
   if (oldestEvent === null || isFutile || (circuit !== 'closed' && !isExhausted)) return undefined
-  const since = `${oldestEvent.toISOString().slice(0, 19)}Z`
-  const which = `--since ${since} --subscription ${word(subscriptionId)} --response ${responseStatusCode ?? 'none'}`
+  const which = `--since ${sinceOf([oldestEvent])} --subscription ${subscriptionId} --response ${responseStatusCode ?? 'none'}`
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }
 

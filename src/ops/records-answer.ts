@@ -33,6 +33,11 @@ export function refuse(status: number, error: string, more: object = {}): Answer
   return { status, contentType: json, body: `${redactedJson({ error, ...more })}\n` }
 }
 
+/** One that may not command. */
+export function refuseAccess({ error, status }: { status: 401 | 403; error: string }): Answer {
+  return { ...refuse(status, error), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
+}
+
 /** An instance that stands by knows no records, and retries none. */
 export function standbyAnswer({ leader }: { leader: string | undefined }): Answer {
   const error = `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
@@ -108,11 +113,10 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
 
   /** Undefined for one who may ask the platform. */
   function refusalOf(request: Asker): Answer | undefined {
-    const refused = access(request)
-    if (refused === undefined) return undefined
-    const error = `This asks the platform. ${refused.error} With source=memory it needs no token.`
-    const headers = refused.status === 401 ? { 'www-authenticate': 'Bearer' } : {}
-    return { ...refuse(refused.status, error), headers }
+    const admitted = access(request)
+    if (!('error' in admitted)) return undefined
+    const error = `This asks the platform. ${admitted.error} With source=memory it needs no token.`
+    return refuseAccess({ ...admitted, error })
   }
 
   async function answer(query: string, request: Asker): Promise<Answer> {
@@ -168,8 +172,8 @@ export function createResponseAnswer({
   standsBy,
 }: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
   return async (query, request) => {
-    const refused = access(request)
-    if (refused !== undefined) return refuse(refused.status, refused.error)
+    const admitted = access(request)
+    if ('error' in admitted) return refuseAccess(admitted)
     const standby = standsBy()
     if (standby !== undefined) return standbyAnswer(standby)
     try {

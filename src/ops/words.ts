@@ -98,6 +98,17 @@ export function answerText({ problem, reason, status }: CallAnswer): string {
   return reason === 'intercepted' ? `${text} from something in front of the platform` : text
 }
 
+/** For --since of a command: a second that is not after any of these; a week ago where none is known. */
+export function sinceOf(dates: readonly (Date | null)[]): string {
+  const times = dates.flatMap((at) => (at === null ? [] : [at.getTime()]))
+  return times.length === 0 ? '7d' : `${new Date(Math.min(...times)).toISOString().slice(0, 19)}Z`
+}
+
+/** Commands of ours in a text, as they run where people are. `commandPrefix`: of `server`. */
+export function prefixed(text: string, commandPrefix: string): string {
+  return commandPrefix === '' ? text : text.replaceAll(/webhook-reconciler (?=[a-z])/g, `${commandPrefix} $&`)
+}
+
 /** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
 export function failureText({ code, stage, ...answer }: SweepFailure): string {
   const what = stage === 'token' ? 'there is no access token' : 'the platform cannot be listed'

@@ -5,6 +5,7 @@ import { keyOf } from '../reconcile/packed-id.ts'
 import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { CommandedBy, OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
@@ -32,11 +33,12 @@ export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull'> {
   maxRecords: number
   clock: Clock
   random: Random
+  emit: (event: OperatorEvent) => void
 }
 
 export interface Jobs {
   /** Undefined while as many jobs run as may. */
-  start(request: JobRequest): JobView | undefined
+  start(request: JobRequest, by: CommandedBy): JobView | undefined
   get(id: string): JobView | undefined
   /** Its retried records from `from` on, at most `limit`; undefined for no such job. */
   retried(id: string, from: number, limit: number): readonly RetriedView[] | undefined
@@ -53,7 +55,7 @@ export const maxRunning = 20
 const maxEnded = 50
 const keptMs = 3_600_000
 export function createJobs(options: JobsOptions): Jobs {
-  const { clock, maxRecords, policy, random, reconciler } = options
+  const { clock, emit, maxRecords, policy, random, reconciler } = options
   const jobs = new Map<string, RetryJob>()
   const broken = Promise.withResolvers<never>()
   broken.promise.catch(() => undefined)
@@ -88,6 +90,10 @@ export function createJobs(options: JobsOptions): Jobs {
     job.endedAtMonotonic = clock.monotonic()
     unask(left)
     job.ending.abort(new Error('the job has ended'))
+    if (!job.dryRun) {
+      const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
+      emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
+    }
     // The last one of all is the newest.
     jobs.delete(job.job)
     jobs.set(job.job, job)
@@ -232,7 +238,7 @@ export function createJobs(options: JobsOptions): Jobs {
   }
 
   return {
-    start({ dryRun, exhausted, filter, rate, selection }) {
+    start({ dryRun, exhausted, filter, rate, selection }, by) {
       forgetOld()
       if (running().length >= maxRunning) return undefined
       const ids = { job: random.uuid(), state: 'listing' as const, startedAt: reconciler().client.now() }
@@ -251,6 +257,7 @@ export function createJobs(options: JobsOptions): Jobs {
         endedAtMonotonic: Infinity,
       }
       jobs.set(job.job, job)
+      if (!dryRun) emit({ type: 'operator', command: 'retry', job: job.job, by, selection, exhausted, rate })
       begin(job)
       return viewOf(job)
     },

@@ -56,8 +56,8 @@ test("the operator's commands are open to the token, which no log line has, and 
     const scene = startDaemon({ env: { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: String(allowRemote) } })
     await scene.clock.settle()
     const { access } = scene.ops().control
-    expect(access(from('127.0.0.1'))).toBeUndefined()
-    expect(access(from('10.0.0.1'))?.status).toBe(allowRemote ? undefined : 403)
+    expect(access(from('127.0.0.1'))).toEqual({ by: 'token' })
+    expect(access(from('10.0.0.1'))).toMatchObject(allowRemote ? { by: 'token' } : { status: 403 })
     await scene.end()
     expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
   }

@@ -41,6 +41,11 @@ test('exhausted records go out because an operator asked, and are in outcomes, m
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(120)
   const whys = daemon.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.why] : []))
   expect(new Set(whys)).toEqual(new Set(['asked-for']))
+  const asked = daemon.facts.filter((fact) => fact.type === 'operator')
+  expect(asked).toEqual([
+    expect.objectContaining({ command: 'retry', job: id, by: 'token', selection: named.selection, exhausted: true }),
+    { type: 'operator', command: 'retry-ended', job: id, sums: { found: 120, asked: 120, recovered: 120 } },
+  ])
   // No other client is named for it.
   expect(JSON.stringify(daemon.ops().status().summary)).not.toContain('else')
   expect(job.retried).toHaveLength(100)

@@ -168,7 +168,7 @@ export function startLife(options: LifeOptions): Life {
       const asked = server?.control.jobs
       if (asked === undefined || !asked.retriesEnabled || !isAlive) return undefined
       const { jobs } = asked
-      const id = jobs.start(readJob(JSON.stringify(body), asked))?.job
+      const id = jobs.start(readJob(JSON.stringify(body), asked), 'token')?.job
       if (id === undefined) return undefined
       const job = { view: () => jobs.get(id), retried: () => jobs.retried(id, 0, Infinity) ?? [] }
       return { job, cancel: () => void jobs.cancel(id) }

@@ -95,7 +95,7 @@ export async function askJob(
 ): Promise<JobDocument & { status: number }> {
   const sent = body === undefined ? [] : [Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))]
   const request = Object.assign(Readable.from(sent), { method, url: `/-/retry${id}` })
-  const { status, ...answer } = await createJobsAnswer(jobs)(request as never)
+  const { status, ...answer } = await createJobsAnswer(jobs)(request as never, 'token')
   return { ...(JSON.parse(await textOf(answer)) as JobDocument), status }
 }
 

@@ -27,7 +27,7 @@ export function recordsOf(batches: () => AsyncIterable<ListedRecord[]>): Records
     end: () => end,
   }
   return {
-    access: () => undefined,
+    access: () => ({ by: 'token' }),
     records: {
       fromMemory: () => Promise.resolve(page),
       fromPlatform: () => Promise.resolve(page),

@@ -36,7 +36,7 @@ type AnswerFields = {
 }
 type Failure = NonNullable<SweepReport['failure']>
 type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
-type CommandFields = Omit<Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>, 'until'> & {
+type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
 /** The sums of an incident, with spans in seconds, and lists as texts. */
@@ -101,6 +101,8 @@ export interface LogFields {
   operator_probed: Own<Extract<FactOf<'operator'>, { command: 'probe' }>>
   operator_paused: CommandFields
   operator_resumed: CommandFields
+  retry_job_started: Own<Extract<FactOf<'operator'>, { command: 'retry' }>>
+  retry_job_ended: Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>
   leading: Own<FactOf<'leading'>> & { identity: string }
   standing_by: Own<FactOf<'standing-by'>>
   lease_unavailable: Own<FactOf<'lease-unavailable'>>
@@ -220,6 +222,16 @@ export const logEvents = {
     ['info', 'debug'],
     'retries resumed by the operator',
     '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has ended by itself.',
+  ],
+  retry_job_started: [
+    ['info'],
+    'retries asked for by the operator',
+    '`POST /-/retry`, no dry run. `by` `token`: with `control.token`; `proof`: by somebody who can read the private key.',
+  ],
+  retry_job_ended: [
+    ['info'],
+    'retry job ended',
+    '`sums` as in its document; `stoppedBy` where it did not end by itself.',
   ],
   leading: [
     ['info'],

@@ -49,6 +49,8 @@ const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
   'operator_paused',
   'operator_resumed',
   'operator_probed',
+  'retry_job_started',
+  'retry_job_ended',
 ])
 
 /** Takes the lines of the audit alone. */

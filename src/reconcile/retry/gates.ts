@@ -53,7 +53,7 @@ export const gateTable = {
     level: 'waiting',
     blocks: 'subscription',
     reason: 'Retries of a subscription are paused by an operator.',
-    advice: 'To resume: webhook-reconciler resume --subscription NAME_OR_ID.',
+    advice: 'To resume: webhook-reconciler status has the command.',
   },
   'receiver-down': {
     level: 'trouble',

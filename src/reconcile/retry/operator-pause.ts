@@ -26,11 +26,37 @@ export interface PauseEvent extends PauseWish {
   via?: 'lease' | 'end'
 }
 
+/** The secret that a command was sent with: control.token, or the proof that its sender can read the private key. */
+export type CommandedBy = 'token' | 'proof'
+
+/** A retry job that is no dry run. */
+interface JobStarted {
+  type: 'operator'
+  command: 'retry'
+  job: string
+  by: CommandedBy
+  /** As it was sent. */
+  selection: object
+  exhausted: boolean
+  rate: number | undefined
+}
+
+interface JobEnded {
+  type: 'operator'
+  command: 'retry-ended'
+  job: string
+  stoppedBy: string | undefined
+  /** Those that are not 0. */
+  sums: Readonly<Partial<Record<string, number>>>
+}
+
 /** A command of the operator, also one that changed nothing. */
 export type OperatorEvent =
   | PauseEvent
   /** `circuits`: number of cooldowns that it ended. */
   | { type: 'operator'; command: 'probe'; circuits: number }
+  | JobStarted
+  | JobEnded
 
 /** A command on the list of pauses. */
 export type ChangePauses = (list: Pauses) => Pauses

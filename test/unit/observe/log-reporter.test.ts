@@ -51,6 +51,11 @@ test('changes of state are logged each time, what changed nothing and calls not 
     [everyFact.operator, 'info: operator_paused'],
     [{ type: 'operator', command: 'resume', changed: true }, 'info: operator_resumed'],
     [{ type: 'operator', command: 'probe', circuits: 2 }, 'info: operator_probed'],
+    [
+      { type: 'operator', command: 'retry', job: 'a', by: 'proof', selection: {}, exhausted: false, rate: 1 },
+      'info: retry_job_started',
+    ],
+    [{ type: 'operator', command: 'retry-ended', job: 'a', stoppedBy: undefined, sums: {} }, 'info: retry_job_ended'],
     [everyFact.receiver, 'warn: receiver_down'],
     [{ type: 'receiver', up: true, detail: 'HTTP 204' }, 'info: receiver_up'],
     [everyFact.trouble, 'warn: platform_unavailable'],

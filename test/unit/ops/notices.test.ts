@@ -45,7 +45,7 @@ describe('the headline', () => {
   }
   const gates: Record<
     Exclude<Gate, 'no-token' | 'unauthorized'>,
-    [Partial<StatusState>, StatusSummary['level'], text?: string]
+    [Partial<StatusState>, StatusSummary['level'], text?: string, advice?: string]
   > = {
     disabled: [shut('disabled'), 'waiting'],
     'not-leader': [shut('not-leader', incidentNow), 'waiting'],
@@ -54,6 +54,7 @@ describe('the headline', () => {
       { ...shut('subscription-paused'), pauses: [{ subscriptionId: 'one', since: incidentNow }] },
       'waiting',
       'Retries of one are paused by an operator.',
+      'To resume: webhook-reconciler resume --subscription one',
     ],
     'receiver-down': [shut('receiver-down'), 'trouble'],
     intercepted: [shut('intercepted'), 'trouble'],
@@ -67,8 +68,8 @@ describe('the headline', () => {
   test.each(gateNames.filter((gate) => gate !== 'no-token' && gate !== 'unauthorized'))(
     '%s: why, how many, and what to do',
     (gate) => {
-      const { advice, reason } = gateTable[gate]
-      const [changes, level, text = reason] = gates[gate]
+      const { advice: general, reason } = gateTable[gate]
+      const [changes, level, text = reason, advice = general] = gates[gate]
       // An open circuit says already for how many.
       const headline = gate === 'circuit' ? text : `${text} 10 deliveries are missing.`
       expect(summaryOf({ failed: blocked, ...changes })).toMatchObject({ level, headline, advice, notices: [] })

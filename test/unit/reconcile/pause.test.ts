@@ -24,7 +24,7 @@ function begin(): Scene {
   const pause: Pause = createPause({
     now: () => now,
     wake: () => heard.push(`wake with ${pause.list().length}`),
-    emit: (event) => event.command !== 'probe' && heard.push(shown(event)),
+    emit: (event) => 'changed' in event && heard.push(shown(event)),
   })
   return {
     pause,
