@@ -38,7 +38,7 @@ const states: Partial<StatusState>[] = [
   },
   { failed: { ...noDecisions, exhausted: 2 }, causes: { ...causes, exhausted: { total: 2, oldestAt: incidentNow } } },
   { failed: { ...noDecisions, exhausted: 2 } },
-  { failed: { ...noDecisions, due: 2 }, causes, endless: { circuit: 0, paused: 0, refused: 2 } },
+  { failed: { ...noDecisions, due: 2 }, causes, endless: { circuit: 0, paused: 0, partly: 0, refused: 2, unproven: 0 } },
   { ...shut('circuit'), circuits: [aCircuit()], failed: { ...noDecisions, blocked: 2 } },
 ]
 
