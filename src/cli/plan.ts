@@ -1,8 +1,7 @@
 // `webhook-reconciler plan`: what the daemon would retry now, by cause, and how long that takes. It changes nothing.
-import { retryExhausted } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isWholeKnown } from '../ops/figures.ts'
-import { count, counted, prefixed, span } from '../ops/words.ts'
+import { count, counted, prefixed, retryExhausted, span } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'

@@ -24,8 +24,8 @@ import {
   counted,
   fromNow,
   rateText,
+  retryExhausted,
   sentence,
-  sinceOf,
   subscriptionName,
   unlistedText,
   waitText,
@@ -52,25 +52,21 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
   const paused = pauses.filter(({ subscriptionId }) => subscriptionId !== null)
   if (paused.length === 0) return []
   const nameOf = ({ subscriptionId }: PauseStatus): string => subscriptionName(subscriptionId ?? '', names)
-  const [first] = paused
-  const whom = paused.length === 1 && first ? nameOf(first) : counted(paused.length, 'subscription')
+  const whom = paused.length === 1 ? paused.map(nameOf).join('') : counted(paused.length, 'subscription')
   const isOther = causes.list.some(
     ({ byDecision, records, subscriptionId }) =>
       records > byDecision.exhausted && !paused.some((one) => one.subscriptionId === subscriptionId),
   )
-  const details = paused.slice(0, maxRefusing).map((one) => {
+  const shown = paused.slice(0, maxRefusing)
+  const details = shown.map((one) => {
     const since = one.since === null ? '' : `since ${clockTime(one.since, now)} UTC`
     return `${paused.length > 1 ? `${nameOf(one)}: ` : ''}${sentence(since)} ${pauseDetail(one, now)}`.trim()
   })
-  const { level, runbook } = { runbook: null, ...describeGate('subscription-paused') }
-  const commands = paused
-    .slice(0, maxRefusing)
-    .map((one) => `webhook-reconciler resume --subscription ${one.subscriptionId ?? ''}`)
-  const advice = `To resume: ${commands.join(', ')}`
-  const more = paused.length > maxRefusing ? ['More stand in /status.'] : []
+  if (paused.length > maxRefusing) details.push('More stand in /status.')
+  const advice = `To resume: ${shown.map((one) => `webhook-reconciler resume --subscription ${one.subscriptionId ?? ''}`).join(', ')}`
   return [
     {
-      ...{ level, advice, runbook, detail: [...details, ...more].join(' ') },
+      ...{ level: describeGate('subscription-paused').level, advice, detail: details.join(' ') },
       text: `Retries of ${whom} are paused by an operator.`,
       ...(isOther && { isAside: true as const }),
     },
@@ -220,7 +216,6 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   } = status
   const problem = sweeps[0]?.problem
   const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
-  const refusing = status.causes.list.filter(({ refusedAgain }) => refusedAgain > 0)
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
@@ -279,7 +274,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
       deliveries: status.refusedAgain,
       detail: refusedDetail(status),
-      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted(refusing.map(({ oldestEvent }) => oldestEvent))}`,
+      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted(status.causes.list.map(({ oldestEvent }) => oldestEvent))}`,
       runbook: 'RetriesFailing',
     },
     partlyReason(status),
@@ -378,11 +373,6 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'ExhaustedRising',
     },
   ]
-}
-
-/** The command for exhausted records, of which these are the events. */
-export function retryExhausted(events: readonly (Date | null)[]): string {
-  return `webhook-reconciler retry --exhausted --since ${sinceOf(events)}`
 }
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }

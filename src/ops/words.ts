@@ -104,6 +104,11 @@ export function sinceOf(dates: readonly (Date | null)[]): string {
   return times.length === 0 ? '7d' : `${new Date(Math.min(...times)).toISOString().slice(0, 19)}Z`
 }
 
+/** The command for exhausted records, of which these are the events. */
+export function retryExhausted(events: readonly (Date | null)[]): string {
+  return `webhook-reconciler retry --exhausted --since ${sinceOf(events)}`
+}
+
 /** Commands of ours in a text, as they run where people are. `commandPrefix`: of `server`. */
 export function prefixed(text: string, commandPrefix: string): string {
   return commandPrefix === '' ? text : text.replaceAll(/webhook-reconciler (?=[a-z])/g, `${commandPrefix} $&`)
