@@ -101,8 +101,9 @@ export interface LogFields {
   operator_probed: Own<Extract<FactOf<'operator'>, { command: 'probe' }>>
   operator_paused: CommandFields
   operator_resumed: CommandFields
-  retry_job_started: Own<Extract<FactOf<'operator'>, { command: 'retry' }>>
-  retry_job_ended: Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>
+  /** Selection and sums as JSON. */
+  retry_job_started: Omit<Own<Extract<FactOf<'operator'>, { command: 'retry' }>>, 'selection'> & { selection: string }
+  retry_job_ended: Omit<Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>, 'sums'> & { sums: string }
   leading: Own<FactOf<'leading'>> & { identity: string }
   standing_by: Own<FactOf<'standing-by'>>
   lease_unavailable: Own<FactOf<'lease-unavailable'>>

@@ -169,8 +169,10 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logOperator(event: FactOf<'operator'>): void {
     if (event.command === 'probe') return log.event('operator_probed', event)
-    if (event.command === 'retry') return log.event('retry_job_started', event)
-    if (event.command === 'retry-ended') return log.event('retry_job_ended', event)
+    if (event.command === 'retry')
+      return log.event('retry_job_started', { ...event, selection: JSON.stringify(event.selection) })
+    if (event.command === 'retry-ended')
+      return log.event('retry_job_ended', { ...event, sums: JSON.stringify(event.sums) })
     const until = event.until === undefined ? undefined : new Date(event.until).toISOString()
     const name = event.command === 'pause' ? 'operator_paused' : 'operator_resumed'
     log.event(name, { ...event, until }, event.changed ? 'info' : 'debug')
