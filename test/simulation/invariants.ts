@@ -331,7 +331,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
       } else if (fact.type === 'operator') {
         trace.note(`${name} operator ${fact.command}`)
-        if (fact.command !== 'probe') isPaused = fact.command === 'pause'
+        if ('changed' in fact) isPaused = fact.command === 'pause'
         limits.paused(isPaused)
         shut()
       } else if (fact.type === 'receiver') {

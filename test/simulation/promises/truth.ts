@@ -145,7 +145,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       if (told.hasDate && call.operation !== 'health') answersOfTime[call.operation === 'token' ? 'auth' : 'api'] += 1
     },
     fact(fact) {
-      if (fact.type === 'operator') isPaused = fact.command === 'pause'
+      if (fact.type === 'operator' && 'changed' in fact) isPaused = fact.command === 'pause'
       else if (fact.type === 'retry') retried(fact)
       else if (fact.type === 'outcome') count(`outcomes_total{outcome="${fact.outcome}"}`)
       else if (fact.type === 'circuit') count(`circuit_transitions_total{to="${fact.to}"}`)
