@@ -8,6 +8,7 @@ import type { Call, NetworkWatch } from './network.ts'
 import { createKnowledge, type Known } from './knowledge.ts'
 import type { KeyFiles } from './key-files.ts'
 import { createOpenListings } from './open-listings.ts'
+import type { SimulatedLedger } from './ledger.ts'
 import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
 import { createAbsentWatcher } from './promises/absent.ts'
 import { createAttemptsWatcher } from './promises/attempts.ts'
@@ -28,6 +29,7 @@ import { createTicksWatcher } from './promises/ticks.ts'
 import { createTruthWatcher } from './promises/truth.ts'
 import { createSaidWatcher } from './promises/said.ts'
 import { createEstimatesWatcher } from './promises/estimates.ts'
+import { createUnprocessedWatcher } from './promises/unprocessed.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import { createWholeWatcher } from './promises/whole.ts'
 import type { AskedJob, Holds, Sight } from './promises/watcher.ts'
@@ -61,6 +63,7 @@ export interface ProcessWatchOptions {
   timeline: Timeline
   platform: SimulatedPlatform
   keyFiles: KeyFiles
+  ledger: SimulatedLedger | undefined
   expectations: Expectations
   trace: Trace
   tally: Tally
@@ -87,6 +90,7 @@ const makers = [
   createTruthWatcher,
   createSaidWatcher,
   createEstimatesWatcher,
+  createUnprocessedWatcher,
   createWaitsWatcher,
   createWholeWatcher,
 ]

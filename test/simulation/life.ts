@@ -29,6 +29,8 @@ export interface Life {
   metrics(): Promise<ReadonlyMap<string, number>> | undefined
   /** What GET /status would give. Undefined before it listens. */
   status(): StatusDocument | undefined
+  /** Ids of what it names as delivered and not processed; a hundred at most. */
+  unprocessed(): Promise<readonly string[]>
   /** What keeps it from being alive, as /livez says it. */
   problems(): readonly string[]
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
@@ -159,6 +161,13 @@ export function startLife(options: LifeOptions): Life {
     ended,
     metrics: () => (server === undefined ? undefined : read()),
     status: () => server?.status(),
+    async unprocessed() {
+      const filter = { group: 'unprocessed' } as const
+      const page = await server?.records.records.fromMemory({ filter, limit: 100, after: undefined })
+      const ids: string[] = []
+      for await (const batch of page?.batches ?? []) ids.push(...batch.map(({ webhookId }) => webhookId.toLowerCase()))
+      return ids
+    },
     problems: () => server?.live() ?? [],
     command(what, forMs) {
       if (what === 'resume') void server?.control.pause.resume()

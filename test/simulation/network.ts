@@ -7,6 +7,7 @@ import { askedOf, isQuestion, type Asked } from './asked.ts'
 import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import { issuer, type SimulatedIdentity } from './identity.ts'
 import type { KeyFiles } from './key-files.ts'
+import { ledgerUrl, type SimulatedLedger } from './ledger.ts'
 import { errorBody, type Answer, type SimulatedPlatform, type View } from './platform.ts'
 import type { Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
@@ -78,6 +79,7 @@ export interface NetworkOptions {
   platform: SimulatedPlatform
   identity: SimulatedIdentity
   keyFiles: KeyFiles
+  ledger: SimulatedLedger | undefined
 }
 
 export const baseUrl = 'https://api.simulated/v1/instance'
@@ -238,6 +240,14 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
 
     return (request) => {
       if (!process.isAlive()) return new Promise(() => undefined)
+      if (options.ledger !== undefined && request.url.href.startsWith(ledgerUrl)) {
+        const { ledger } = options
+        return new Promise((resolve, reject) => {
+          timeline.after(latency(undefined), () => {
+            if (process.isAlive()) ledger.answer(request, process.number).then(resolve, reject)
+          })
+        })
+      }
       calls += 1
       const operation = operationOf(request)
       const id = operation === 'retry' ? (request.url.pathname.split('/').at(-1) ?? '').toLowerCase() : ''

@@ -59,6 +59,8 @@ export type Actor = number | 'other' | 'platform'
 export interface PlatformWatch {
   /** A delivery reached a receiver, or tried to. */
   delivered(record: SimulatedRecord, actor: Actor, receiver: number): void
+  /** Its receiver has answered with 200. */
+  taken(record: SimulatedRecord): void
   note(what: string): void
 }
 
@@ -240,7 +242,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     if (habits.counts === 'end') countAttempt(record)
     changes(record)
     record.responseStatusCode = code
-    if (code !== 200) record.failedAt = timeline.now()
+    if (code === 200) watch.taken(record)
+    else record.failedAt = timeline.now()
     if (record.status === 'successful') return
     change(record, code === 200 ? 'successful' : 'failed')
     if (actor !== 'platform') record.ownRetriesLeft = habits.ownRetriesAfterRetry

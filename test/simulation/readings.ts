@@ -1,6 +1,7 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import type { FaultWindow } from './fault-kinds.ts'
+import { ledgerUrl } from './ledger.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
@@ -150,6 +151,32 @@ function gatewayAnswers(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, env, faults: [window, ...scenario.faults] }
 }
 
+/** The receiver answers some deliveries with 200 and loses them, and its ledger, which would tell, is late or gives no books for a while. */
+function ledgerOf(draw: Draw, scenario: Scenario): Scenario | undefined {
+  const { calmAt, env, habits, platformJumps } = scenario
+  // Such a platform does not list the hours.
+  if (habits.listsFor !== undefined || habits.listsAtOnce !== undefined) return undefined
+  const settleMs = draw.pick([minuteMs, 5 * minuteMs, 15 * minuteMs])
+  // Where the time is not known, a delivery may seem to be older than it is.
+  const isSure = platformJumps.length === 0 && habits.withoutDate === undefined
+  const faults = Array.from({ length: draw.below(3) }, () => {
+    const from = draw.below(calmAt + 2 * hourMs)
+    const answer = draw.pick(['down', 'error', 'page', 'half', 'cut', 'other'] as const)
+    return { from, to: from + draw.within(minuteMs, hourMs), answer }
+  })
+  return {
+    ...scenario,
+    ledger: { lostShare: draw.pick([0, 0.1, 0.3]), lagMs: isSure ? draw.below(settleMs / 2) : 0, faults },
+    env: {
+      ...env,
+      RECONCILER_LEDGER_URL: ledgerUrl,
+      RECONCILER_LEDGER_KEY: 'webhookId',
+      RECONCILER_LEDGER_SETTLE: `${settleMs}ms`,
+      RECONCILER_LEDGER_LOOKBACK: `${draw.within(1, 6)}h`,
+    },
+  }
+}
+
 /** An operator asks for retries, now and then for the same ones twice, or gives up. */
 function retryJobs(draw: Draw, scenario: Scenario): Scenario {
   const jobs = Array.from({ length: draw.within(1, 4) }, () => ({
@@ -174,6 +201,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'key registered late': { share: 0.06, change: keyRegisteredLate },
   'host suspended': { share: 0.06, change: suspended },
   ...evidenceReadings,
+  'a ledger': { share: 0.06, change: ledgerOf },
   'retry jobs': { share: 0.06, change: retryJobs },
   'schedule with hours': { share: 0.08, change: hourFields },
   'errors have a body': {

@@ -98,6 +98,15 @@ export interface PlannedReceiver {
   refuses?: { eventType: string; until: number }
 }
 
+/** The ledger of the receiver. Its bad answers: nothing, HTTP 503, a page, half of it, half of it and a reset, keys of another platform. */
+export interface PlannedLedger {
+  /** Share of the deliveries that are lost behind a 200. */
+  lostShare: number
+  /** Until it has a delivery, ms. */
+  lagMs: number
+  faults: readonly { from: number; to: number; answer: 'down' | 'error' | 'page' | 'half' | 'cut' | 'other' }[]
+}
+
 /** One process of the daemon. */
 export interface PlannedLife {
   /**
@@ -163,6 +172,7 @@ export interface Scenario {
   /** Retry jobs of the operator, ms since the start. */
   jobs: readonly PlannedJob[]
   lives: readonly PlannedLife[]
+  ledger?: PlannedLedger
   /** Names of readings.ts. */
   readings: readonly string[]
 }

@@ -5,6 +5,7 @@ import { createSequence } from '../../sandbox/records/hash.ts'
 import { createExpectations } from './expectations.ts'
 import { clientId, createSimulatedIdentity, issuer } from './identity.ts'
 import { createKeyFiles } from './key-files.ts'
+import { createSimulatedLedger } from './ledger.ts'
 import { startLife, type Life } from './life.ts'
 import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
@@ -71,12 +72,15 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   const watches: ProcessWatch[] = []
   let deliveries = 0
   let calls = 0
+  const ledger =
+    scenario.ledger && createSimulatedLedger({ plan: scenario.ledger, timeline, records: () => platform.records })
   const platform = createSimulatedPlatform({
     scenario,
     timeline,
     sequence: createSequence(scenario.seed + 1),
     watch: {
       note: trace.note,
+      taken: (record) => ledger?.take(record),
       delivered(record, actor, receiver) {
         deliveries += 1
         trace.note(`delivery of ${record.id.slice(0, 8)} for ${actor}`)
@@ -94,6 +98,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     platform,
     identity,
     keyFiles,
+    ledger,
   })
   let hostAhead = scenario.hostAheadMs
   for (const { at, ms } of scenario.jumps) {
@@ -149,6 +154,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       timeline,
       platform,
       keyFiles,
+      ledger,
       expectations,
       trace,
       tally,
@@ -190,7 +196,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       },
       onLastMetrics: (metrics) => {
         const status = own.status()
-        if (status !== undefined) current.scraped({ metrics, status, isLast: true })
+        if (status !== undefined) current.scraped({ metrics, status, unprocessed: [], isLast: true })
       },
       onWarning: (message) => {
         trace.note(`process ${number} warns: ${message}`)
@@ -247,15 +253,26 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
 
   function isDone(): boolean {
     const owed = watch?.owed() ?? 0
-    return timeline.now() >= scenario.calmAt && life !== undefined && owed === 0 && open().length === 0
+    const isBooked = timeline.now() >= (ledger?.bookedAt() ?? 0)
+    return isBooked && timeline.now() >= scenario.calmAt && life !== undefined && owed === 0 && open().length === 0
+  }
+
+  /** The webhooks that the books name; their list takes some turns of the event loop. */
+  async function readUnprocessed(own: Life): Promise<readonly string[]> {
+    let hasAnswered = ledger === undefined
+    const asked = hasAnswered ? Promise.resolve([]) : own.unprocessed().finally(() => (hasAnswered = true))
+    await timeline.run(timeline.now() + 1000, () => hasAnswered)
+    return asked
   }
 
   async function scrape(): Promise<void> {
     const [own, current] = [life, watch]
+    const unprocessed = await (own && readUnprocessed(own).catch(onBug))
     const metrics = await own?.metrics()?.catch(onBug)
     if (metrics === undefined || own === undefined || own !== life) return
     const status = own.status()
-    if (status !== undefined) current?.scraped({ metrics, status, isLast: false })
+    if (status !== undefined && unprocessed !== undefined)
+      current?.scraped({ metrics, status, unprocessed, isLast: false })
     const problems = own.problems()
     if (problems.length > 0) trace.violate('alive', `/livez says: ${problems.join(', ')}`)
   }

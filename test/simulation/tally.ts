@@ -54,6 +54,8 @@ export const promises = [
   'all is well two minutes after the last recovery',
   'the end that is said is the end',
   'the next try is the next call',
+  'what a receiver lost behind a 200 is named',
+  'a ledger that gives no books is said to be that',
 ] as const
 
 export type PromiseName = (typeof promises)[number]

@@ -39,8 +39,13 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   /** Rows that surely go into an answer. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
   const first = firstCheckMs
-  /** Records without an id of their event, and a filter that does not work, cost what they cost. */
-  const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
+  /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */
+  const isPlain =
+    scenario.ledger === undefined &&
+    withoutEventId === 0 &&
+    eventIdFilter === 'works' &&
+    lagMs === 0 &&
+    scenario.faults.length === 0
   let checks = 0
   /** What the retries so far may have cost in checks. */
   let allowed = 0

@@ -268,6 +268,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     else allSuccessfulSince ??= timeline.now()
     if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < noticeMs) return
     if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
+    // What was lost behind a 200, and a ledger without books, are for a person.
+    if (status.books?.unprocessed.total || status.books?.problem) return
     exercise('all is well two minutes after the last recovery')
     const { headline, level, notices } = status.summary
     if (level !== 'well')

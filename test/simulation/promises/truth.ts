@@ -64,14 +64,14 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   function checkCounters(sight: Sight): void {
     for (const [series, value] of counts) expect(sight, series, value)
-    const requests = { list: 0, confirm: 0, retry: 0, token: 0 }
+    const requests = { books: 0, list: 0, confirm: 0, retry: 0, token: 0 }
     for (const [series, value] of sight.metrics) {
       if (!series.startsWith('platform_requests_total')) continue
       const operation = /operation="(\w+)"/.exec(series)?.[1]
       if (operation !== undefined) requests[operation as keyof typeof requests] += value
     }
-    const { confirm, list, retry, token } = requests
-    const counted = `${list + confirm} lists, ${retry} PATCHes, ${token} token requests`
+    const { books, confirm, list, retry, token } = requests
+    const counted = `${books + list + confirm} lists, ${retry} PATCHes, ${token} token requests`
     const came = `${answered.list} lists, ${answered.retry} PATCHes, ${answered.token} token requests`
     if (counted !== came) violate('books', `counts ${counted}; ${came} came back`)
   }

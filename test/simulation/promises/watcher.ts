@@ -5,6 +5,7 @@ import type { JobView, RetriedView } from '../../../src/records/job.ts'
 import type { StatusDocument } from '../../../src/ops/status-document.ts'
 import type { Expectations } from '../expectations.ts'
 import type { KeyFiles } from '../key-files.ts'
+import type { SimulatedLedger } from '../ledger.ts'
 import type { Knowledge } from '../knowledge.ts'
 import type { Call, Told } from '../network.ts'
 import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
@@ -17,6 +18,8 @@ import type { Invariant } from '../trace.ts'
 export interface Sight {
   metrics: ReadonlyMap<string, number>
   status: StatusDocument
+  /** Ids of what it names as delivered and not processed. */
+  unprocessed: readonly string[]
   /** The last one before the process ends in good order. */
   isLast: boolean
 }
@@ -49,6 +52,7 @@ export interface WatcherOptions {
   timeline: Timeline
   platform: SimulatedPlatform
   keyFiles: KeyFiles
+  ledger: SimulatedLedger | undefined
   expectations: Expectations
   knowledge: Knowledge
   holds: Holds
