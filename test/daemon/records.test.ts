@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createRecordsAnswer, createResponseAnswer } from '../../src/ops/records-answer.ts'
 import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
+import { gapsOf } from '../../src/records/records.ts'
 import { beginDay, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
@@ -295,5 +296,18 @@ describe('a request at fault is answered with the field and what is allowed', ()
     const { next } = await daemon.records('limit=1&decision=exhausted')
     expect(await daemon.records(`limit=5&decision=exhausted&cursor=${next}`)).toMatchObject({ status: 200, count: 5 })
     expect(await daemon.records(`limit=5&cursor=${next}`)).toMatchObject({ status: 400 })
+  })
+})
+
+test('what the backlog may lack is said beside the records', async () => {
+  const sweeper = { findings: () => ({ onlyCounted: 7, unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
+  expect(gapsOf({ sweeper } as never, true)).toBe(
+    'Of 7 records only the number is known (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
+  )
+  await using day = await beginDay()
+  const daemon = await day.start({ RECONCILER_LEDGER_URL: undefined })
+  expect(await daemon.records('group=unprocessed')).toMatchObject({
+    count: 0,
+    incomplete: 'There is no ledger to compare with (ledger.url).',
   })
 })

@@ -248,6 +248,19 @@ describe('notices', () => {
       { stuckProcessing: 2 },
       /^2 deliveries have been processing for longer than .*, and are not counted/,
     ],
+    ['a stuck one', { stuckProcessing: 1 }, /^1 delivery has been processing for longer than .*, and is not counted/],
+    [
+      'several paused subscriptions, with what is known of each, and that there are more',
+      {
+        ...shut('subscription-paused'),
+        pauses: ['one', 'two', 'three', 'four'].map((subscriptionId, index) => ({
+          subscriptionId,
+          since: incidentNow,
+          ...(index === 0 && { until: incidentNow + 60_000, reason: 'INC-7' }),
+        })),
+      },
+      /^Retries of 4 subscriptions .* one: Since 12:00:00 UTC\. It ends at 12:01:00 UTC\. Reason: INC-7\. two: .* More stand in \/status\./,
+    ],
     [
       'a wrong zone',
       { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
