@@ -80,7 +80,6 @@ function safePartOf({ message: _, rejected: __, ...safe }: CallFailure): SweepFa
 }
 
 export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }: ProgressOptions): Progress {
-  const shown = (at: number | undefined): number | undefined => at && toWallClock(at)
   const slackMs = Math.min(slackPeriods * periodMs, maxSlackMs)
   let [hasToken, hasPage] = [false, false]
   /** The first tick after the last progress that may start a sweep. */
@@ -140,13 +139,18 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
-    state: (progressNotBefore = -Infinity) => ({
-      ...known,
-      sweeps: known.sweeps.map((sweep) => ({ ...sweep, endedAt: new Date(toWallClock(sweep.endedAt)) })),
-      lastFullSweepAt: shown(known.lastFullSweepAt),
-      lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
-      lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
-      progressDueAt: toWallClock(Math.max(progressNotBefore, tickAt + slackMs)),
-    }),
+    state(progressNotBefore = -Infinity) {
+      // Read once: what was at one moment is shown at one.
+      const ahead = toWallClock(0)
+      const shown = (at: number | undefined): number | undefined => at && Math.round(at + ahead)
+      return {
+        ...known,
+        sweeps: known.sweeps.map((sweep) => ({ ...sweep, endedAt: new Date(sweep.endedAt + ahead) })),
+        lastFullSweepAt: shown(known.lastFullSweepAt),
+        lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
+        lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
+        progressDueAt: Math.max(progressNotBefore, tickAt + slackMs) + ahead,
+      }
+    },
   }
 }

@@ -144,3 +144,14 @@ test('it is ready once it has had a token and a page of the list', () => {
   progress.observe({ ...everyFact['platform-request'], reason: 'ok' }, 3)
   expect(progress.notReady()).toEqual([])
 })
+
+test('what was at one moment is shown at one, although two readings of the clocks may differ by a millisecond', () => {
+  let late = 0
+  const progress = createProgress({
+    ...{ startedAt: start, periodMs: minute, nextTickAt: () => undefined },
+    toWallClock: (at) => at - (late += 1),
+  })
+  progress.observe(sweepFact({ result: 'complete' }), start)
+  const { lastCompleteSweepAt, lastFullSweepAt } = progress.state()
+  expect(lastCompleteSweepAt).toBe(lastFullSweepAt)
+})
