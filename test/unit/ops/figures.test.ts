@@ -1,0 +1,46 @@
+// The end as page and terminal say it: when all has arrived, or why that is not known.
+import { expect, test } from 'vitest'
+import { doneOf, recoveredOf } from '../../../src/ops/figures.ts'
+import { toStatus } from '../../../src/ops/status.ts'
+import type { StatusFacts } from '../../../src/ops/status-document.ts'
+import { aStatusState } from '../../support/status.ts'
+import { incidentNow } from '../../support/incident.ts'
+
+const now = new Date(incidentNow)
+const swept = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
+
+/** Five are missing, and this is known of their end. */
+function statusOf(changes: object, drain: object = {}): StatusFacts {
+  const status = toStatus(aStatusState(swept))
+  return { ...status, missing: 5, ...changes, drain: { ...status.drain, doneAt: null, ...drain } }
+}
+
+test.each<[object, object, string]>([
+  [{ pausedDeliveries: 2 }, { limitedBy: 'paused' }, "2 deliveries wait for the end of an operator's pause."],
+  [{ lastBackoff: null }, { limitedBy: 'backoff' }, 'Some deliveries are only counted.'],
+  [{ lastBackoff: now }, { limitedBy: 'backoff' }, 'Not before 12:00:00, when the last backoff ends.'],
+  [{ unproven: 1 }, { limitedBy: 'unproven' }, 'The outcome of 1 retry is not known.'],
+  [{}, { limitedBy: 'gate' }, 'Retries are blocked.'],
+  [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last 5 min.'],
+  [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace still changes.'],
+  [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
+  [
+    { refusedAgain: 1, firstExpiry: null },
+    { limitedBy: 'refused' },
+    '1 delivery is refused again and again. They are retried until the receiver takes them or they leave the window.',
+  ],
+])('the end is not known: %o %o', (changes, drain, basis) => {
+  expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])
+})
+
+test('the pace is shown while deliveries arrive, the total for the last day or since the start', () => {
+  const recovered = { lastDay: 7, lastAt: new Date(incidentNow - 1000) }
+  const arriving = statusOf({ recovered, startedAt: now }, { limitedBy: 'pace', recoveredPerMinute: 3 })
+  expect(recoveredOf(arriving)).toEqual({
+    total: '7',
+    since: 'since the start, 0 s ago; the last 1 s ago',
+    atPace: '3 a minute',
+  })
+  const quiet = statusOf({ recovered: { lastDay: 0, lastAt: null }, startedAt: new Date(0) })
+  expect(recoveredOf(quiet)).toEqual({ total: '0', since: 'in the last 24 h', atPace: undefined })
+})
