@@ -79,7 +79,7 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
     // Digests have one length, and all are compared: the time says nothing of them.
     const [match] = accepted.filter(({ secret }) => timingSafeEqual(digest(Buffer.from(secret, 'utf8')), given))
     if (match !== undefined) return { by: match.by }
-    const how = 'Send the header "authorization: Bearer <token>" with the token of control.token.'
+    const how = 'Send control.token as a bearer token in the header "authorization".'
     return { status: 401, error: isHere ? `${how} The program's own commands need none where the key is.` : how }
   }
 }

@@ -186,7 +186,7 @@ function commands(shown: readonly CauseStatus[], status: StatusDocument, options
     ${facts(pairs)}`
 }
 
-/** The command for these records; none while it would fail, or their circuit is not closed: that sends probes. */
+/** The command for these records; none while it would fail, where it would name no subscription, or while their circuit is not closed: that sends probes. */
 function commandOf(
   { byDecision, circuit, oldestEvent, records, responseStatusCode, subscriptionId }: CauseStatus,
   { gates }: StatusDocument,
@@ -195,7 +195,8 @@ function commandOf(
   const isFutile = gates
     .map(({ gate }) => describeGate(gate))
     .some((shut) => shut.blocks === 'everything' && shut.level === 'trouble')
-  if (oldestEvent === null || isFutile || (circuit !== 'closed' && !isExhausted)) return undefined
+  if (oldestEvent === null || subscriptionId === '' || isFutile || (circuit !== 'closed' && !isExhausted))
+    return undefined
   const which = `--since ${sinceOf([oldestEvent])} --subscription ${subscriptionId} --response ${responseStatusCode ?? 'none'}`
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }

@@ -27,7 +27,6 @@ export function rateText(rate: { callsPerSecond: number; maxCallsPerSecond: numb
 }
 
 /** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`, of the nearest second; a span below zero counts as none. */
-
 export function span(ms: number): string {
   const whole = Math.max(0, Math.round(ms / secondMs) * secondMs)
   const with_ = (big: number, bigName: string, small: number, smallName: string): string => {

@@ -66,7 +66,7 @@ export interface RecordsReader {
   receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }>
 }
 
-/** RecordsReader of one batch: about 60 KB of text. */
+/** Records of one batch: about 60 KB of text. */
 const batchRecords = 100
 
 /** Reasons why the backlog may lack records that fit; undefined when it lacks none. */

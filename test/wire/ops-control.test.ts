@@ -147,6 +147,8 @@ describe('without the token', () => {
       const answer = await command(control.port, path, { authorization })
       expect(answer).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer', connection: 'close' } })
       expect(answer.body).not.toContain('CANARY')
+      // What helps is not taken for a secret.
+      expect(answer.body).not.toContain('hidden')
     }
     expect([control.pause.list(), control.probes()]).toEqual([[], 0])
   })

@@ -43,6 +43,7 @@ const states: Partial<StatusState>[] = [
     causes,
     endless: { circuit: 0, paused: 0, partly: 0, refused: 2, unproven: 0 },
   },
+  { failed: { ...noDecisions, due: 2 }, causes: { ...causes, list: [aCause({ subscriptionId: '' })] } },
   { ...shut('circuit'), circuits: [aCircuit()], failed: { ...noDecisions, blocked: 2 } },
 ]
 
