@@ -154,8 +154,6 @@ function gatewayAnswers(draw: Draw, scenario: Scenario): Scenario {
 /** The receiver answers some deliveries with 200 and loses them, and its ledger, which would tell, is late or gives no books for a while. */
 function ledgerOf(draw: Draw, scenario: Scenario): Scenario | undefined {
   const { calmAt, env, habits, platformJumps } = scenario
-  // Such a platform does not list the hours.
-  if (habits.listsFor !== undefined || habits.listsAtOnce !== undefined) return undefined
   const settleMs = draw.pick([minuteMs, 5 * minuteMs, 15 * minuteMs])
   // Where the time is not known, a delivery may seem to be older than it is.
   const isSure = platformJumps.length === 0 && habits.withoutDate === undefined

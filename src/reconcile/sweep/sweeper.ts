@@ -212,7 +212,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Remembers what could not be listed. @throws PlatformFailure when nothing could */
-  function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep): void {
+  function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep, whole: Span): void {
     const tried = skipped.filter(({ isResting }) => isResting !== true)
     const failure = tried.findLast((one) => one.failure !== undefined)?.failure
     if (failure !== undefined && !hasListed) {
@@ -223,6 +223,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const { failure: why, reason, span } of skipped)
       emit({ type: 'slice-skipped', sweepId, reason, span, failure: why })
     for (const { failure: why, span } of tried) if (why !== undefined) unlistable.failed(span, why)
+    unlistable.tried(whole)
   }
 
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
@@ -255,7 +256,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const newest = await listNewest(current)
     // Not before: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
-    noteSkipped(current)
+    noteSkipped(current, whole)
     const { excluded } = current
     dueGaveWay = current.dueGaveWay
     idle.at = -Infinity
@@ -274,8 +275,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function sweepRecent(current: Sweep): Promise<void> {
     forget()
-    await listNewest(current)
-    noteSkipped(current)
+    noteSkipped(current, await listNewest(current))
     // How many, only a full sweep shows: those that it has counted come again, and give way again.
     if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
     dueGaveWay = dueGaveWay.union(current.dueGaveWay)

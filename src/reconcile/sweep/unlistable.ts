@@ -3,6 +3,8 @@ import type { PlatformFailure } from '../../platform/http/response.ts'
 import { formatLocalSecond } from '../../platform/time-zone.ts'
 import { contains, cut, isEmpty, type Span } from '../window.ts'
 
+const byTime = (a: UnlistedPart, b: UnlistedPart): number => a.span.from - b.span.from
+const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
 
 /** A span that is to be listed. `uncut`: if that fails, it is not cut. */
@@ -51,6 +53,8 @@ export interface Unlistable {
   /** Cuts a span into spans to be listed now, earliest first, and parts that are not tried yet. */
   plan(span: Span): { ahead: PlannedSpan[]; resting: UnlistedPart[] }
   failed(span: Span, failure: PlatformFailure): void
+  /** A sweep has tried this span to its end: of parts that were tried again, those remain that have failed. */
+  tried(span: Span): void
   /** A span in pieces that are no longer than what the platform lists at once; one in most cases. */
   narrow(span: PlannedSpan): PlannedSpan[]
   /** Both halves of a span, so long, were listed that could not be listed in one. */
@@ -77,7 +81,7 @@ const widthMs = 3_600_000
 export function createUnlistable(monotonic: () => number): Unlistable {
   /** By time, apart from each other. */
   let parts: UnlistedPart[] = []
-  /** Parts that are being tried again. */
+  /** Parts that are being tried again: what comes of it is known at the end of the sweep. */
   let trying: UnlistedPart[] = []
   let width = { seconds: Infinity, until: -Infinity }
 
@@ -92,7 +96,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     const to = Math.max(...all.map((one) => one.span.to))
     const since = Math.min(...all.map((one) => one.since))
     const merged = { ...oldest, span: { from, to }, failure: part.failure, since }
-    parts = [...parts.filter((other) => !touches(other)), merged].toSorted((a, b) => a.span.from - b.span.from)
+    parts = [...parts.filter((other) => !touches(other)), merged].toSorted(byTime)
   }
 
   /** The seconds between two parts. */
@@ -119,9 +123,11 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     plan(span) {
       const ahead: PlannedSpan[] = []
       const resting: UnlistedPart[] = []
-      trying = trying.filter(({ span: { from, to } }) => to <= span.from || from >= span.to)
+      // Of a sweep that was broken off.
+      parts = [...parts, ...trying.filter(({ span: tried }) => overlap(tried, span))].toSorted(byTime)
+      trying = trying.filter(({ span: tried }) => !overlap(tried, span))
       let [at, before] = [span.from, undefined as UnlistedPart | undefined]
-      for (const part of parts.filter((one) => one.span.to > span.from && one.span.from < span.to)) {
+      for (const part of parts.filter((one) => overlap(one.span, span))) {
         const inside = { from: Math.max(part.span.from, span.from), to: Math.min(part.span.to, span.to) }
         ahead.push(...gap({ from: at, to: inside.from }, before))
         if (part.dueAt <= monotonic()) ahead.push(...retry(part, inside))
@@ -130,7 +136,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
         before = part
       }
       ahead.push(...gap({ from: at, to: span.to }, before))
-      parts = parts.toSorted((a, b) => a.span.from - b.span.from)
+      parts = parts.toSorted(byTime)
       return { ahead, resting }
     },
     failed(span, failure) {
@@ -151,8 +157,13 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       width = { seconds, until: now + widthMs }
     },
     forgetBefore(localSecond) {
-      parts = parts.filter(({ span }) => span.to > localSecond)
+      const isLater = ({ span }: UnlistedPart): boolean => span.to > localSecond
+      parts = parts.filter(isLater)
+      trying = trying.filter(isLater)
     },
-    parts: () => parts,
+    tried(span) {
+      trying = trying.filter((part) => !overlap(part.span, span))
+    },
+    parts: () => [...parts, ...trying].toSorted(byTime),
   }
 }

@@ -80,6 +80,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
         }
       }
       for (const remember of failed) remember()
+      unlistable.tried({ from: now - week, to: now })
       refusedAt.push(refused)
       if (now - start < 20 * minute) continue
       const missed = records.filter(({ eventLocal, id }) => {
@@ -93,3 +94,21 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
     expect(refusedAt.slice(60).reduce((sum, calls) => sum + calls, 0)).toBeLessThanOrEqual(later)
   },
 )
+
+test('a part that is tried again is unlisted until that sweep has ended, also where the sweep is broken off', () => {
+  let now = 0
+  const unlistable = createUnlistable(() => now)
+  const [part, whole] = [
+    { from: 0, to: day },
+    { from: 0, to: week },
+  ]
+  unlistable.failed(part, new PlatformFailure('bad-request', 400, 'list'))
+  const shown = (): unknown => unlistable.parts().map(({ span }) => span)
+  for (let sweeps = 0; sweeps < 2; sweeps += 1) {
+    now += hour * 1000
+    expect(unlistable.plan(whole).resting).toEqual([])
+    expect(shown()).toEqual([part])
+  }
+  unlistable.tried(whole)
+  expect(shown()).toEqual([])
+})
