@@ -30,10 +30,15 @@ export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy 
  * than was counted, as while the next one still lists.
  */
 export function isWholeKnown(status: StatusFacts): boolean {
-  const { lastCompleteSweep, lastFullSweep, sweeps, unlisted, unreadable } = status
+  const { sweeps, unlisted, unreadable } = status
   const [last] = sweeps
   if ((last !== undefined && last.result !== 'complete') || unreadable !== null || unlisted !== null) return false
   if (isZoneWrong(status) || isPartlyKnown(status)) return false
+  return sawWindow(status)
+}
+
+/** True when the last full sweep saw the whole window. */
+export function sawWindow({ lastCompleteSweep, lastFullSweep }: StatusFacts): boolean {
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
@@ -153,4 +158,19 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
   const known = isPartlyKnown(status) ? ', for those known by now' : ''
   return [fromNow(end, now), `about ${at}, ${basis}${known}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
+}
+
+/** How many are missing, as a sentence; exhausted ones by that name when there are no others. */
+export function missingText(status: StatusFacts): string {
+  const { books, expired, failed, lastFullSweep, missing, now } = status
+  const are = counted(missing, 'delivery is', 'deliveries are')
+  if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
+  if (lastFullSweep === null) return 'Nothing is known yet.'
+  if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
+  if (isZoneWrong(status)) return 'No missing delivery is known.'
+  if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
+  if (missing === 0 && isBroken(status)) return newerText(status)
+  if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
+  if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
+  return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }

@@ -15,7 +15,7 @@ import {
   zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
-import { isBroken, isLastSweepFailed, isWholeKnown, isZoneWrong, newerText, openOf, recoveredOf } from './figures.ts'
+import { missingText, isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf, sawWindow } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   answerText,
@@ -254,7 +254,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
         !isLastSweepFailed(status) &&
         unreadable === null &&
         unlisted === null &&
-        sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
+        status.lastFullSweep !== null &&
+        !sawWindow(status),
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
       advice: 'Nothing to do unless it stays so for 30 min: then look for slice_skipped in the log.',
@@ -382,21 +383,6 @@ const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
 
 /** True while a gate says already that the platform takes no calls. */
 const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
-
-/** How many are missing; exhausted ones by that name when there are no others. */
-function missingText(status: StatusFacts): string {
-  const { books, expired, failed, lastFullSweep, missing, now } = status
-  const are = counted(missing, 'delivery is', 'deliveries are')
-  if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
-  if (lastFullSweep === null) return 'Nothing is known yet.'
-  if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
-  if (isZoneWrong(status)) return 'No missing delivery is known.'
-  if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
-  if (missing === 0 && isBroken(status)) return newerText(status)
-  if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
-  if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
-  return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
-}
 
 /** The level, and the beginning of the headline, where no reason has one: what goes on. */
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
