@@ -18,7 +18,7 @@ import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { circuitNumbers } from './reconcile/retry/circuit-breaker.ts'
-import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
+import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import {
   blockingAll,
   createGates,
@@ -70,12 +70,8 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   /** Each loop rejects with the signal's reason, or with a bug. */
   sweep(signal: AbortSignal): Promise<never>
   confirm(signal: AbortSignal): Promise<never>
-  /**
-   * Retries until `stop`, then waits for the retries in flight. With a round it retries what was due at that moment, and
-   * ends when each of these has an outcome or an open circuit, or trouble stops it. Rejects only with a bug, at once:
-   * retries in flight are left to `kill`.
-   */
-  retry(signals: RetrySignals, round?: RetryRound): Promise<void>
+  /** Retries until `stop`, then waits for the retries in flight. Rejects only with a bug, at once: those are left to `kill`. */
+  retry(signals: RetrySignals): Promise<void>
   client: PlatformClient
   backlog: Backlog
   subscriptions: Subscriptions
@@ -104,14 +100,13 @@ async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Pr
   }
 }
 
-/** Pick -> gate -> send: one record at a time, when the rate allows. Returns only at the end of a round. */
-async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }: RetrySignals): Promise<void> {
+/** Pick -> gate -> send: one record at a time, when the rate allows. Rejects with the reason of `stop`. */
+async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }: RetrySignals): Promise<never> {
   for (;;) {
     stop.throwIfAborted()
     dispatcher.turn(stop)
     let picked = dispatcher.pick()
     if (picked === undefined) {
-      if (dispatcher.isRoundOver()) return
       await notifiers.retry.wait(dispatcher.msUntilChange(), stop)
       continue
     }
@@ -135,10 +130,9 @@ async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal)
   }
 }
 
-/** Retries until `stop`, or until the round is over; then the calls under way end. */
-async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRound): Promise<void> {
+/** Retries until `stop`; then the calls under way end. */
+async function retry(parts: Parts, { stop, kill }: RetrySignals): Promise<void> {
   const { broken } = parts.dispatcher
-  parts.dispatcher.begin(round)
   try {
     using ended = linkAbort([stop, broken])
     await retryLoop(parts, { stop: ended.signal, kill })
@@ -246,7 +240,6 @@ export function createReconciler(
     subscriptions,
     gates,
     pause,
-    receiver,
     clock,
     concurrency: config.retry.concurrency,
     emit,
@@ -373,7 +366,7 @@ export function createReconciler(
   return {
     sweep: (signal) => sweepLoop(parts, signal),
     confirm: (signal) => confirmLoop(parts, signal),
-    retry: (signals, round) => retry(parts, signals, round),
+    retry: (signals) => retry(parts, signals),
     rate,
     dispatcher,
     sweeper,

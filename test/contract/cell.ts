@@ -114,6 +114,8 @@ export async function recoverAll(play: Play): Promise<Verdict> {
     unreadable: aspect.hasUnreadable === true,
   })
   const sweeps: Verdict['sweeps'] = []
+  /** They may settle at any time. */
+  const early = new Set(planted.filter(({ fate }) => fate === 'either').map(({ id }) => id.toLowerCase()))
   let last = false
   let rounds = 0
   const violations: string[] = []
@@ -125,7 +127,8 @@ export async function recoverAll(play: Play): Promise<Verdict> {
     if (last) {
       // Of a slice that was not seen whole, it can't know what has been resolved by others.
       const knew = result === 'complete'
-      if (knew && retries(sandbox).length > retriedBefore) violations.push('retried when nothing was left to do')
+      const more = retries(sandbox).slice(retriedBefore)
+      if (knew && more.some(({ id }) => !early.has(id))) violations.push('retried when nothing was left to do')
       break
     }
     last = planted.every((record) => record.fate !== 'recovered' || isSuccessful(sandbox, record.id))
@@ -228,7 +231,9 @@ function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { pl
     ...(fate === 'untouched' ? [`${why}: was asked for, but is not ours`] : []),
     ...(at < retry.at - windowMs.lookback - slackMs ? [`${why}: had left the window`] : []),
     ...(at > retry.at - windowMs.settle + slackMs ? [`${why}: had not settled`] : []),
-    ...(notBefore !== undefined && retry.at < notBefore ? [`${why}: ${notBefore - retry.at} ms too early`] : []),
+    ...(notBefore !== undefined && retry.at < notBefore
+      ? [`${why}: ${Math.round(notBefore - retry.at)} ms too early`]
+      : []),
   ]
 }
 

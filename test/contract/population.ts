@@ -102,9 +102,9 @@ export async function populate({ clock, sandbox }: Stage, population: Population
   add(
     'was attempted just now',
     inside,
-    { ...selected, attempts: 4, lastAttempt: now - 1000 },
-    // Half of the fourth delay at least; the daemon knows the time to about half a second.
-    { notBefore: now - 1000 + (8 * backoffMs.initial) / 2 - 1000 },
+    { ...selected, attempts: 4, lastAttempt: now },
+    // Half of the third delay at least, as further attempts are not the daemon's; it knows the time to about half a second.
+    { notBefore: now + (4 * backoffMs.initial) / 2 - 1000 },
   )
   const large = 'ABCDEF01-2345-6789-ABCD-EF0123456789'
   add('has an id in capital letters', inside, { ...selected, id: large })

@@ -147,15 +147,6 @@ function loopCommands(world: Reconcile): Commands {
     )
   }
 
-  /** Runs one round of a command, with the checks of outcomes beside it. */
-  async function round(within = '1h'): Promise<void> {
-    const checking = world.confirm(world.stop.signal).catch(() => undefined)
-    const signals = { stop: world.stop.signal, kill: world.kill.signal }
-    await world.clock.run(world.retry(signals, { onlyDueAt: world.platform.now() }), msOf(within))
-    world.stop.abort(new Error('the round is over'))
-    await world.clock.run(checking)
-  }
-
   return {
     /** Records that no sweep has shown yet, and records that are in the backlog. */
     stored(...words) {
@@ -179,7 +170,6 @@ function loopCommands(world: Reconcile): Commands {
       running.retry.catch(() => undefined)
       await world.clock.settle()
     },
-    round,
     stop: () => {
       world.stop.abort()
     },

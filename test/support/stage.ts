@@ -18,6 +18,7 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 /** Rarely: on a virtual clock each look costs, and a day has 86,400 seconds. */
 const pingCheckMs = 5000
+const settledLookMs = 100
 
 /** What one round did: retries that were sent and outcomes that became known in it, by name; those that are 0 are left out. */
 export interface Round {
@@ -30,7 +31,7 @@ export interface ReconcilerUnderTest extends AsyncDisposable {
   reconciler: Reconciler
   facts: TelemetryEvent[]
   /**
-   * One full sweep, then a retry of all that was due when it ended until the outcomes are known, as `once` does.
+   * One full sweep, then retries until nothing is due and each outcome is known, as `run --once` does.
    * `between` is done after the sweep.
    */
   round(between?: () => Promise<void>): Promise<Round>
@@ -93,8 +94,7 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
     const from = facts.length
     const sweep = await reconciler.sweeper.make('full', work.signal)
     await between()
-    const signals = { stop: work.signal, kill: work.signal }
-    await Promise.race([reconciler.retry(signals, { onlyDueAt: reconciler.client.now() }), beside])
+    await Promise.race([retryUntilSettled(reconciler, clock, work.signal), beside])
     await sandbox.idle()
     const told = facts.slice(from)
     const sent = told.flatMap((fact) => (fact.type === 'retry' && fact.answer.sent ? [fact.answer.result] : []))
@@ -111,6 +111,23 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
       await truth.run(beside)
     },
   }
+}
+
+/** Retries until nothing is due, and no outcome is awaited. */
+async function retryUntilSettled(
+  { breaker, retry, state }: Reconciler,
+  clock: Clock,
+  kill: AbortSignal,
+): Promise<void> {
+  const stop = new AbortController()
+  const retrying = retry({ stop: stop.signal, kill })
+  for (let isSettled = false; !isSettled;) {
+    await clock.sleep(settledLookMs, kill)
+    const { awaiting, failed, inFlight, throttledForMs } = state()
+    isSettled = failed.due + awaiting + inFlight + throttledForMs === 0 || breaker.trouble() !== undefined
+  }
+  stop.abort()
+  await retrying
 }
 
 function countsOf<Name extends string>(names: readonly Name[]): Partial<Record<Name, number>> {

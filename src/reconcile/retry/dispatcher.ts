@@ -15,7 +15,6 @@ import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
 import type { Because } from '../reasons.ts'
 import { stateOf } from './circuit-breaker.ts'
-import type { ReceiverHealth } from './receiver-health.ts'
 import type { Gates } from './gates.ts'
 import { pickNext, type Pick as Picked, type PickRules } from './retry-plan.ts'
 import type { Subscription, Subscriptions } from './subscriptions.ts'
@@ -45,16 +44,10 @@ export interface DispatchOptions {
   subscriptions: Subscriptions
   gates: Gates
   pause: Pick<Pause, 'turn' | 'endsAt'>
-  receiver: Pick<ReceiverHealth, 'up'>
   clock: Clock
   /** Maximum number of retries in flight. */
   concurrency: number
   emit: (event: RetryEvent) => void
-}
-
-/** A round of a command: retries only the records that are due at this moment (epoch ms of the platform's clock). */
-export interface RetryRound {
-  onlyDueAt: number
 }
 
 /** A retry on its way; `sent` is its number. */
@@ -66,16 +59,12 @@ interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
 
 /** The steps of the retry loop, which waits between them. @see src/reconciler.ts */
 export interface Dispatcher {
-  /** Begins the loop, or a round. */
-  begin(round?: RetryRound): void
   /** A turn of the loop: ends cooldowns, frees places and pings the platform, each when its time has come. */
   turn(signal: AbortSignal): void
   /** The record to retry now; undefined when there is none, a gate is shut, or no slot is free. */
   pick(): Picked | undefined
   /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
-  /** True when a round has nothing left to do or to wait for. */
-  isRoundOver(): boolean
   /** Milliseconds until a record may become due or allowed; undefined when only an event can change that. */
   msUntilChange(): number | undefined
   /** Aborted with the first bug in a retry. */
@@ -94,7 +83,7 @@ export interface Dispatcher {
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
   const { backlog, breaker, client, clock, gates, outcomes, pause, planner, policy } = options
-  const { rate, receiver, subscriptions } = options
+  const { rate, subscriptions } = options
   const limit = pLimit(options.concurrency)
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
@@ -106,9 +95,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
   let turnedAt = activeMs()
   const broken = new AbortController()
-  /** In a round: the moment for which due records were decided. */
-  let roundAt: number | undefined
-  const now = (): number => roundAt ?? client.now()
 
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
   const idleOnly = (): boolean => inFlight() === options.concurrency - 1
@@ -124,15 +110,15 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
 
-  function next(admits: PickRules['admits']): Picked | undefined {
-    const at = now()
-    const isTrial = breaker.trouble() !== undefined
-    return pickNext(planner.plan(at), { admits, standingOf: (record) => standingOf(record, at), isHalfOpen, isTrial })
-  }
-
   function pick(): Picked | undefined {
     if (!mayRetry()) return undefined
-    return next(({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined)
+    const now = client.now()
+    return pickNext(planner.plan(now), {
+      admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
+      standingOf: (record) => standingOf(record, now),
+      isHalfOpen,
+      isTrial: breaker.trouble() !== undefined,
+    })
   }
 
   /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
@@ -166,7 +152,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
     const subscription = subscriptions.of(record.subscriptionId)
-    const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, { now: now() }).because
+    const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, { now: client.now() }).because
     const attempt = nextAttempt(record)
     planner.take(picked)
     const sent = subscriptions.send(record, clock.monotonic())
@@ -176,9 +162,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   return {
-    begin(round) {
-      roundAt = round?.onlyDueAt
-    },
     turn(signal) {
       turnedAt = activeMs()
       pause.turn()
@@ -187,17 +170,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     },
     pick,
     send,
-    isRoundOver() {
-      if (roundAt === undefined || inFlight() > 0) return false
-      if (gates.shut()[0]?.gate === 'disabled' || breaker.trouble() !== undefined) return true
-      if (outcomes.pending().size > 0) return false
-      const monotonic = clock.monotonic()
-      return receiver.up() === false || next(({ circuit }) => stateOf(circuit, monotonic) !== 'open') === undefined
-    },
     msUntilChange() {
       const monotonic = clock.monotonic()
-      // In a round no further record becomes due.
-      const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilDue() : Infinity
+      const untilPlan = mayRetry() ? planner.msUntilDue() : Infinity
       const untilCircuit = (subscriptions.nextChangeAt() ?? Infinity) - monotonic
       const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
       const untilPause = (pause.endsAt() ?? Infinity) - clock.now()

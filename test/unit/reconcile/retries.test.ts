@@ -1,4 +1,4 @@
-// Retries and their checks at work: how many at once, what is spared, how a round and a stop end, and storms of failures.
+// Retries and their checks at work: how many at once, what is spared, how a stop ends, and storms of failures.
 import { describe, expect, test } from 'vitest'
 import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
@@ -55,42 +55,6 @@ describe('slots and fences', () => {
     ],
   ])('%s', async (_, script, options) => {
     await play(script, { ...off, ...options })
-  })
-})
-
-describe('a round', () => {
-  test.each<Row>([
-    ['of no records ends', 'round; retries -> 0'],
-    [
-      'leaves what becomes due while it runs',
-      'failed 300 a; failed 1 b age=1d rests=29s; round; retries -> 300; left -> b 1',
-      { maxPerSecond: 2 },
-    ],
-    [
-      'ends when each has an outcome: an accepted retry has none yet',
-      `failed 30 a; failed 10 b attempts=2; deliver a 200 20s; deliver b 503 20s; round
-       outcomes -> failed-again 10, recovered 30; retries -> 40; awaiting -> 0`,
-    ],
-    [
-      'ends with an open circuit, and leaves what it holds',
-      `failed 100 a attempts=2; failed 100 b; deliver a 503 100ms; deliver b 200 100ms; round 2min
-       left -> a 100; retries -> at most 112`,
-      { circuit: {} },
-    ],
-    [
-      'does not wake up again and again for what is not part of it',
-      'failed 5 a rests=1s; failed 1 b; patch works 10min; round; retries -> 1; timers -> at most 100',
-    ],
-    [
-      'ends when we are refused, after few PATCHes',
-      'failed 500 a; patch 403; round; retries -> at most 8; breaker -> none, unauthorized',
-    ],
-    [
-      'ends when the platform is down, after few PATCHes',
-      'failed 500 a; patch unreachable; list timeout; round; retries -> at most 16; breaker -> none, platform',
-    ],
-  ])('%s', async (_, script, options) => {
-    await play(script, { ...off, latencyMs: 20, ...options })
   })
 })
 
