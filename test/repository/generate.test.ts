@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { generate, markdownPart, markdownTable, targets, wholeFile } from '../../tools/generate.ts'
+import { generate, markdownPart, markdownTable, wholeFile } from '../../tools/generate.ts'
 import type { Files } from '../../tools/generate.ts'
 import { renderPublicApi } from '../../tools/public-api.ts'
 import { keys } from '../../src/config/schema.ts'
@@ -67,13 +67,6 @@ describe('the list of what follows SemVer', () => {
   ])('a name is gone, %s', (_, changelog, result) => {
     expect(renderPublicApi('key a\nkey old.key\n', changelog, ['key a', 'key new'])).toEqual(result)
   })
-})
-
-test('what is generated is up to date: a changed default, bound, gate, metric or log event is a changed file', () => {
-  const written: string[] = []
-  const stale = generate(targets, { read, write: (path) => void written.push(path) }, true)
-  expect(stale).toEqual({ ok: true, lines: [] })
-  expect(written).toEqual([])
 })
 
 test('default.yaml with the required keys is exactly the defaults, each in its place', () => {

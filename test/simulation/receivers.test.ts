@@ -7,7 +7,7 @@ import { simulate } from './simulate.ts'
 import { halfWell, poisoned } from './variants.ts'
 
 /** Several habits. In none do the first nine deliveries all fail by chance, which happens in 4 of 100 where 30 % are taken. */
-const seeds = [10_001, 10_002, 10_003, 10_004]
+const seeds = [10_001, 10_002]
 
 function calm(seed: number): Scenario {
   const { habits, ...scenario } = generate(seed)

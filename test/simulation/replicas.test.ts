@@ -4,7 +4,7 @@ import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 import { drawOf, hourMs, minuteMs, type Draw } from './draw.ts'
 
-const seeds = Array.from({ length: 30 }, (_, at) => at + 1)
+const seeds = Array.from({ length: 15 }, (_, at) => at + 1)
 /** By default: `leaderElection.leaseDuration`, `leaderElection.retryPeriod`, `retry.concurrency`. */
 const [leaseMs, retryMs, concurrency] = [15_000, 2000, 8]
 const records = 300

@@ -1,11 +1,11 @@
-// The whole daemon in virtual time: 60 scenarios, each another mixture of habits, troubles and ends, and none violates what must hold.
+// The whole daemon in virtual time: 24 scenarios, each another mixture of habits, troubles and ends, and none violates what must hold.
 // `npm run simulate` plays more of them, and checks what was drawn and exercised.
 import { expect, test } from 'vitest'
 import { generate } from './generate.ts'
 import { simulate, type Simulated } from './simulate.ts'
 
-const seeds = 60
-const perTest = 5
+const seeds = 24
+const perTest = 4
 const chunks = Array.from({ length: Math.ceil(seeds / perTest) }, (_, index) => 1 + index * perTest)
 
 /** What came of each seed so far: it is played once. */
@@ -35,7 +35,7 @@ test('the scenarios really are full of trouble, and all that can be recovered is
   expect(sum('processes')).toBeGreaterThan(1.5 * results.length)
 })
 
-test.each([2, 7, 11])('seed %i always happens in the same way, to the last event', async (seed) => {
+test.each([2, 7])('seed %i always happens in the same way, to the last event', async (seed) => {
   const first = await resultOf(seed)
   expect(await simulate(generate(seed))).toEqual(first)
   expect(first.digest).toMatch(/^[0-9a-f]{64}$/)

@@ -144,8 +144,8 @@ test('a moment that lies ahead is no beginning of the window', () => {
   ])
 })
 
-test('of a file with a hundred thousand unknown keys the first fifty are told', () => {
-  const yaml = Array.from({ length: 100_000 }, (_, n) => `k${n}: 1`).join('\n')
+test('of a file with ten thousand unknown keys the first fifty are told', () => {
+  const yaml = Array.from({ length: 10_000 }, (_, n) => `k${n}: 1`).join('\n')
   expect(problemsOf(() => loadWith({ yaml }))).toHaveLength(50)
 })
 
