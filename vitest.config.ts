@@ -1,13 +1,27 @@
 // Test runner settings: `npm test` runs all but benchmarks (test/bench) and test:e2e (*.e2e.ts: a real Prometheus, a browser, the network, or minutes).
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { testLimitMs } from './test/support/limits.ts'
+
+/** Of the others a file's size says roughly how long it takes; these would end long after them, alone. */
+const long = /\/test\/(?:simulation|contract)\//
+
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const { first = [], others = [] } = Object.groupBy(await super.sort(files), ({ moduleId }) =>
+      long.test(moduleId) ? 'first' : 'others',
+    )
+    return [...first, ...others]
+  }
+}
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/build.ts', 'test/support/stuck.ts'],
     setupFiles: 'test/support/setup.ts',
+    sequence: { sequencer: LongFirst },
     // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
     pool: 'threads',
     isolate: false,

@@ -9,7 +9,7 @@ export default defineConfig({
     setupFiles: 'test/support/setup.ts',
     testTimeout: testLimitMs,
     hookTimeout: testLimitMs,
-    // One file after the other: the machine is theirs.
-    fileParallelism: false,
+    // While one waits, for the network or a process, another works.
+    maxWorkers: 2,
   },
 })

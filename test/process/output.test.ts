@@ -1,7 +1,7 @@
 // The output: on a pipe a report is whole for a slow reader, and no obstacle to the end when it is not read; a daemon's log is bounded; JSON is safe in a terminal.
 import { spawnSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
@@ -29,6 +29,21 @@ const tellsWhenIdle = (stream: Stream): string => `import { writeSync } from 'no
   setImmediate(look)
   process.on('exit', () => mark('ends\\n'))`
 
+let running: AsyncDisposableStack
+/** Environment of the commands of one daemon, which has listed all records. */
+let beside: Readonly<Record<string, string>>
+
+beforeAll(async () => {
+  running = new AsyncDisposableStack()
+  const sandbox = running.use(await startPlatform())
+  seedDue(sandbox, records)
+  const env = await sandboxEnv(sandbox)
+  const daemon = running.use(await startDaemon({ ...env, RECONCILER_RETRY_ENABLED: 'false' }))
+  await daemon.said('full_sweep_completed')
+  beside = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+})
+afterAll(() => running.disposeAsync())
+
 /** Runs a command whose output is not read until `act` does so, once only that is left. */
 async function unread(
   args: readonly string[],
@@ -36,14 +51,9 @@ async function unread(
   stream: Stream = 'stdout',
   env: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
-  await using sandbox = await startPlatform()
   await using folder = await makeFolder()
-  seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle(stream))]
-  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
-  await daemon.said('full_sweep_completed')
-  const own = { ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_PORT: new URL(daemon.url).port, ...env }
-  await using program = startProgram(args, { env: own, nodeArgs })
+  await using program = startProgram(args, { env: { ...beside, ...env }, nodeArgs })
   const read = program.stall(stream)
   await expect.poll(() => program.stdout() + program.stderr()).toMatch(/only output is left|ends/)
   await act(program, read)
