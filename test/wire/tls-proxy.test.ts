@@ -32,6 +32,8 @@ afterAll(() => {
   authority[Symbol.dispose]()
 })
 
+const tooOld = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const
+
 interface TlsServer extends AsyncDisposable {
   port: number
   /** Requests that came. */
@@ -64,6 +66,7 @@ describe('a PATCH never leaves', () => {
   test.each([
     ['whose certificate has expired', 'CERT_HAS_EXPIRED', () => expired],
     ['whose certificate is for another host', 'ERR_TLS_CERT_ALTNAME_INVALID', () => forOther],
+    ['that speaks TLS 1.1 alone', 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', () => good && { ...good, ...tooOld }],
   ])('to a server %s: %s', async (_, code, credentials) => {
     await using server = await startTlsServer(credentials())
     const failure = await failureOf(http.request(new URL(`https://localhost:${server.port}/`), patch))
