@@ -38,7 +38,7 @@ function notAlive({ leaderElection, reconciler }: DaemonParts, stopping: boolean
 function notReady({ leaderElection, progress }: DaemonParts): string[] {
   const { isLeading, lastingProblem: problem } = leaderElection.state()
   if (isLeading) return progress.notReady()
-  return problem === undefined ? [] : [`the lease has been of no use for leaderElection.leaseDuration: ${problem}`]
+  return problem === undefined ? [] : [`the lease has been unusable for leaderElection.leaseDuration: ${problem}`]
 }
 
 /**

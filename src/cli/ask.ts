@@ -44,7 +44,7 @@ export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'
 }
 
 function noProof(): ConfigurationError {
-  const message = 'is required for commands: with auth.signCommand there is no private key here to prove with'
+  const message = 'is required for commands: with auth.signCommand there is no private key for a proof'
   return new ConfigurationError([{ key: 'control.token', origin: 'missing', message }])
 }
 
@@ -65,7 +65,7 @@ export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
 function notRunning({ name, url }: Daemon, problem: string): CommandFailure {
   return new CommandFailure(
     exitCode.platformUnreachable,
-    `No daemon answers at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ` +
+    `No daemon at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ` +
       `or run this where it runs: kubectl exec POD -c webhook-reconciler -- webhook-reconciler ${name}.`,
   )
 }
@@ -75,10 +75,10 @@ function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<stri
   const told = 'error' in fields ? redact(String(fields['error'])) : undefined
   if (status === 400 && told !== undefined) return new UsageError(told)
   if (status === 401) {
-    const why = `${url} refuses the token: give the control.token or the private key that the daemon there has.`
+    const why = `${url} rejects the token: use the daemon's control.token or its private key.`
     return new CommandFailure(exitCode.authenticationRejected, why)
   }
-  const other = `${url} answers HTTP ${status}, and not as a daemon of this version does: check server.host and server.port, or use the daemon's own version (kubectl exec).`
+  const other = `${url} returns HTTP ${status}, unlike a daemon of this version: check server.host and server.port, or use the daemon's own version (kubectl exec).`
   const code = status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
   return new CommandFailure(code, told === undefined ? other : `${url} refuses: ${told}`)
 }
@@ -129,8 +129,8 @@ export async function ask(
   )
   if ('problem' in answer) {
     if (!isCommand || answer.problem !== 'TIMEOUT') throw notRunning(daemon, answer.problem)
-    const why = `has not answered within ${controlTimeoutMs / 1000} s: the command is sent, and not confirmed`
-    throw new CommandFailure(exitCode.incomplete, `${url} ${why}; ask for it with webhook-reconciler status.`)
+    const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
+    throw new CommandFailure(exitCode.incomplete, `${url} ${why}; check with webhook-reconciler status.`)
   }
   const fields = fieldsOf(answer.body)
   if (answer.status === 200 && has in fields) return fields
@@ -143,6 +143,6 @@ export async function askStatus(daemon: Daemon, io: Pick<Io, 'clock' | 'signal' 
   const version = fields['schemaVersion']
   // The document has one meaning while its version is the same.
   if (version === 2) return fields as unknown as StatusDocument
-  const why = `${daemon.url} answers with schemaVersion ${String(version)}, and this version of the program knows 2`
+  const why = `${daemon.url} returns schemaVersion ${String(version)}, but this version of the program knows 2`
   throw new CommandFailure(exitCode.incomplete, `${why}: use the daemon's own version (kubectl exec).`)
 }

@@ -68,7 +68,7 @@ function configurationFailed({ problems }: ConfigurationError): Finding {
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepted', 'invalid-body', 'redirect'])
 
 /**
- * Of a call that did not give what was asked.
+ * The finding for a failed call.
  * @param call `GET https://api.example.com/v1/webhooks`, without query: an operator needs it, but no log line may hold it
  */
 function callFailed({ advice, reason, rejected, ...failure }: CallFailure, call: string): Finding {
@@ -89,13 +89,13 @@ export function certificateFinding(
   const { keyFingerprint, notAfter, notBefore } = certificate
   const problem = (found: string, advice: string): Finding => failed(exitCode.configuration, found, advice)
   if (keyFingerprint !== key.fingerprint) {
-    const advice = 'name the certificate that was made with the key, or the key that was made with the certificate'
+    const advice = 'set the certificate that belongs to the key, or the key that belongs to the certificate'
     return problem(`it is of another key (${keyFingerprint})`, advice)
   }
-  if (notAfter <= now) return problem(`it has expired, at ${show(notAfter)}`, renew)
+  if (notAfter <= now) return problem(`it expired at ${show(notAfter)}`, renew)
   if (notBefore > now) {
     const advice = "check this host's clock; else wait, or make a new pair"
-    return problem(`it is valid only from ${show(notBefore)} on`, advice)
+    return problem(`it is not valid before ${show(notBefore)}`, advice)
   }
   const ending = notAfter - now < expiryWarningMs ? `it ends in ${span(notAfter - now)}: ${renew}` : undefined
   return okUnless(`of this key, valid until ${show(notAfter)}`, ending)
@@ -106,11 +106,11 @@ const worrySkewMs = 5000
 
 /** How far the servers' clocks are ahead of this host's, ms; undefined for one that was not learned. */
 export function skewFinding(auth: number | undefined, api: number | undefined): Finding {
-  if (auth === undefined && api === undefined) return skipped('no answer of the platform has a Date header')
+  if (auth === undefined && api === undefined) return skipped('no platform response has a Date header')
   const shown = (ms: number): string => `${(Math.abs(ms) / 1000).toFixed(1)} s ${ms < 0 ? 'behind' : 'ahead'}`
   const of = (name: string, ms: number | undefined): string => `${name} ${ms === undefined ? 'unknown' : shown(ms)}`
   const isFar = [auth, api].some((ms = 0) => Math.abs(ms) >= worrySkewMs)
-  const advice = "the daemon allows for it; set this host's clock all the same (NTP)"
+  const advice = "the daemon corrects for it; still, set this host's clock (NTP)"
   return okUnless(`${of('identity host', auth)}, ${of('platform', api)}`, isFar ? advice : undefined)
 }
 
@@ -121,18 +121,14 @@ export function skewFinding(auth: number | undefined, api: number | undefined): 
 export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding {
   if (newestAgoMs === undefined) {
     const advice = 'if there should be some, check platform.timeZone'
-    return { ...skipped(`${zone}: not known, as the platform shows no event of the last hour`), advice }
+    return { ...skipped(`${zone}: unknown, as the platform shows no event of the last hour`), advice }
   }
   if (newestAgoMs >= 0) return okUnless(`${zone}: there are events of the last ${span(Math.max(1000, newestAgoMs))}`)
-  const advice = 'set platform.timeZone to the zone in which the platform writes its times; ask its operator'
-  return failed(
-    exitCode.incomplete,
-    `the platform shows events of the future when its times are read in ${zone}`,
-    advice,
-  )
+  const advice = "set platform.timeZone to the zone of the platform's times; ask its operator"
+  return failed(exitCode.incomplete, `the platform's events are in the future when read in ${zone}`, advice)
 }
 
-const receiverKeys = { address: 'receiver.healthUrl', late: 'have it answer within 2 s' }
+const receiverKeys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
 
 /** Of the receiver's health address, by its answer. */
 export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
@@ -141,7 +137,7 @@ export function receiverFinding(healthUrl: string | undefined, health: Health | 
   const found = `${withoutQuery(healthUrl)}: ${detail}`
   if (up) return okUnless(found)
   const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
-  return failed(exitCode.incomplete, found, `nothing is retried until it answers 2xx: ${mend}`)
+  return failed(exitCode.incomplete, found, `nothing is retried until it returns 2xx: ${mend}`)
 }
 
 /** The first step that failed is the cause of those after it. */
@@ -225,7 +221,7 @@ async function checkListing({ client }: Watched, { clock, signal }: Io): Promise
   const page = await client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
-  const found = `the platform answered in ${ms} ms; ${total}`
+  const found = `response in ${ms} ms; ${total}`
   const unreadable = createUnreadableSum()
   unreadable.add(page.unreadable)
   const sum = unreadable.sum()
@@ -234,7 +230,7 @@ async function checkListing({ client }: Watched, { clock, signal }: Io): Promise
     return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value: true }
   }
   const isOdd = page.records.some(({ status }) => status !== 'failed')
-  const advice = 'a row that it shows does not fit the request: check platform.baseUrl'
+  const advice = 'a listed row does not match the request: check platform.baseUrl'
   return { ...okUnless(found, isOdd ? advice : undefined), value: true }
 }
 
@@ -265,7 +261,7 @@ async function checkZone({ client, config, connection }: Watched, signal: AbortS
   return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
 }
 
-/** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */
+/** Sends no retry: only the running daemon knows whether platform and receiver accept them. */
 async function checkDaemon(options: CommandFlags, io: Io): Promise<Finding> {
   const asked = await Promise.try(() => askStatus(findDaemon(io, options, 'check'), io)).catch((error: unknown) => {
     if (error instanceof CommandFailure || error instanceof UsageError) return error
@@ -295,7 +291,7 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
 }
 
 const hint =
-  'check only reads: webhook-reconciler retry, with the id of one failed webhook, shows whether this account may retry.'
+  'check is read-only. To test the retry permission: webhook-reconciler retry, with the id of a failed webhook.'
 
 /** Runs `check`. */
 export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
@@ -306,7 +302,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
 
   /** One step; skipped without a check. A problem with the configuration or the platform is its finding. */
   async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | undefined): Promise<Found<T>> {
-    if (check === undefined) return skipped('not checked, because of what failed before')
+    if (check === undefined) return skipped('not checked: an earlier step failed')
     try {
       return await check()
     } catch (error) {

@@ -72,7 +72,7 @@ export async function callDaemon(
     outgoing.on('response', answered.resolve).on('error', answered.reject).end(sent)
     const response = await answered.promise
     const body = await bodyOf(response)
-    return body === undefined ? { problem: 'an answer over 4 MiB' } : { status: response.statusCode ?? 0, body }
+    return body === undefined ? { problem: 'response over 4 MiB' } : { status: response.statusCode ?? 0, body }
   } catch (error) {
     signal.throwIfAborted()
     if (late.signal.aborted) return { problem: 'TIMEOUT' }
@@ -90,7 +90,7 @@ export async function healthcheckCommand(io: Io, options: CommandFlags): Promise
   const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
   const url = `${originOf(server, options.port)}/${path}`
   const answer = await callDaemon({ url, timeoutMs: healthTimeoutMs }, io)
-  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} does not answer (${answer.problem})\n`)
+  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} is unreachable (${answer.problem})\n`)
   else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
   else return exitCode.done
   return exitCode.incomplete

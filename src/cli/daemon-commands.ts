@@ -59,7 +59,7 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
   }
 }
 
-/** How the state is to what `wait` waits for: it has come, it cannot come by itself, or what is still awaited. */
+/** Progress of `wait`: done, impossible without an operator, or what is still awaited. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
   const { expired, failed, missing, summary } = status
   if (missing === 0 && isWholeKnown(status)) return { done: true }
@@ -89,7 +89,7 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
     const isOver = io.clock.monotonic() >= end
     if ('never' in state || isOver) {
       line.clear()
-      const why = 'never' in state ? state.never : `${state.awaited} The time is over (--timeout).`
+      const why = 'never' in state ? state.never : `${state.awaited} Timed out (--timeout).`
       io.stderr.write(`${name}${visibleText(why)}\n`)
       return asked instanceof CommandFailure ? asked.code : exitCode.incomplete
     }
@@ -112,7 +112,7 @@ type ProbeAnswer = Probes & { instance: string }
 function probeText({ circuits, underWay }: Probes): string {
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
   if (underWay === 0) return 'no circuit was open'
-  return `${counted(underWay, 'probe is', 'probes are')} under way: ask for the status in a few seconds`
+  return `${counted(underWay, 'probe is', 'probes are')} under way: check the status in a few seconds`
 }
 
 /** `since ..., until ... (INC-7)` */
@@ -126,11 +126,11 @@ function pauseText(name: string, done: PauseAnswer, { subscription }: CommandFla
   if (name === 'resume') return done.changed ? `retries${whose} resumed` : `retries${whose} were not paused`
   const flag = subscription === undefined ? '' : ` --subscription ${String(subscription)}`
   const atRestart = done.outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
-  if (!done.changed) return `retries${whose} are paused already, ${spanText(done, moments)}`
+  if (!done.changed) return `retries${whose} are already paused, ${spanText(done, moments)}`
   return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
 }
 
-/** What still blocks retries after `resume`: the gates that block all, and the pauses that hold. */
+/** Blocks that remain after `resume`: the gates that block all, and other pauses. */
 async function blockedText(daemon: Daemon, { pauses }: PauseAnswer, moments: Moments, io: Io): Promise<string> {
   const { gates } = await askStatus(daemon, io)
   const all = gates.flatMap(({ gate }) =>
@@ -154,7 +154,7 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
     fields = await ask(daemon, request, io)
   } catch (error) {
     if (!isAbort(error, io.signal)) throw error
-    io.stderr.write('Interrupted: the command may have been done. Ask for it with webhook-reconciler status.\n')
+    io.stderr.write('Interrupted: the command may have taken effect. Check with webhook-reconciler status.\n')
     return exitCode.interrupted
   }
   const probed = isProbe ? (fields as ProbeAnswer) : undefined

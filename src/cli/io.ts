@@ -57,7 +57,7 @@ export async function drained(output: Output, { clock, signal }: Pick<Io, 'clock
   while ((output.writableLength ?? 0) > maxWaiting) await clock.sleep(drainMs, signal)
 }
 
-/** A file that can't be used is the operator's to mend. */
+/** An unusable file is a usage error. */
 export function asUsage(error: unknown, file: string, outputs: readonly (string | undefined)[]): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
   const path = 'path' in error ? String(error.path) : file

@@ -83,7 +83,7 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
   const ids = [...new Set(given.map((id) => uuidOf(id, 'id')))]
   const { output, show } = options
   if (output === undefined && io.stdout.isTTY === true && show !== true)
-    throw new UsageError('payloads hold names and accounts: give --output FILE, pipe them on, or add --show')
+    throw new UsageError('payloads hold names and accounts: use --output FILE, a pipe, or --show')
   return inSession(io, options, async (session) => {
     const payloads = openPayloads(output, session, io)
     let isWhole = false

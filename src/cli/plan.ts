@@ -43,12 +43,12 @@ function conclusions(
   const reasons = blockedBy.map((gate) => reasonOf(gate)).join('; ')
   const lines = [
     !retriesEnabled && `${describeGate('disabled').reason} This is the plan for when they are on.`,
-    estimate.records > 0 && `Would be retried now: ${count(estimate.records)}, ${time}, if the receiver takes them.`,
+    estimate.records > 0 && `Would retry now: ${count(estimate.records)}, ${time}, if the receiver accepts them.`,
     retriesEnabled && failed.blocked > 0 && `Blocked: ${count(failed.blocked)}, because ${reasons}.`,
     failed.awaiting > 0 && `Under way: ${count(failed.awaiting)} await their outcome.`,
     failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
     failed.exhausted > 0 &&
-      `Not automatically: ${count(failed.exhausted)} exhausted; ${retryExhausted([oldestExhausted])} retries them.`,
+      `Manual only: ${count(failed.exhausted)} exhausted; ${retryExhausted([oldestExhausted])} retries them.`,
     failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
   ]
   return paragraphs(

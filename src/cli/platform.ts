@@ -46,8 +46,8 @@ export function unavailable(
   io: Pick<Io, 'stderr'>,
 ): ExitCode {
   const width = widthOf(io.stderr)
-  const why = paragraph(`${target}: nothing is known, because the list call failed: ${problemOf(failure)}`, width)
-  const next = 'To check each step on the way: webhook-reconciler check\n'
+  const why = paragraph(`${target}: the list call failed: ${problemOf(failure)}`, width)
+  const next = 'To check each step: webhook-reconciler check\n'
   io.stderr.write(redact(why + paragraph(advice, width, '-> ') + next))
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }

@@ -24,14 +24,14 @@ function numberFrom(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = text.trim() === '' ? NaN : Number(text)
     if (value >= min && value <= max) return value
-    throw new InvalidArgumentError(`It takes a number from ${min} to ${max}.`)
+    throw new InvalidArgumentError(`Must be a number from ${min} to ${max}.`)
   }
 }
 
 function durationMs(text: string): number {
   const ms = parseDuration(text)
   if (ms !== undefined) return ms
-  throw new InvalidArgumentError('It takes a duration such as 90s, 30m or 2h.')
+  throw new InvalidArgumentError('Must be a duration such as 90s, 30m or 2h.')
 }
 
 const perSecond = numberFrom(0.01, 1000)
@@ -41,33 +41,33 @@ const config = new Option(
   'configuration file (YAML); default: the file that RECONCILER_CONFIG names. RECONCILER_* environment variables override it',
 )
 const json = new Option('--json', 'print one JSON document instead of text; its times are UTC')
-const zone = new Option('--zone <name>', 'IANA time zone of the times, given and shown').default('UTC')
+const zone = new Option('--zone <name>', 'IANA time zone of given and shown times').default('UTC')
 const port = new Option('--port <number>', 'port of the daemon; default server.port (10964)').argParser(
   numberFrom(1, 65_535),
 )
 
 /** The options of all commands that ask the platform. */
-const session = [config, zone, json, new Option('--verbose', 'write the log too, to stderr')]
+const session = [config, zone, json, new Option('--verbose', 'also write the log to stderr')]
 
 /** The options of the commands for the running daemon. */
 const daemon = [config, port, json]
 
 const whose = new Option('--subscription <name or id>', 'only the retries of this subscription')
 
-const moment = 'a moment with zone, a local one in --zone, or how long ago'
+const moment = 'a time with zone, a local time in --zone, or an age'
 
-const since = new Option('--since <time>', `events from then on: ${moment}`)
+const since = new Option('--since <time>', `events since then: ${moment}`)
 
 /** With --since: what narrows a span of events. */
 const span = [
-  new Option('--until <time>', 'with --since: with events before then; default now'),
-  new Option('--type <name>', 'with --since: only of this event type; repeatable').argParser(collect),
-  new Option('--subscription <id>', 'with --since: only of this subscription; repeatable').argParser(collect),
+  new Option('--until <time>', 'with --since: only earlier events; default now'),
+  new Option('--type <name>', 'with --since: only this event type; repeatable').argParser(collect),
+  new Option('--subscription <id>', 'with --since: only this subscription; repeatable').argParser(collect),
 ]
 
 const responseFlag = new Option(
   '--response <code>',
-  'with --since: only where the receiver last answered 503, 4xx, or none; repeatable',
+  'with --since: only with this last response: 503, 4xx or none; repeatable',
 ).argParser(collect)
 
 /** The selection of `plan` and `retry`. */
@@ -75,16 +75,13 @@ const selection = [
   ...daemon,
   zone,
   new Option('--event <id>', "this event's failed records"),
-  new Option('--since <time>', `failed records with events from then on: ${moment} (6h)`),
+  new Option('--since <time>', `failed records of events since then: ${moment} (6h)`),
   ...span,
   responseFlag,
   new Option('--exhausted', 'also records that have reached retry.maxAttempts'),
-  new Option('--rate <number>', 'retries a second at most; default retry.maxPerSecond').argParser(perSecond),
+  new Option('--rate <number>', 'max. retries per second; default retry.maxPerSecond').argParser(perSecond),
 ]
-const webhookIds = [
-  '[webhookIds...]',
-  'these records, even where select.* or window.notBefore leaves them out',
-] as const
+const webhookIds = ['[webhookIds...]', 'webhook ids, even if select.* or window.notBefore excludes them'] as const
 
 /** Runs a command: the table of commands says which options and arguments it gets, and under which names. */
 type Run = (io: Io, options: never, args: string[], name: never) => ExitCode | Promise<ExitCode>
@@ -99,10 +96,10 @@ function addCommands(add: Add): void {
     'run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT',
     [config],
     async () => (await import('./run.ts')).runCommand,
-  ).option('--once', 'one full sweep, retries until nothing is due, and the end: exit 0 when all has arrived')
+  ).option('--once', 'one full sweep, then retries until nothing is due; exit 0 if everything arrived')
   add(
     'plan',
-    'what the daemon would retry now, by cause; with a selection the dry run of retry; changes nothing',
+    'show what the daemon would retry now, by cause; with a selection: dry run of retry; read-only',
     selection,
     async () => (await import('./plan.ts')).planCommand,
   ).argument(...webhookIds)
@@ -114,11 +111,11 @@ function addCommands(add: Add): void {
   )
     .argument(...webhookIds)
     .option('-y, --yes', 'do not ask before retrying more than 100 records')
-    .option('--dry-run', 'say what would be retried, and change nothing')
-    .option('--timeout <duration>', 'end it after 30m, 2h: what was not sent is left to the daemon', durationMs)
+    .option('--dry-run', 'show what would be retried; change nothing')
+    .option('--timeout <duration>', 'stop after 30m, 2h: unsent records are left to the daemon', durationMs)
   add(
     'records',
-    'list records with the decision on each, as text, JSON or CSV; changes nothing',
+    'list records with their decisions, as text, JSON or CSV; read-only',
     [config, port, zone, new Option('--event <id>', "this event's records"), since, ...span, responseFlag],
     async () => (await import('./records.ts')).recordsCommand,
   )
@@ -128,45 +125,45 @@ function addCommands(add: Add): void {
       ),
     )
     .addOption(new Option('-o, --format <name>', 'json: one document; csv').choices(['json', 'csv']))
-    .option('--limit <number>', 'list no more', numberFrom(1, 1_000_000))
+    .option('--limit <number>', 'max. records', numberFrom(1, 1_000_000))
   add(
     'explain',
-    'show the records of events: the decision on each, its reason, its next retry; changes nothing',
+    "show an event's records: decision, reason and next retry of each; read-only",
     [...daemon, zone],
     async () => (await import('./records.ts')).explainCommand,
   )
     .argument('<ids...>', 'ids of events, or of webhooks (UUID)')
-    .option('--response', "also the receiver's last answer in its own words, on a terminal only")
+    .option('--response', "also show the receiver's last response (terminal only)")
   add(
     'compare',
-    'compare what the platform delivered with what your system has processed; changes nothing',
-    [...session, new Option('--since <time>', `events from then on: ${moment}`).makeOptionMandatory(), ...span],
+    'compare what the platform delivered with what your system has processed; read-only',
+    [...session, new Option('--since <time>', `events since then: ${moment}`).makeOptionMandatory(), ...span],
     async () => (await import('./compare/compare.ts')).compareCommand,
   )
     .argument(
       '[file]',
-      'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input; default: the answer of ledger.url',
+      'processed events: TYPE,ENTITY_ID lines, CSV or NDJSON; - for standard input; default: from ledger.url',
     )
     .addOption(
-      new Option('--key <name>', 'what the two sides have in common; default ledger.key (entity)').choices([
+      new Option('--key <name>', 'key that both sides share; default ledger.key (entity)').choices([
         'entity',
         'eventId',
         'webhookId',
       ]),
     )
-    .option('--rate <number>', 'list calls a second at most; default half of platform.maxRequestsPerSecond', perSecond)
+    .option('--rate <number>', 'max. list calls per second; default half of platform.maxRequestsPerSecond', perSecond)
     .option('--records', 'print each difference as NDJSON, and the report to stderr')
-    .option('--output <file>', 'write there in place of stdout')
-    .option('--payloads <file>', 'write the payloads of what was delivered and not processed there, for an import')
+    .option('--output <file>', 'write to this file, not stdout')
+    .option('--payloads <file>', 'write the payloads of unprocessed deliveries to this file, for an import')
   add(
     'payload',
-    'write what the platform sent for these events as NDJSON, for the import of your receiver; changes nothing',
+    'write the payloads of these events as NDJSON, for an import into your receiver; read-only',
     session.filter((option) => option !== json),
     async () => (await import('./payload.ts')).payloadCommand,
   )
     .argument('<ids...>', 'ids of events, or of webhooks (UUID)')
-    .option('--output <file>', 'write there in place of stdout, readable for you alone')
-    .option('--show', 'write to a terminal too: payloads hold names and accounts')
+    .option('--output <file>', 'write to this file, readable only by you, not stdout')
+    .option('--show', 'allow a terminal: payloads hold names and accounts')
   add(
     'check',
     'check configuration, key, certificate, token, list call, clock and time zone, and say what to do',
@@ -181,38 +178,34 @@ function addCommands(add: Add): void {
   )
   add(
     'status',
-    'show what the running daemon does and what it needs, as its status page does',
+    "show the running daemon's status: what is missing, why, and what to do",
     daemon,
     async () => (await import('./daemon-commands.ts')).statusCommand,
   )
-    .option('--watch', 'show it again every two seconds, until Ctrl-C')
+    .option('--watch', 'refresh every two seconds until Ctrl-C')
     .addOption(
-      new Option('--fail-on <level>', 'exit 1 when the level is this one or worse').choices([
-        'working',
-        'waiting',
-        'trouble',
-      ]),
+      new Option('--fail-on <level>', 'exit 1 at this level or worse').choices(['working', 'waiting', 'trouble']),
     )
-    .option('--incident', 'show the incident under way, or the last one, alone')
+    .option('--incident', 'show only the current or last incident')
   add(
     'wait',
-    'wait until nothing is missing any more; exit 1 when the time is over, or what is left is not retried',
+    'wait until nothing is missing; exit 1 on timeout, or if the rest is not retried',
     [config, port],
     async () => (await import('./daemon-commands.ts')).waitCommand,
   )
     .addOption(new Option('--until <state>', 'what to wait for').choices(['recovered']).default('recovered'))
-    .option('--timeout <duration>', 'wait no longer: 30m, 2h; default without end', durationMs)
-  add('pause', 'have the running daemon hold its retries until they are resumed', [...daemon, zone, whose], control)
-    .option('--for <duration>', 'end it by itself after 30m, 2h or 3d; default until it is resumed, or a restart')
+    .option('--timeout <duration>', 'maximum wait: 30m, 2h; default unlimited', durationMs)
+  add('pause', "pause the running daemon's retries until they are resumed", [...daemon, zone, whose], control)
+    .option('--for <duration>', 'resume automatically after 30m, 2h or 3d; default: at resume or a restart')
     .option('--reason <text>', 'shown on the page and in status, and kept in the audit, such as INC-7')
   add('resume', "end an operator's pause of the running daemon", [...daemon, zone, whose], control)
-  add('probe', 'end the cooldowns of open circuits now: after you fixed the receiver', daemon, control)
+  add('probe', 'end the cooldowns of open circuits now, after fixing the receiver', daemon, control)
   add(
     'healthcheck',
-    'ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not',
+    'check that the daemon on this host is alive; exit 0 if so, else 1',
     [config, port],
     async () => (await import('./daemon-call.ts')).healthcheckCommand,
-  ).option('--ready', 'ask whether it is ready instead')
+  ).option('--ready', 'check readiness instead')
 }
 
 /** Examples under the help of a command. */
@@ -237,7 +230,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
 /** The whole command line: `ended` gets the exit code of the command that ran. */
 export function createProgram(io: Io, ended: (code: ExitCode) => void): Command {
   const root = new Command(programName)
-    .description('Finds webhook deliveries that failed, has the platform send them again, and exports metrics.')
+    .description('Finds failed webhook deliveries, has the platform resend them, and exports metrics.')
     .version(io.version, '-V, --version')
     .addHelpText('after', exitCodesHelp)
     .exitOverride()
@@ -291,7 +284,7 @@ async function reportError(error: unknown, command: string | undefined, io: Io):
     return exitCode.configuration
   }
   if (isAbort(error, io.signal)) {
-    io.stderr.write('Interrupted before the end. Nothing was changed.\n')
+    io.stderr.write('Interrupted. Nothing was changed.\n')
     return exitCode.interrupted
   }
   const { reportBug } = await import('./bug.ts')

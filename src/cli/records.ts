@@ -108,7 +108,7 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
   const { error = null, incomplete = null } = last ?? {}
   if (format === 'json')
     io.stdout.write(`\n],"count":${listed},${redactedJson({ isMore, incomplete, error }).slice(1)}\n`)
-  else if (format === 'text' && listed === 0) io.stdout.write('No record fits.\n')
+  else if (format === 'text' && listed === 0) io.stdout.write('No match found.\n')
   for (const text of last ? remarksOf(last) : []) io.stderr.write(visibleText(`${text}\n`))
   return error === null && incomplete === null ? exitCode.done : exitCode.incomplete
 }
@@ -155,7 +155,7 @@ function block(one: ListedRecord, { commandPrefix, moments, names, now, width, w
     ['event type', cell(one.eventType)],
     ['subscription', cell(name === undefined ? id : `${name} (${id})`)],
     ['event time', moments.show(one.event)],
-    ['attempts', lastAttempt === null ? 'none is shown' : last],
+    ['attempts', lastAttempt === null ? 'none shown' : last],
     ['error message', words && wordsOf(words.message)],
     ['response body', words && wordsOf(words.body)],
     ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
@@ -166,7 +166,7 @@ function block(one: ListedRecord, { commandPrefix, moments, names, now, width, w
 }
 
 const noneFound =
-  'The platform shows no record of such an event, and no failed record with such a webhook id. For a delivered webhook give the event id.'
+  'The platform has no record of this event, and no failed record with this webhook id. For a delivered webhook, give the event id.'
 
 /** The records of an event, or the one with this webhook id if there is no such event. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsAnswer> {
@@ -178,7 +178,7 @@ async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsAnswer> 
 export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {
   const ids = texts.map((text) => uuidOf(text, 'id'))
   if (options.response === true && (options.json === true || io.stdout.isTTY !== true)) {
-    throw new UsageError("--response: the receiver's words may be confidential, and are shown on a terminal only")
+    throw new UsageError('--response: it may be confidential, and is shown on a terminal only')
   }
   const { response: isAsked, ...flags } = options
   const daemon = findDaemon(io, flags, 'explain')

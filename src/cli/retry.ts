@@ -121,8 +121,8 @@ function sumsText({ listing, sums }: JobDocument): string {
     ['unknown', sums.unknown, '(no outcome in time: the daemon retries them)'],
     ['awaiting', sums.awaiting, '(sent; the daemon follows them)'],
     ['already delivered', sums.resolved, '(the platform shows them as successful)'],
-    ['under way', sums.underway, '(being delivered by another: it is not known whether they arrive)'],
-    ['gone', sums.absent, '(not failed any more: delivered, or being delivered, by another)'],
+    ['under way', sums.underway, '(being delivered for another client: outcome unknown)'],
+    ['gone', sums.absent, '(no longer failed: delivered or in delivery for another client)'],
     ['not sent', sums.left, '(still failed: the daemon retries them by its rules)'],
     ['not failed', listing.notFailed, '(nothing to do)'],
     ['exhausted', sums.exhausted, 'left alone (retry.maxAttempts): add --exhausted for these'],
@@ -227,7 +227,7 @@ async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandF
   } catch (error) {
     if (isAbort(error, signal) && known !== undefined) return await cancel(daemon, known.job, io)
     if (known === undefined || !(error instanceof CommandFailure)) throw error
-    const lost = 'The job is not known there any more: what it had not sent is still failed. Run again for the rest.'
+    const lost = 'The daemon no longer knows the job: unsent records are still failed. Run it again for the rest.'
     throw new CommandFailure(error.code, `${error.message} ${lost}`)
   } finally {
     line.clear()

@@ -58,7 +58,7 @@ export function selectionOf(
   if (given > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
   if (since !== undefined) return narrowingOf(flags, options)
   const narrowing = (['until', 'type', 'subscription', 'response'] as const).find((name) => flags[name] !== undefined)
-  if (narrowing !== undefined) throw new UsageError(`--${narrowing}: goes with --since only`)
+  if (narrowing !== undefined) throw new UsageError(`--${narrowing}: requires --since`)
   if (event !== undefined) return { event: uuidOf(event, '--event') }
   return given === 1 ? { webhooks: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] } : undefined
 }

@@ -68,7 +68,7 @@ function openCertificate(
   return source
 }
 
-/** The way out: through the proxy that the environment names, if it names one. @throws ConfigurationError */
+/** The transport, through the environment's proxy if it names one. @throws ConfigurationError */
 export function openTransport(
   config: Config,
   { clock, env, version }: Pick<Io, 'clock' | 'env' | 'version'>,

@@ -72,7 +72,7 @@ const misplaced: readonly (readonly [key: string, form: RegExp, message: string]
   [
     'auth.issuerUrl',
     /\/(?:protocol|\.well-known)(?:\/|$)|\/token$/i,
-    'is no issuer, but an address below one: give the part before /protocol or /.well-known',
+    'is not an issuer, but a URL below one: give the part before /protocol or /.well-known',
   ],
   ['server.pageUrl', /\/(?:status|metrics|livez|readyz)$/, 'is not the page, which is at /: give the part before it'],
 ]
@@ -95,7 +95,7 @@ const inEffect: Check = (config) =>
   dependent.flatMap(([key, needed]) => {
     const value = config.isSet(key) === true ? config.value(key) : undefined
     if (value === undefined || value === false || config.isSet(needed) !== false) return []
-    const message = `has no effect, as ${needed} is not set: set that too, or leave this out`
+    const message = `has no effect without ${needed}: set that too, or omit this`
     return [{ key, origin: config.origin(key), message }]
   })
 
@@ -115,7 +115,7 @@ const encrypted: Check = (config) =>
 const certificatesCount: Check = (config) => {
   const key = 'NODE_TLS_REJECT_UNAUTHORIZED'
   const message =
-    'is 0, so that any certificate would be taken: take it away, and name your own authorities in NODE_EXTRA_CA_CERTS'
+    'is 0, so any certificate would be accepted: unset it, and name your own authorities in NODE_EXTRA_CA_CERTS'
   const isRefused = config.variable(key) === '0' && config.value('platform.allowInsecure') !== true
   return isRefused ? [{ key, origin: 'environment', message }] : none()
 }
@@ -125,7 +125,7 @@ const notBeforeHasCome: Check = (config) => {
   const [key, moment] = ['window.notBefore', config.value('window.notBefore')]
   if (typeof moment !== 'number' || config.now === undefined || moment <= config.now) return none()
   const message =
-    'lies ahead: nothing at all would be retried before it, and what fails until then never; set it to a past moment, or leave it out'
+    'is in the future: nothing would be retried until then, and failures before it never; set it to the past, or omit it'
   return [{ key, origin: config.origin(key), message }]
 }
 

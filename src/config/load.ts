@@ -102,7 +102,7 @@ function readFileSource({ env, file, readFile }: ConfigInput): Source {
   const path = env[fileVariable]?.trim()
   if (path === undefined) return noSource()
   if (path === '') {
-    const message = 'is empty: name the configuration file, or take the variable away'
+    const message = 'is empty: name the configuration file, or unset the variable'
     return { ...noSource(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
   }
   const source = fileSource(path, readFile, keys)

@@ -40,11 +40,7 @@ export const schema = z.strictObject({
       "URL of the platform's API, up to /webhooks; any path, with or without a slash at its end.",
     ),
     timeZone: setting(timeZone(), 'UTC', "Time zone of the platform's date-times, which carry none."),
-    requestTimeout: setting(
-      duration('100ms', '5m'),
-      '10s',
-      'Deadline of one request, until the last byte of its answer.',
-    ),
+    requestTimeout: setting(duration('100ms', '5m'), '10s', 'Deadline of one request, including its whole response.'),
     maxRequestsPerSecond: setting(
       decimal(0.1, 100_000),
       20,
@@ -119,13 +115,13 @@ export const schema = z.strictObject({
     concurrency: setting(
       integer(1, 256),
       24,
-      'Maximum number of retries in flight; where the platform delivers before it answers, also of simultaneous deliveries into the receiver.',
+      'Maximum number of retries in flight; if the platform delivers before it responds, also of simultaneous deliveries to the receiver.',
     ),
     maxPerSecond: optional(decimal(0.01, 1000), 'Maximum number of retries per second, to spare the receiver.'),
     maxAttempts: setting(
       integer(1, 10_000),
       30,
-      'Number of attempts after which a record is exhausted: it is not retried any more.',
+      'Number of attempts after which a record is exhausted: it is no longer retried.',
     ),
     backoff: z.strictObject({
       initial: setting(duration('100ms', '30d'), '1m', 'Delay between the first attempt and the next one.'),
@@ -143,7 +139,7 @@ export const schema = z.strictObject({
     initialLimit: setting(
       integer(1, 1000),
       5,
-      'Limit, at first, of retries of a subscription without a known outcome. Each delivery that the receiver takes or refuses adds one.',
+      'Initial limit of unconfirmed retries per subscription. Each delivery that the receiver accepts or rejects adds one.',
     ),
     cooldown: setting(
       duration('100ms', '10m'),
@@ -154,13 +150,13 @@ export const schema = z.strictObject({
   receiver: z.strictObject({
     healthUrl: optional(
       healthUrl(),
-      'Health address of the receiver, http or https. While it does not answer 2xx, nothing is retried.',
+      'Health URL of the receiver, http or https. While it does not return 2xx, nothing is retried.',
     ),
   }),
   ledger: z.strictObject({
     url: optional(
       healthUrl(),
-      'Address of the receiver that answers which events of a span it has processed; the daemon compares each hour with it. Unset: none.',
+      'URL of the receiver that lists the events it has processed in a span; the daemon compares each hour with it. Unset: none.',
     ),
     key: setting(
       choice(['entity', 'eventId', 'webhookId']),
@@ -170,7 +166,7 @@ export const schema = z.strictObject({
     settle: setting(
       duration('0s', '1d'),
       '15m',
-      'How long the receiver may take to enter a delivery into its ledger. An hour is compared so long after its end.',
+      'Time for the receiver to enter a delivery into its ledger. An hour is compared this long after its end.',
     ),
     lookback: setting(
       duration('1h', '30d'),
@@ -196,18 +192,18 @@ export const schema = z.strictObject({
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     commandPrefix: optional(
       text(),
-      'Stands before each command on the page, so that it can be run as printed: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
+      'Prefix of each command on the page, so that it can be run as printed: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
     ),
     runbookUrl: optional(
       healthUrl(),
-      'Address of your copy of docs/runbook.md: notices of /status and of the page link to their section of it.',
+      'URL of your copy of docs/runbook.md: notices in /status and on the page link to their section.',
     ),
-    pageUrl: optional(healthUrl(), 'Address of the status page as people reach it, for the link in notifications.'),
+    pageUrl: optional(healthUrl(), 'Public URL of the status page, for the link in notifications.'),
   }),
   notify: z.strictObject({
     url: optional(
       healthUrl(),
-      'Gets a POST when the level of the state has changed for a minute: trouble, waiting, or well again. Unset: none.',
+      'Gets a POST once the level has changed for a minute: trouble, waiting, or well again. Unset: none.',
       { secret: true, fileTwin: true },
     ),
   }),
@@ -217,7 +213,7 @@ export const schema = z.strictObject({
       'Bearer token for the control requests, at least 32 characters. Unset: only commands on this host that can read the private key.',
       { secret: true, fileTwin: true },
     ),
-    allowRemote: setting(flag(), false, 'true: accept control requests from other hosts too, not only from this one.'),
+    allowRemote: setting(flag(), false, 'true: also accept control requests from other hosts.'),
   }),
   leaderElection: z.strictObject({
     kind: setting(
@@ -233,7 +229,7 @@ export const schema = z.strictObject({
     leaseDuration: setting(
       duration('1s', '1h'),
       '15s',
-      'How long a Lease that is not renewed holds; then another instance takes it. Counts in whole seconds.',
+      'How long a Lease lasts without renewal; then another instance takes it. In whole seconds.',
     ),
   }),
   shutdown: z.strictObject({

@@ -87,7 +87,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
     if (name.includes('.') || !(isSection || keys.includes(path))) refuse(unknownKey(walk, path, name, value))
     else if (isSection && isMap(value)) takeMap(value, `${path}.`, walk)
     else if (hasAlias(value)) {
-      refuse('aliases (*name) are not taken: write the value; a text that starts with * stands in quotes')
+      refuse('aliases (*name) are not supported: write the value; quote a text that starts with *')
     } else if (isSection) {
       // A section whose keys are all commented out is there, but empty.
       const example = keys.find((key) => key.startsWith(`${path}.`)) ?? path
@@ -191,7 +191,7 @@ function isServiceLink(name: string, value: string): boolean {
   return /_PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO|PORT|ADDR)$/.test(name)
 }
 
-const emptyMessage = 'is empty: give it a value, or take the variable away'
+const emptyMessage = 'is empty: give it a value, or unset the variable'
 
 /** The content of the file that a variable names, or the problem with it; never the path, which may be the secret itself. */
 export function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem: string } {
@@ -222,7 +222,7 @@ function readersOf(env: Variables, readFile: ReadFile, keys: readonly Key[]): Ma
     if (key.fileTwin === undefined) continue
     readers.set(key.fileTwin, (value) => {
       const isTwice = env[key.environment] !== undefined
-      const twice = { problem: `${key.environment} is set too: take one of the two away` }
+      const twice = { problem: `${key.environment} is set too: unset one of the two` }
       return { key, ...(isTwice ? twice : readTwin(value.trim(), readFile)) }
     })
   }

@@ -52,6 +52,6 @@ export const released = (lease: Lease, now: number): Lease => ({
 export function refuseForeign(lease: Lease | undefined, platform: string, subject: string): void {
   const other = lease?.annotations[platformAnnotation]
   if (other === undefined || other === platform) return
-  const message = `the Lease ${subject} is held for another platform (${visibleText(other).slice(0, 300)}), and this instance is of ${platform}: give each a leaderElection.leaseName of its own`
+  const message = `the Lease ${subject} is held for another platform (${visibleText(other).slice(0, 300)}), but this instance uses ${platform}: give each its own leaderElection.leaseName`
   throw new LeaseFailure('invalid', message)
 }

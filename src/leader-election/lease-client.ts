@@ -251,13 +251,13 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       const advice = error.reason === 'tls' ? `check ${authorityFile}` : 'check the network policy and the API server'
-      const message = `the Kubernetes API at ${origin} gives no answer (${error.reason}, ${error.code}): ${advice}`
+      const message = `the Kubernetes API at ${origin} is unreachable (${error.reason}, ${error.code}): ${advice}`
       throw new LeaseFailure('unreachable', message)
     }
   }
 
   function refusal(status: number, isCreated: boolean): LeaseFailure {
-    const said = `the Kubernetes API answers HTTP ${status} for the Lease ${subject}`
+    const said = `the Kubernetes API returns HTTP ${status} for the Lease ${subject}`
     if (status === 409 || (status === 404 && !isCreated))
       return new LeaseFailure('conflict', `${said}: another instance wrote it`)
     if (status === 401) {
@@ -278,7 +278,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     try {
       return toLease(schema.parse(JSON.parse(body)))
     } catch {
-      throw new LeaseFailure('invalid', `${origin} does not answer with a Lease: check KUBERNETES_SERVICE_HOST`)
+      throw new LeaseFailure('invalid', `${origin} does not return a Lease: check KUBERNETES_SERVICE_HOST`)
     }
   }
 

@@ -19,7 +19,7 @@ export interface HistoryOptions {
 }
 
 /**
- * One minute, or the step of some minutes that the span asks for: the most that were missing, its circuits and pause (now,
+ * One minute, or several merged into a step: the most that were missing, its circuits and pause (now,
  * in the minute under way), and its count.
  */
 export interface HistoryStep extends ChartedState {

@@ -30,7 +30,7 @@ export interface Incidents {
 
 /** For this long nothing may be due, blocked, awaited or refused again and again before an incident is over. */
 const calmMs = 300_000
-/** Fewer that are refused again and again hold no incident: they are as little trouble as exhausted ones. */
+/** Fewer repeatedly rejected ones keep no incident open: they matter as little as exhausted ones. */
 export const minRefused = 10
 const maxCauses = 5
 
@@ -138,7 +138,7 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
   }
 
-  /** Whether the receiver refuses so many again and again, though it takes others, that the incident goes on. */
+  /** True while so many keep being rejected, although others succeed, that the incident continues. */
   function isRefused(counts: Counts): boolean {
     if (running === undefined || counts['backing-off'] < minRefused) return false
     return causes().reduce((sum, { refusedAgain }) => sum + refusedAgain, 0) >= minRefused

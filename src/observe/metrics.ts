@@ -105,12 +105,12 @@ export const metricDefinitions = {
   },
   failed_webhooks_only_counted: {
     type: 'gauge',
-    help: 'Further failed records in the window that the backlog has no room for, as of the last full sweep.',
+    help: 'Further failed records in the window beyond backlog.maxRecords, as of the last full sweep.',
     read: whenSwept(({ onlyCounted }) => onlyCounted),
   },
   failed_webhooks_ahead: {
     type: 'gauge',
-    help: "Failed records of events that lie ahead of the platform's clock, as the last full sweep saw them. They are retried when their time has come.",
+    help: "Failed records of events ahead of the platform's clock, as of the last full sweep. They are retried once their time has come.",
     read: whenSwept(({ aheadOfClock }) => aheadOfClock),
   },
   failed_webhooks_beyond_window: {
@@ -130,17 +130,17 @@ export const metricDefinitions = {
   },
   retries_total: {
     type: 'counter',
-    help: "Retries that were sent, by the platform's answer.",
+    help: "Retries sent, by the platform's response.",
     labels: { result: retryResults },
   },
   outcomes_total: {
     type: 'counter',
-    help: 'Outcomes of retries that were accepted or whose answer was lost. recovered: the platform shows the record as successful. unknown: the checks were given up.',
+    help: 'Outcomes of retries that were accepted or lost their response. recovered: the platform shows the record as successful. unknown: the checks gave up.',
     labels: { outcome: outcomes },
   },
   awaiting_webhooks: {
     type: 'gauge',
-    help: 'Retried records whose outcome is not known yet.',
+    help: 'Retried records with a pending outcome.',
     read: ({ awaiting }) => awaiting,
   },
   recovery_duration_seconds: {
@@ -155,7 +155,7 @@ export const metricDefinitions = {
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records that are processing for longer than 15 min, as of the last full sweep.',
+    help: 'Records processing for longer than 15 min, as of the last full sweep.',
     read: whenSwept(({ stuckProcessing }) => stuckProcessing),
   },
   expiring_webhooks: {
@@ -166,7 +166,7 @@ export const metricDefinitions = {
   },
   expired_webhooks_total: {
     type: 'counter',
-    help: 'Known failed records that left the window. The daemon does not retry them any more.',
+    help: 'Known failed records that left the window. The daemon no longer retries them.',
   },
   circuits: {
     type: 'gauge',
@@ -181,7 +181,7 @@ export const metricDefinitions = {
   },
   receiver_up: {
     type: 'gauge',
-    help: 'Receiver health: 1 when the receiver last answered its health check with 2xx, otherwise 0. Only with receiver.healthUrl, after the first answer.',
+    help: 'Receiver health: 1 if its last health check returned 2xx, otherwise 0. Only with receiver.healthUrl, after the first response.',
     read: ({ receiver }) => toFlag(receiver?.up),
   },
   leader: {
@@ -192,12 +192,12 @@ export const metricDefinitions = {
   },
   leader_terms_ended_total: {
     type: 'counter',
-    help: 'Terms of leadership of this instance that ended, by cause, as in the log event standing_by. Only with leaderElection.kind kubernetes.',
+    help: 'Ended leadership terms of this instance, by cause, as in the log event standing_by. Only with leaderElection.kind kubernetes.',
     labels: { cause: termEnds },
   },
   lease_available: {
     type: 'gauge',
-    help: 'Lease: 0 when this instance stands by and the lease has been of no use to it for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
+    help: 'Lease: 0 when this instance stands by and has been unable to use the lease for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
     read: ({ leadership: { lastingProblem, lease } }) =>
       lease === undefined ? undefined : Number(lastingProblem === undefined),
   },
@@ -214,7 +214,7 @@ export const metricDefinitions = {
   },
   unprocessed_webhooks: {
     type: 'gauge',
-    help: 'Records that were answered with 2xx and that the ledger lacks, of the last ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
+    help: 'Records delivered with 2xx and not in the ledger, within ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
     labels: { subscription: [] },
     read({ books, subscriptions }) {
       const { causes = [], total = 0 } = books?.missed ?? {}
@@ -234,7 +234,7 @@ export const metricDefinitions = {
   },
   ledger_requests_total: {
     type: 'counter',
-    help: 'Questions to ledger.url, by result. no-answer: none, or half of one. refused: another status than 2xx. unusable: no keys. mismatch: keys of which the platform has none.',
+    help: 'Requests to ledger.url, by result. no-answer: none, or a truncated one. refused: not 2xx. unusable: no keys. mismatch: no key known to the platform.',
     labels: { result: ledgerResults },
   },
   platform_requests_total: {
@@ -250,7 +250,7 @@ export const metricDefinitions = {
   },
   platform_request_rate_limit: {
     type: 'gauge',
-    help: 'Current limit of calls per second, as the platform takes them.',
+    help: 'Current limit of calls per second, learned from the platform.',
     read: ({ rateLimit }) => rateLimit,
   },
   platform_request_rate_max: {
@@ -285,12 +285,12 @@ export const metricDefinitions = {
   },
   retries_in_flight: {
     type: 'gauge',
-    help: "Retries that wait for the platform's answer.",
+    help: "Retries waiting for the platform's response.",
     read: ({ inFlight }) => inFlight,
   },
   consecutive_retries_not_accepted: {
     type: 'gauge',
-    help: 'Retries in a row that were answered rejected, intercepted, platform-error or unreachable; 0 after one that was answered accepted, already-resolved or gone.',
+    help: 'Consecutive retries with the result rejected, intercepted, platform-error or unreachable; 0 after accepted, already-resolved or gone.',
     read: ({ notAccepted }) => notAccepted.inARow,
   },
   clock_skew_seconds: {
@@ -306,7 +306,7 @@ export const metricDefinitions = {
   },
   unreadable_records: {
     type: 'gauge',
-    help: 'Listed rows that cannot be read, as the last full sweep, a later one or checks of outcomes saw them. They are not counted as failed, and not retried.',
+    help: 'Unreadable listed rows, as seen by the last full sweep, a later one or outcome checks. They are neither counted as failed nor retried.',
     read: whenSwept(({ unreadable }) => unreadable?.rows ?? 0),
   },
   unexpected_records_total: {
@@ -326,7 +326,7 @@ export const metricDefinitions = {
   },
   log_lines_dropped_total: {
     type: 'counter',
-    help: 'Lines of log and audit that stdout did not take: its reader was too slow (more than 1 MiB waited), or its disk was full.',
+    help: 'Log and audit lines dropped: the reader of stdout was too slow (more than 1 MiB waited), or its disk was full.',
   },
   build_info: {
     type: 'gauge',

@@ -26,11 +26,11 @@ export interface ReconcilerState extends SweepFindings {
   lastDueAt: number | undefined
   /** Held ones that are missing, by subscription. */
   missingOf: Summary['missingOf']
-  /** Open ones of which nobody knows when they arrive: of circuits that are not closed, and refused again and again. */
+  /** Open records without an arrival estimate: of circuits that are not closed, and repeatedly rejected ones. */
   endless: Summary['endless']
   /** Records that wait since before their receiver was mended. */
   mended: Summary['mended']
-  /** How many deliveries each receiver has taken in the last minutes. */
+  /** How many deliveries each receiver accepted lately. */
   lately: readonly Lately[]
   /** Those that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>

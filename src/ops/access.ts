@@ -66,8 +66,7 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
   return ({ headers, socket }) => {
     const isHere = isLocal(socket)
     if (!isHere && !allowRemote) {
-      const error =
-        'Commands are taken from this host alone: use kubectl exec or port-forward, or set control.allowRemote.'
+      const error = 'Commands are accepted locally only: use kubectl exec or port-forward, or set control.allowRemote.'
       return { status: 403, error }
     }
     const given = givenBy(headers)

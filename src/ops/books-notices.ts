@@ -7,7 +7,7 @@ import { clockTime, count, sinceOf, span, subscriptionName, type SubscriptionNam
 const passingMs = 1_800_000
 /** Hours that are compared later than this, after their end, are late. */
 const lateMs = 3 * 3_600_000
-/** So large a share can be half an answer as well. */
+/** So large a share may be a truncated response. */
 const doubtfulShare = 0.5
 
 interface BooksShown {
@@ -38,14 +38,14 @@ function unprocessedText({ unprocessed }: BooksStatus, { now, subscriptions: nam
     partText(new Set(causes.list.map(({ eventType }) => eventType)), eventTypes, 'type'),
   ].filter((part) => part !== undefined)
   const where = parts.join(' and ').replace('all subscriptions and all types', 'all subscriptions and types')
-  const are = total === 1 ? 'delivery was' : 'deliveries were'
-  return `${count(total)} ${are} answered with ${code} and ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all since ${clockTime(since ?? now, now).slice(0, -3)}${where === '' ? '' : `, in ${where}`}.`
+  const noun = total === 1 ? 'delivery' : 'deliveries'
+  return `${count(total)} ${noun} acknowledged with ${code} ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all since ${clockTime(since ?? now, now).slice(0, -3)}${where === '' ? '' : `, in ${where}`}.`
 }
 
 function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: BooksStatus): string {
   return [
     ...(isConfirmed ? [] : ['The ledger is asked again after ledger.settle, in case it was late.']),
-    ...(total >= doubtfulShare * delivered ? ['Half an answer of the ledger looks the same: count its lines.'] : []),
+    ...(total >= doubtfulShare * delivered ? ['A truncated ledger response looks the same: count its lines.'] : []),
   ].join(' ')
 }
 
@@ -61,16 +61,15 @@ export function booksConditions(books: BooksStatus | null, shown: BooksShown): (
       level: 'trouble',
       text: unprocessedText(books, shown),
       detail: unprocessedDetail(books),
-      advice: `No retry brings them back. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
+      advice: `They cannot be retried. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
       runbook: 'Unprocessed',
     },
     {
       isSo: problem !== null,
       level: now.getTime() - (problem?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
       text: `The ledger ${problem?.text ?? ''}.`,
-      detail: `${until}: what was lost there is not known.`,
-      advice:
-        'Correct what answers at ledger.url; it is asked again within 10 min, or an hour where keys did not match.',
+      detail: `${until}: losses there are unknown.`,
+      advice: 'Fix the endpoint at ledger.url; it is asked again within 10 min, or an hour if keys did not match.',
       runbook: 'BooksStale',
     },
     {

@@ -27,7 +27,7 @@ export interface Cause {
    */
   responseStatusCode: number | null
   records: number
-  /** Of these: refused twice, though the receiver takes others. */
+  /** Of these: rejected twice, while others succeed. */
   refusedAgain: number
   /** When the first of those reaches retry.maxAttempts if it is refused each time, epoch ms; Infinity without one. */
   exhaustedAt: number
@@ -114,7 +114,7 @@ function toCause({ cause, types }: Detail): Cause {
 
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
-/** The answer of the receiver that is known for a record. */
+/** The receiver's latest known response to a record. */
 function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situation): number | null {
   const isStale = failing !== undefined && Math.max(entry.lastAt, entry.triedAt) < failing.since
   return isStale && decision !== 'exhausted' ? failing.responseStatusCode : entry.responseStatusCode
@@ -159,7 +159,7 @@ export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'old
   firstExhausted: Date | null
   lastAttempt: Date | null
   oldestEvent: Date | null
-  /** The earliest time at which one of them may be retried; null when no clock tells. */
+  /** The earliest time at which one of them may be retried; null if unknown. */
   nextRetry: Date | null
   /** What that waits for. */
   nextRetryBy: NextRetry['by']

@@ -11,9 +11,9 @@ export interface NoticeReason extends Omit<Notice, 'runbook'> {
   isAside?: true
 }
 
-/** What a receiver does: `answers HTTP 401`. */
+/** Its response: `returns HTTP 401`. */
 export const answers = (code: number | null): string =>
-  code === null ? 'does not answer' : `answers ${response(code)}`
+  code === null ? 'does not respond' : `returns ${response(code)}`
 
 /** Whose retries are paused, and by which answer. */
 function failingText(
@@ -34,9 +34,9 @@ function failingText(
 }
 
 const credentials = "It rejects the platform's credentials: ask its team what has changed."
-const address = 'It has nothing at the address of the subscription: compare the two.'
+const address = "It has nothing at the subscription's URL: compare the two."
 
-/** What an answer says of a receiver that gives it to nearly all. */
+/** Meaning of a response to nearly all deliveries. */
 const meaningOf: Readonly<Partial<Record<string, string>>> = {
   null: 'It cannot be reached, or takes too long.',
   401: credentials,
@@ -45,7 +45,7 @@ const meaningOf: Readonly<Partial<Record<string, string>>> = {
   410: address,
 }
 
-/** Of the circuits that are not closed, whether a probe may go out now or not. */
+/** Describes the circuits that are not closed, blocked or not. */
 export function circuitReason(status: StatusFacts): NoticeReason {
   const { circuits, now } = status
   const { advice, level, runbook = null } = describeGate('circuit')
@@ -54,7 +54,7 @@ export function circuitReason(status: StatusFacts): NoticeReason {
     return {
       level: 'working',
       text: 'The receiver is recovering: retries speed up as deliveries arrive.',
-      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} go out slowly, after nearly all had failed again.`,
+      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} start slowly: nearly all had failed again.`,
       advice: 'Nothing to do.',
     }
   }
@@ -80,10 +80,10 @@ export function circuitReason(status: StatusFacts): NoticeReason {
         'retries',
       )} failed again, since ${clockTime(since, now)} UTC.`,
       nextAt > now.getTime() && nextAt < Infinity
-        ? `A probe goes out in ${waitText(nextAt - now.getTime())}.`
+        ? `Next probe in ${waitText(nextAt - now.getTime())}.`
         : failing.some(({ outstanding }) => outstanding > 0)
           ? 'A probe is under way.'
-          : 'The next record that is due is a probe.',
+          : 'The next due record is the probe.',
     ].join(' '),
     advice,
     runbook,

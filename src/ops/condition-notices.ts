@@ -7,7 +7,7 @@ import { answerText, clockTime, count, counted, response, sentence, span, subscr
 /** A notice, and whether it is so now. */
 export type NoticeCondition = NoticeReason & { isSo: boolean }
 
-/** A clock that is so far off is a notice. */
+/** Smallest skew that is a notice. */
 const maxSkewSeconds = 60
 
 /** Subscriptions that a notice names. */
@@ -15,11 +15,11 @@ const maxNamed = 3
 
 export const tokenBack: NoticeReason = {
   level: 'working',
-  text: 'There is an access token again: calls resume.',
+  text: 'Access token obtained: calls resume.',
   advice: 'Nothing to do.',
 }
 
-/** A failure of the identity host that lasts for so long is no passing one. */
+/** A longer failure of the identity host is not transient. */
 const passingTokenMs = 300_000
 /** One that has just begun is no headline. */
 const momentMs = 60_000
@@ -31,15 +31,15 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   const isHeld = tokenExpires !== null && tokenExpires > now
   const forMs = now.getTime() - since.getTime()
   const answer = `the identity host (${host}): ${answerText({ reason })}`
-  const refusing = 'The platform refuses each access token as soon as it is issued.'
-  const missing = isHeld ? `The access token is not renewed by ${answer}.` : `There is no access token from ${answer}.`
+  const refusing = 'The platform rejects each access token as soon as it is issued.'
+  const missing = isHeld ? `The access token is not renewed by ${answer}.` : `No access token from ${answer}.`
   return [
     {
       level: !isHeld || kind === 'rejected' || forMs >= passingTokenMs ? 'trouble' : 'waiting',
       text: by === 'api' ? refusing : missing,
       detail: [
         `Since ${clockTime(since, now)} UTC.`,
-        ...(isHeld ? [`Work goes on with the token held until ${clockTime(tokenExpires, now)} UTC.`] : []),
+        ...(isHeld ? [`The current token is valid until ${clockTime(tokenExpires, now)} UTC.`] : []),
         ...(nextTry > now ? [`The next try is in ${waitText(nextTry.getTime() - now.getTime())}.`] : []),
       ].join(' '),
       advice: sentence(advice),
@@ -52,7 +52,7 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
 /** Deliveries in a row that show a change. */
 const minInARow = 3
 
-/** Receivers that fail a part of what is sent to them, or take nothing any more, though their circuits let it out. */
+/** Receivers that fail some or all deliveries, though their circuits allow retries. */
 export function partlyReason(status: StatusFacts): NoticeCondition {
   const { causes, circuits, lately, now, subscriptions: names } = status
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
@@ -60,7 +60,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = lately.filter(
     ({ failedInARow, isPartly, subscriptionId }) =>
       (failedInARow >= minInARow || isPartly) &&
-      // Of those that are only counted nobody knows the subscription.
+      // The subscription of merely counted ones is unknown.
       (causes.onlyCounted > 0 || missing.has(subscriptionId)) &&
       !failing.has(subscriptionId),
   )
@@ -71,7 +71,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
     const answer = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
     return failedInARow >= minInARow && failingSince !== null
-      ? `${who} has taken none of the last ${count(failedInARow)} deliveries (${answer}), since ${clockTime(failingSince, now)} UTC.`
+      ? `${who} failed all of the last ${count(failedInARow)} deliveries (${answer}), since ${clockTime(failingSince, now)} UTC.`
       : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${answer}).`
   })
   return {
@@ -79,15 +79,15 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
     // One level until it takes nearly all: which part it fails changes from minute to minute.
     level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
     text: isTaking
-      ? `The receiver took the last deliveries of ${whose}, and failed a part before.`
-      : `The receiver fails a part of the deliveries of ${whose}.`,
+      ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
+      : `The receiver fails some deliveries of ${whose}.`,
     detail: texts.join(' '),
-    advice: 'Find out from its log why it fails these. Each is retried after its backoff.',
+    advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',
   }
 }
 
-/** Deliveries that back off since before the receiver was mended: no answer of theirs is of today. */
+/** Deliveries that still back off although the receiver is fixed: their responses are old. */
 export function mendedReason({ mended, now, oldestOpenEvent }: StatusFacts): NoticeCondition {
   const { lastRetry, records = 0, since } = mended ?? {}
   const sinceText = since == null ? '' : ` since ${clockTime(since, now)} UTC`
@@ -96,7 +96,7 @@ export function mendedReason({ mended, now, oldestOpenEvent }: StatusFacts): Not
   return {
     isSo: records > 0,
     level: 'working',
-    text: `The receiver takes deliveries again${sinceText}.`,
+    text: `Deliveries succeed again${sinceText}.`,
     detail: `${counted(records, 'delivery waits', 'deliveries wait')} for the backoff of an earlier failure${until}.`,
     advice: `To retry them now: webhook-reconciler retry --since ${from}`,
   }
@@ -116,8 +116,8 @@ export function skewReason({ clock }: StatusFacts): NoticeCondition {
       ? `The identity host's clock is ${amount} ${skew > 0 ? 'ahead of' : 'behind'} this host's and the platform's.`
       : `This host's clock is ${amount} ${skew > 0 ? 'behind' : 'ahead of'} ${clock.isKnown ? "the platform's" : "the identity host's"}.`,
     advice: isOfIdentityHost
-      ? 'Have its operator set it. This host is in time: leave it.'
-      : 'Set it; the times here are those of this host.',
+      ? "Have its operator set it. This host's clock is correct."
+      : "Set it (NTP); times shown are this host's.",
     isAside: true,
     runbook: 'ClockSkew',
   }
@@ -133,11 +133,11 @@ export function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advic
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
     detail: `${unseen} Event times are ${off} off.`,
-    advice: `Set it to the platform's zone, which is at UTC${actualOffset ?? ''} now (its operator knows the name), and restart.`,
+    advice: `Set it to the platform's zone, now at UTC${actualOffset ?? ''} (its operator knows the name), and restart.`,
   }
 }
 
-/** A certificate that ends so soon is a notice. */
+/** Remaining validity that is a notice. */
 const certificateWarningMs = 30 * 86_400_000
 
 export function certificateReason({ certificateExpires: at, now }: StatusFacts): NoticeCondition {

@@ -60,7 +60,7 @@ function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<str
   try {
     fields = body.trim() === '' ? {} : JSON.parse(body)
   } catch {
-    throw new BadRequest('The body is no JSON: send an object, or nothing.')
+    throw new BadRequest('Invalid JSON body: send an object, or nothing.')
   }
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
     throw new BadRequest('The body must be a JSON object, or nothing.')

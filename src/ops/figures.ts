@@ -42,14 +42,14 @@ export function sawWindow({ lastCompleteSweep, lastFullSweep }: StatusFacts): bo
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
-/** How long records that are refused again and again are retried. */
+/** How long repeatedly rejected records are retried. */
 function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
   const limits = causes.list.map(({ firstExhausted }) => firstExhausted?.getTime() ?? Infinity)
   const expiry = firstExpiry?.getTime() ?? Infinity
   const limit = Math.min(...limits, expiry)
-  const end = limit < expiry ? 'reach retry.maxAttempts' : 'leave the window'
+  const end = limit < expiry ? 'reaches retry.maxAttempts' : 'leaves the window'
   const first = limit === Infinity ? '' : `, the first ${fromNow(new Date(limit), now)}`
-  return `They are retried until the receiver takes them or they ${end}${first}.`
+  return `Each is retried until it arrives or ${end}${first}.`
 }
 
 /** Why the end is unknown, by what decides it. */
@@ -71,13 +71,13 @@ function unknownEnd(status: StatusFacts): string {
       return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
     }
     case 'refused':
-      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again. ${untilWhen(status)}`
+      return `The receiver keeps rejecting ${counted(refusedAgain, 'delivery', 'deliveries')}. ${untilWhen(status)}`
     case 'unproven':
-      return `The outcome of ${counted(status.unproven, 'retry is', 'retries are')} not known.`
+      return `The outcome of ${counted(status.unproven, 'retry', 'retries')} is unknown.`
     case 'zone':
-      return 'It is known once platform.timeZone is right, and the daemon restarted.'
+      return 'Fix platform.timeZone and restart the daemon first.'
     case 'pace':
-      return drain.recoveredPerMinute > 0 ? 'The pace still changes.' : 'Nothing recovered in the last 5 min.'
+      return drain.recoveredPerMinute > 0 ? 'The pace varies.' : 'Nothing recovered in the last 5 min.'
     case 'failing':
       return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
     case 'backoff':
@@ -96,7 +96,7 @@ export function missingOf(status: StatusFacts): readonly [number: string, parts:
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
 }
 
-/** True while something that is broken stops all retries. */
+/** True while a fault blocks all retries. */
 export const isBroken = ({ gates }: StatusFacts): boolean =>
   gates
     .map(({ gate }) => describeGate(gate))
@@ -126,7 +126,7 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   }
 }
 
-/** Up to which event time failures are counted, behind a word or two; nothing where that is not known. */
+/** The event time up to which failures are counted, after a prefix; empty if unknown. */
 export function countedUntil(status: StatusFacts, words: string): string[] {
   const { now, seenUntil } = status
   return seenUntil === null || isZoneWrong(status) ? [] : [`${words} up to ${clockTime(seenUntil, now)}`]
@@ -148,7 +148,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
     if (isWholeKnown(status))
       return isBroken(status) ? ['Unknown', newerText(status)] : ['Now', 'Everything has arrived.']
     if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
-    if (!isZoneWrong(status)) return ['Unknown', 'The window was not seen whole.']
+    if (!isZoneWrong(status)) return ['Unknown', 'Listing was incomplete.']
   }
   if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
   if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']
@@ -168,7 +168,7 @@ export function missingText(status: StatusFacts): string {
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
-  if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
+  if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   if (missing === 0 && isBroken(status)) return newerText(status)
   if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`

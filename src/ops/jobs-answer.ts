@@ -45,7 +45,7 @@ function parsed(body: string): unknown {
   try {
     return JSON.parse(body)
   } catch {
-    throw new BadRequest(`The body is no JSON: send an object with ${fieldNames.join(', ')}.`)
+    throw new BadRequest(`Invalid JSON body: send an object with ${fieldNames.join(', ')}.`)
   }
 }
 
@@ -83,10 +83,10 @@ export function readJob(
   const selection = objectOf(fields['selection'], 'selection')
   onlyThese(selection, selectionNames)
   const given = (['webhooks', 'event', 'since'] as const).filter((name) => name in selection)
-  if (given.length === 0) throw new BadRequest(`selection: nothing bounds it; give ${ways}.`)
+  if (given.length === 0) throw new BadRequest(`selection: unbounded; give ${ways}.`)
   if (given.length > 1) throw new BadRequest(`selection: only one of ${ways}, not ${given.join(' and ')}.`)
   const narrowing = Object.keys(selection).find((name) => name !== given[0])
-  if (given[0] !== 'since' && narrowing !== undefined) throw new BadRequest(`${narrowing}: goes with since alone.`)
+  if (given[0] !== 'since' && narrowing !== undefined) throw new BadRequest(`${narrowing}: requires since.`)
   const filter = readFilter(textsOf(selection), { now: now(), subscriptions })
   const { dryRun, exhausted, rate } = fields
   const flags = { exhausted: flagOf(exhausted, 'exhausted'), dryRun: flagOf(dryRun, 'dryRun') }
@@ -122,7 +122,7 @@ export function createJobsAnswer(
     const fields = Object.fromEntries([...new Set(params.keys())].map((name) => [name, params.getAll(name)]))
     const limit = limitOf(fields, maxShown)
     const cursor = textOf(fields, 'cursor') ?? '0'
-    if (!/^\d{1,9}$/.test(cursor)) throw new BadRequest('cursor: the field "next" of the page before, as it was.')
+    if (!/^\d{1,9}$/.test(cursor)) throw new BadRequest('cursor: "next" of the previous page, unchanged.')
     const from = Number(cursor)
     const retried = jobs.retried(view.job, from, limit + 1) ?? []
     // While it runs, more may come behind the last one.

@@ -8,7 +8,7 @@ import { ConfigurationError } from '../runtime/errors.ts'
 export interface Answer {
   status: number
   contentType: string
-  /** Bytes that several answers share are held in memory once. Pieces are made when the client has taken those before. */
+  /** Bytes that several responses share are held in memory once. Pieces are made under backpressure. */
   body: string | Uint8Array | AsyncIterable<string>
   headers?: Record<string, string>
 }
@@ -17,7 +17,7 @@ export interface ListenOptions {
   host: string
   /** 0 takes any free port. */
   port: number
-  /** Open connections; a further one takes the place of the oldest. Default 256. */
+  /** Open connections; a further one evicts the oldest. Default 256. */
   maxConnections?: number
   /** Called for each request. An error is a bug: it goes to `onError`, and the client gets 500. */
   answer: (request: IncomingMessage) => Promise<Answer>
@@ -28,7 +28,7 @@ export interface ListenOptions {
 export interface Listener {
   /** The port that it really listens on. */
   port: number
-  /** Takes no more requests, lets answers under way finish within a second, and ends. */
+  /** Stops accepting, lets pending responses finish within a second, and closes. */
   close(): Promise<void>
 }
 
@@ -38,11 +38,11 @@ export const json = 'application/json; charset=utf-8'
 /** A connection ends after this time, whatever its client does. A command may wait for 20 s for the Kubernetes API. */
 const maxLifeMs = 30_000
 const defaultMaxConnections = 256
-/** Clients that may wait to be accepted, as far as the system allows: a further one is heard when it tries again, after 1 s or 3 s. */
+/** Listen backlog, as far as the system allows: further clients connect when they retry, after 1 s or 3 s. */
 const backlog = 4096
-/** Of a chunk with thousands of pipelined requests the parser is to see a few before the connection ends. */
+/** Piece size: of thousands of pipelined requests in a chunk, the parser sees only a few. */
 const pieceBytes = 1024
-/** A scrape that is read slowly must not hold the end of the process up. */
+/** A slow scrape must not delay the shutdown. */
 const maxLastAnswerMs = 1000
 
 export const bugAnswer: Answer = {
@@ -51,7 +51,7 @@ export const bugAnswer: Answer = {
   body: 'The state could not be read; see the log.\n',
 }
 
-/** Which key is to be put right, and how. @see https://nodejs.org/api/errors.html#common-system-errors */
+/** The key to fix, and how. @see https://nodejs.org/api/errors.html#common-system-errors */
 const listenProblems: Readonly<Record<string, readonly [key: 'host' | 'port', message: string]>> = {
   EADDRINUSE: ['port', 'the port is taken by another process; choose another one, or end that process'],
   EACCES: ['port', 'this user may not listen on that port; choose one above 1023'],
@@ -93,8 +93,8 @@ async function end(server: Server, clock: Clock): Promise<void> {
 }
 
 /**
- * Has the HTTP parser take what a client sends in pieces, until its second request: it makes objects of all the requests
- * that it is given at once.
+ * Feeds the HTTP parser in pieces until a client's second request: it makes objects of all the requests
+ * in one chunk.
  */
 function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolean): void {
   const [parse] = socket.listeners('data')
@@ -108,8 +108,8 @@ function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolea
 }
 
 /**
- * One request a connection, which ends with its answer: no scraper, probe or browser needs more, and slow clients, idle
- * clients and crowds cost bounded memory, and keep no other client out.
+ * One request per connection: no scraper, probe or browser needs more, and slow, idle or many clients cost bounded
+ * memory and lock no other client out.
  */
 function boundConnections(server: Server, { clock, maxConnections = defaultMaxConnections }: ListenOptions): void {
   /** The oldest first. */
@@ -137,7 +137,7 @@ function boundConnections(server: Server, { clock, maxConnections = defaultMaxCo
   })
 }
 
-/** Makes the next piece when the client has room for it; stops when it has gone away. */
+/** Makes each piece under backpressure; stops when the client disconnects. */
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
   const gone = new AbortController()
   response.once('close', () => {
@@ -197,7 +197,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     void answerTo(request)
       .then((answer) => send(response, answer, request.method !== 'HEAD'))
       .catch((error: unknown) => {
-        // The head has gone out: only a broken connection shows that the end is missing.
+        // The head was sent: only a broken connection shows the truncation.
         options.onError(error)
         response.destroy()
       })

@@ -41,7 +41,7 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
 
 const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const
 
-/** Until when it lasts, and why. */
+/** Its end, and its reason. */
 function pauseDetail({ reason, until }: PauseStatus, now: Date): string {
   const end = until === null ? '' : ` It ends at ${clockTime(until, now)} UTC.`
   return `${end}${reason === null ? '' : ` Reason: ${sentence(reason)}`}`.trim()
@@ -62,7 +62,7 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
     const since = one.since === null ? '' : `since ${clockTime(one.since, now)} UTC`
     return `${paused.length > 1 ? `${nameOf(one)}: ` : ''}${sentence(since)} ${pauseDetail(one, now)}`.trim()
   })
-  if (paused.length > maxRefusing) details.push('More stand in /status.')
+  if (paused.length > maxRefusing) details.push('More are in /status.')
   const advice = `To resume: ${shown.map((one) => `webhook-reconciler resume --subscription ${one.subscriptionId ?? ''}`).join(', ')}`
   return [
     {
@@ -73,13 +73,13 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
   ]
 }
 
-/** The part of a gate's sentences that only this moment knows. */
+/** The momentary part of a gate's sentences. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
   const { circuits, failed, now, pauses, rate, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
   return [
-    ...(gate === 'throttled' ? [`It lasts another ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
+    ...(gate === 'throttled' ? [`It ends in ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
     ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${answerText(call)}.`]),
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
@@ -95,7 +95,7 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     .trim()
 }
 
-/** Answers of a gateway to a few records may be of the platform itself: the retry that finds out comes within a minute. */
+/** A few intercepted responses may be the platform's own: a trial within a minute shows it. */
 const trialMs = 60_000
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
@@ -108,13 +108,13 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   if (gate === 'unauthorized' && shut.call === null)
     return {
       level: 'working',
-      text: 'The platform answers again: the next retry is a trial.',
+      text: 'The platform is back: the next retry is a trial.',
       advice: 'Nothing to do.',
     }
   if (gate === 'unauthorized' && shut.call?.operation === 'list')
     return {
       level,
-      text: 'The platform refuses all calls.',
+      text: 'The platform rejects all calls.',
       detail: detailOf(shut, status),
       advice,
       runbook: 'ClientAuthenticationRejected',
@@ -128,7 +128,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is no reason then.
   const isIdle = openOf(status) === 0
   const own: ReadonlySet<string> = new Set(['circuit', 'subscription-paused', ...(isIdle ? ['limit'] : [])])
-  // Nothing is laid at the door of a platform that got no call.
+  // A platform that got no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
   const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one))
@@ -145,16 +145,16 @@ const minNotAccepted = 10
 /** A rate below this share of the configured one is named. */
 const lowRateShare = 0.9
 
-/** The thing to do so that deliveries arrive before they leave the window. */
+/** Advice for deliveries to arrive before they leave the window. */
 function hurryAdvice({ causes, gates }: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
   const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything' && gate !== 'outcomes')
   if (stop !== undefined) return `${stop.advice} ${longer}`
   const isFailing = causes.list.some(({ circuit }) => circuit !== 'closed')
-  return `${isFailing ? 'Bring the receiver up now.' : 'See the causes for the answers of the receiver.'} ${longer}`
+  return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
-/** True while deliveries may leave the window although they are retried: nothing goes out, or it is not taken. */
+/** True while deliveries may leave the window undelivered: retries are blocked, or fail. */
 function isHeldUp(status: StatusFacts): boolean {
   const { circuits, gates, refusedAgain } = status
   const isStopped = gates.some(({ gate }) => describeGate(gate).blocks === 'everything' && !passing.has(gate))
@@ -166,18 +166,18 @@ const passing: ReadonlySet<string> = new Set(['throttled', 'outcomes'])
 
 const maxRefusing = 3
 
-/** The answers to the records that are refused again and again. */
+/** The responses to repeatedly rejected records. */
 function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0)
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxRefusing)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
-    const type = total === 1 ? list.map(({ eventType }) => ` to ${eventType}`).join('') : ''
+    const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
     return `Subscription ${subscriptionName(subscriptionId, names)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
-  return [...texts, ...(refusing.length > maxRefusing ? ['More stand in the causes.'] : [])].join(' ')
+  return [...texts, ...(refusing.length > maxRefusing ? ['More are in the causes.'] : [])].join(' ')
 }
 
-/** How old all that is known is, while sweeps fail. */
+/** Age of the data while sweeps fail. */
 function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
   if (lastFullSweep === null) return 'No full sweep has succeeded yet.'
   const since = `${clockTime(lastFullSweep, now)} UTC, ${fromNow(lastFullSweep, now)}`
@@ -199,7 +199,7 @@ function excludedText({ excluded }: StatusFacts): string {
 /** A part that cannot be listed for less than this may be a passing failure. */
 const passingMs = 600_000
 
-/** Reasons apart from gates, and whether each is so now. */
+/** Reasons other than gates, and whether each holds. */
 function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const {
     aheadOfClock,
@@ -237,7 +237,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: unreadable !== null,
       level: 'trouble',
       text: unreadable === null ? '' : sentence(unreadableText(unreadable)),
-      detail: 'They are not counted, and not retried.',
+      detail: 'They are neither counted nor retried.',
       advice: "Ask the platform's operator what has changed, or look for a newer version of the daemon.",
       runbook: 'UnreadableRecords',
     },
@@ -245,7 +245,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: unlisted !== null,
       level: now.getTime() - (unlisted?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
       text: unlisted === null ? '' : sentence(unlistedText(unlisted)),
-      detail: 'Failed deliveries there are not known, and not retried. They are tried again, at least once an hour.',
+      detail: 'Failed deliveries there are unknown and not retried. Listing is tried again at least once an hour.',
       advice: "Ask the platform's operator, or set window.lookback to what it lists, and restart.",
       runbook: 'SweepIncomplete',
     },
@@ -258,7 +258,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
         !sawWindow(status),
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
-      advice: 'Nothing to do unless it stays so for 30 min: then look for slice_skipped in the log.',
+      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped in the log.',
       isAside: true,
       runbook: 'SweepIncomplete',
     },
@@ -272,10 +272,10 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: status.refusedAgain > 0,
       level: status.refusedAgain < minRefused ? 'waiting' : 'trouble',
-      text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
+      text: `The receiver keeps rejecting ${counted(status.refusedAgain, 'delivery', 'deliveries')}.`,
       deliveries: status.refusedAgain,
       detail: refusedDetail(status),
-      advice: `Fix the receiver for these: the daemon then delivers them. Those that have reached retry.maxAttempts by then need ${retryExhausted(status.causes.list.map(({ oldestEvent }) => oldestEvent))}`,
+      advice: `Fix the receiver; the daemon then retries them. For those exhausted by then: ${retryExhausted(status.causes.list.map(({ oldestEvent }) => oldestEvent))}`,
       runbook: 'RetriesFailing',
     },
     partlyReason(status),
@@ -285,12 +285,12 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       ...(isHeldUp(status)
         ? {
             level: 'trouble' as const,
-            text: `${counted(leaving, 'delivery expires soon: it leaves', 'deliveries expire soon: they leave')} the window, and then no retry goes out.`,
+            text: `${counted(leaving, 'delivery expires', 'deliveries expire')} soon and will then no longer be retried.`,
             advice: hurryAdvice(status),
           }
         : {
             level: 'working' as const,
-            text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and ${leaving === 1 ? 'is' : 'are'} retried before.`,
+            text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, but ${leaving === 1 ? 'is' : 'are'} retried first.`,
             advice: 'Nothing to do.',
             isAside: true as const,
           }),
@@ -300,7 +300,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: expired > 0,
       level: 'trouble',
-      text: `${counted(expired, 'delivery has', 'deliveries have')} left the window undelivered, and no retry goes out any more.`,
+      text: `${counted(expired, 'delivery has', 'deliveries have')} left the window undelivered: no more retries.`,
       advice: 'Raise window.lookback and restart to retry these.',
       runbook: 'Expired',
     },
@@ -308,13 +308,13 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: status.failed.excluded > 0,
       level: 'working',
       text: excludedText(status),
-      advice: `Nothing to do if that is meant. Else correct the key and restart.`,
+      advice: `Nothing to do if intended. If not, fix the key and restart.`,
       isAside: true,
     },
     {
       isSo: aheadOfClock > 0,
       level: 'waiting',
-      text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events that lie ahead of the platform's clock, and not retried before their time.`,
+      text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
       advice: "Compare platform.timeZone, the platform's clock and this host's with the times of these events.",
       isAside: true,
       runbook: 'TimeZoneWrong',
@@ -323,14 +323,14 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: beyondWindow > 0,
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
-      advice: 'If they are wanted, raise window.lookback and restart.',
+      advice: 'To retry them, raise window.lookback and restart.',
       isAside: true,
       runbook: 'Expired',
     },
     {
       isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,
       level: 'working',
-      text: `The platform takes about ${rateText(status.rate)} allowed by platform.maxRequestsPerSecond.`,
+      text: `The platform allows about ${rateText(status.rate)} of platform.maxRequestsPerSecond.`,
       advice: "Nothing to do: the daemon keeps to that. If recovery is too slow, ask the platform's operator for more.",
       isAside: true,
       runbook: 'Throttled',
@@ -339,7 +339,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: status.stuckProcessing > 0,
       level: 'waiting',
       text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
-      advice: "Nothing to do unless it stays so for 15 min: then ask the platform's operator.",
+      advice: "Nothing to do unless this lasts 15 min: then ask the platform's operator.",
       isAside: true,
       runbook: 'StuckProcessing',
     },
@@ -348,9 +348,9 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: !clock.isKnown && status.lastFullSweep !== null,
       // Where the two clocks agree, all is well.
       level: 'working',
-      text: "The platform's time is not known: it sends no Date, so that of this host counts.",
+      text: "The platform's time is unknown (no Date header): this host's clock is used.",
       detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
-      advice: "Compare this host's clock with the events of the platform, and have its operator send the header Date.",
+      advice: "Compare this host's clock with the platform's event times, and have its operator send the Date header.",
       isAside: true,
       runbook: 'ClockSkew',
     },
@@ -358,18 +358,18 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: keyProblem !== null,
       level: 'trouble',
-      text: 'The new key cannot be used; retries go on with the previous one.',
+      text: 'The new key cannot be used; the previous one stays in use.',
       detail: `${keyProblem ?? ''}.`,
       advice:
-        'Correct the file, or have its certificate registered: within a minute that ends this. Do not restart before: the previous key would be lost.',
+        'Fix the file, or have its certificate registered; it is reread within a minute. Do not restart before: the previous key would be lost.',
       runbook: 'KeyReloadFailed',
     },
     certificateReason(status),
     {
       isSo: exhausted.total > 0,
       level: 'waiting',
-      text: `${counted(exhausted.total, 'delivery', 'deliveries')} gave up at retry.maxAttempts.${soon}`,
-      advice: `Find out why the receiver refuses them, then: ${retryExhausted([exhausted.oldest])}`,
+      text: `${counted(exhausted.total, 'delivery', 'deliveries')} reached retry.maxAttempts.${soon}`,
+      advice: `Find out why they fail, then: ${retryExhausted([exhausted.oldest])}`,
       isAside: true,
       runbook: 'ExhaustedRising',
     },
@@ -377,14 +377,14 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
 }
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
-/** Among equals, what somebody has to do. */
+/** Among equals, first what needs action. */
 const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
   rank[a.level] - rank[b.level] || Number(needsNobody(a)) - Number(needsNobody(b))
 
-/** True while a gate says already that the platform takes no calls. */
+/** True while a gate says already that calls are rejected. */
 const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
 
-/** The level, and the beginning of the headline, where no reason has one: what goes on. */
+/** Level and start of the headline where no reason has one: the current activity. */
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
@@ -394,10 +394,10 @@ function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
-/** That the receiver takes deliveries, while they arrive: what failed before may show an answer of another time. */
+/** Says that deliveries arrive: earlier failures may show an outdated response. */
 function arrivingText(status: StatusFacts): string {
   const { atPace } = recoveredOf(status)
-  return atPace === undefined ? '' : `The receiver takes them now: ${atPace}.`
+  return atPace === undefined ? '' : `Deliveries now arrive: ${atPace}.`
 }
 
 const needsNobody = ({ advice }: NoticeReason): boolean => advice.startsWith('Nothing to do')

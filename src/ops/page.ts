@@ -29,17 +29,17 @@ const shownCauses = 10
 /** A page of a document: there are two. */
 export interface PageView {
   /**
-   * True: the browser asks again every ten seconds, and what takes room is a line with a link. False: all is there, and nothing that
-   * is read or selected goes away.
+   * True: the browser reloads every ten seconds, and long parts are one line with a link. False: everything is shown, and reading
+   * is not interrupted.
    */
   refreshes: boolean
   /** `server.commandPrefix`: stands before each command. */
   commandPrefix: string
-  /** Records that were asked for: they stand first, and the page does not refresh. */
+  /** Requested records: they come first, and the page does not refresh. */
   found?: FoundOnPage
 }
 
-/** A time that machines can read too; whole when it is pointed at. */
+/** A machine-readable time, in full on hover. */
 function time(at: Date | null, now: Date): Part {
   const iso = at?.toISOString()
   return at === null ? 'none' : html`<time datetime="${iso}" title="${iso}">${clockTime(at, now)}</time>`
@@ -51,7 +51,7 @@ const more = (text: Part): Html => html`<p class="sub">${text}</p>`
 const lines = (texts: readonly string[]): Html[] => texts.map((text) => html`<span class="row">${word(text)}</span> `)
 const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>`
 
-/** A sentence in which commands stand out, and are not broken. */
+/** A sentence with its commands marked, without line breaks. */
 function advised(text: string, commandPrefix: string): Part {
   return text.split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: (?!-)[^\s,]+)?)*)/).map((part, index) => {
     if (index % 2 === 0) return part
@@ -68,8 +68,8 @@ function header(status: StatusDocument, { refreshes }: PageView): Html {
   return html`<header>
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
-      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC, as all times
-      · last full sweep: ${seenText(status)} · ${link}
+      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC (all times) ·
+      last full sweep: ${seenText(status)} · ${link}
     </p>
   </header>`
 }
@@ -162,11 +162,11 @@ function causes(status: StatusDocument, options: PageView): Part {
   })
   const left = total - shown.length
   return section('causes', 'Missing by cause', [
-    table('By subscription, and the receiver’s answer when a delivery last failed.', causeColumns, rows),
+    table('By subscription and the response to the last failed delivery.', causeColumns, rows),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
     onlyCounted > 0 &&
       more(
-        `And ${counted(onlyCounted, 'delivery', 'deliveries')} of which only the number is known: the backlog is full (backlog.maxRecords).`,
+        `And ${counted(onlyCounted, 'delivery', 'deliveries')} that are only counted: the backlog is full (backlog.maxRecords).`,
       ),
     commands(shown, status, options),
   ])
@@ -181,7 +181,7 @@ function commands(shown: readonly CauseStatus[], status: StatusDocument, options
     return command === undefined ? [] : [[name, html`<code>${`${commandPrefix} ${command}`.trim()}</code>`] as const]
   })
   if (pairs.length === 0) return undefined
-  if (refreshes) return more(whole('commands', 'Commands that retry them by hand'))
+  if (refreshes) return more(whole('commands', 'Commands to retry them by hand'))
   return html`<h3 id="commands">By hand</h3>
     ${facts(pairs)}`
 }
@@ -204,8 +204,8 @@ function commandOf(
 const unprocessedColumns = [
   { name: 'subscription' },
   { name: 'event type' },
-  { name: 'answer' },
-  { name: 'not processed', align: 'right' },
+  { name: 'response' },
+  { name: 'unprocessed', align: 'right' },
   { name: 'first event' },
   { name: 'last event' },
 ] as const
@@ -230,7 +230,7 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
     })
   const left = known.total - rows.length
   return section('unprocessed', 'Delivered and not processed', [
-    table('Answered with 2xx, and not in the ledger of the receiver.', unprocessedColumns, rows),
+    table('Acknowledged with 2xx but not in the receiver’s ledger.', unprocessedColumns, rows),
     left > 0 && more(`And ${counted(left, 'more cause')}.`),
     more(html`By id: <a href="records?group=unprocessed">/records?group=unprocessed</a>.`),
   ])
@@ -238,7 +238,7 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
 
 function exhausted({ exhausted: { oldest, total }, now }: StatusDocument): Part {
   if (total === 0) return undefined
-  const which = html`At retry.maxAttempts, and not retried any more. The oldest event: ${time(oldest, now)}.`
+  const which = html`At retry.maxAttempts and no longer retried. Oldest event: ${time(oldest, now)}.`
   const link = html`<a href="?decision=exhausted#records">${counted(total, 'record', 'records')}</a>`
   return section('exhausted', 'Exhausted', html`<p class="sub">${which} ${link}</p>`)
 }
@@ -267,7 +267,7 @@ function incident(status: StatusDocument, { refreshes }: PageView): Part {
 /** Of an incident, in one line. */
 const shortNames: ReadonlySet<string> = new Set(['time', 'peak', 'recovered'])
 
-/** A card of one line, which has more on the page that does not refresh. */
+/** A card of one line, with a link to its details. */
 function folded(id: string, title: string, line: string): Html {
   return html`<section class="card folded" aria-labelledby="${id}">
     <h2 id="${id}">${title}</h2>
@@ -281,7 +281,7 @@ function ahead(seconds: number): string {
   return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 
-/** The conditions of all work. What is wrong with them is a notice. */
+/** The general conditions. Faults in them are notices. */
 function conditions(
   { certificateExpires, clock, now, rate, startedAt, sweeps, timeZone, ...rest }: StatusDocument,
   { refreshes }: PageView,
@@ -296,9 +296,9 @@ function conditions(
         const text = `${kind}, ${result}, ${counted(listed, 'row', 'rows')}, ${fromNow(endedAt, now)}`
         return [result === 'failed' ? 'Failed sweep' : 'Last sweep', text] as const
       }),
-    ['Next tick', rest.nextTick === null ? 'not known' : fromNow(rest.nextTick, now)],
-    ['Access token ends', expiry(rest.tokenExpires)],
-    ['Certificate ends', expiry(certificateExpires)],
+    ['Next tick', rest.nextTick === null ? 'unknown' : fromNow(rest.nextTick, now)],
+    ['Token expiry', expiry(rest.tokenExpires)],
+    ['Certificate expiry', expiry(certificateExpires)],
     ['Platform clock', ahead(clock.skewSeconds.api)],
     ['Identity clock', ahead(clock.skewSeconds.auth)],
     [

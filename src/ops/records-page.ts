@@ -81,13 +81,13 @@ export async function findForPage(
 const columns = [
   { name: 'webhook' },
   { name: 'event' },
-  { name: 'event type' },
-  { name: 'answer' },
+  { name: 'type' },
+  { name: 'response' },
   { name: 'decision' },
   { name: 'next retry' },
 ] as const
 
-/** The way to all that is known of an id, also where the daemon does not hold it. */
+/** The command that explains an id, also one that the daemon does not hold. */
 function commandOf(searched: string, commandPrefix: string): Html {
   return html`<code>${`${commandPrefix} webhook-reconciler explain ${searched}`.trim()}</code>`
 }
@@ -117,11 +117,11 @@ export function recordsSection(
     records.length > 0 && table('The oldest event first.', columns, rows),
     notHeld &&
       html`<p>
-        The daemon holds no failed record of this id: it was delivered, is being delivered, lies beyond the window, or
-        is mistyped.
+        The daemon has no failed record with this id: it was delivered, is being delivered, is beyond the window, or is
+        mistyped.
       </p>`,
     problem !== undefined && html`<p class="sub">${problem}</p>`,
-    command !== undefined && html`<p class="sub">More of it, from the platform: ${command}</p>`,
+    command !== undefined && html`<p class="sub">Details from the platform: ${command}</p>`,
     searched === undefined && records.length === 0 && html`<p>None.</p>`,
     next !== undefined && html`<p class="sub"><a href="?${next}#records">Next ${shown}</a></p>`,
     html`<p class="sub"><a href="?refresh=on">Back</a></p>`,

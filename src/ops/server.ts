@@ -38,7 +38,7 @@ function health(problems: readonly string[]): Answer {
   return { status: 503, contentType: plainText, body: `${problems.join('\n')}\n` }
 }
 
-/** How long an answer is shared by all who ask, in ms. */
+/** Lifetime of a cached response, in ms. */
 const sharedForMs = 1000
 
 type Make = () => Answer | Promise<Answer>
@@ -49,7 +49,7 @@ interface Shared {
   forget(): void
 }
 
-/** Gives each answer to all who ask within a second of its making: many askers cost one rendering, and one copy in memory. */
+/** Caches each response for a second: many clients cost one rendering, and one copy in memory. */
 function createShared({ clock, onError }: OpsServerOptions): Shared {
   const last = new Map<Make, { at: number; isMade: boolean; answer: Promise<Answer> }>()
 
@@ -99,7 +99,7 @@ function readsOf(
       headers,
     })
   }
-  // For who reads on: a page that comes anew takes the place where one was from a screen reader.
+  // A reload makes a screen reader lose its place.
   const [refreshing, still] = [page(true), page(false)]
   const asJson: Make = () => ({ status: 200, contentType: json, body: `${redactedJson(status(), 2)}\n` })
   const exposition: Make = async () => {

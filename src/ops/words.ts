@@ -74,16 +74,16 @@ export function nextText({ at, by }: NextRetry, when: (at: number) => string): s
     case 'outcome':
       return 'after an outcome'
     case 'never':
-      return 'none automatically'
+      return 'manual only'
   }
 }
 
-/** A rate per minute: a tenth counts only where there are few. */
+/** A rate per minute, with tenths below 10. */
 export function pace(perMinute: number): string {
   return count(perMinute < 10 ? perMinute : Math.round(perMinute))
 }
 
-/** `HTTP 503`, or that the receiver did not answer. */
+/** `HTTP 503`, or that there was no response. */
 export function response(code: number | null): string {
   return code === null ? 'no response' : `HTTP ${code}`
 }
@@ -93,17 +93,17 @@ export function answerText({ problem, reason, status }: CallAnswer): string {
   const word = reasonWords[reason] ?? reason
   const text = status === undefined ? word : `HTTP ${status}${byStatus.has(reason) ? '' : `, ${word}`}`
   if (problem !== undefined) return `${text} (${problem})`
-  if (reason === 'forbidden' && status !== undefined) return `${text} without an error body of the platform`
+  if (reason === 'forbidden' && status !== undefined) return `${text} without a platform error body`
   return reason === 'intercepted' ? `${text} from something in front of the platform` : text
 }
 
-/** For --since of a command: a second that is not after any of these; a week ago where none is known. */
+/** Value of --since: the second of the earliest of these; a week ago if none is known. */
 export function sinceOf(dates: readonly (Date | null)[]): string {
   const times = dates.flatMap((at) => (at === null ? [] : [at.getTime()]))
   return times.length === 0 ? '7d' : `${new Date(Math.min(...times)).toISOString().slice(0, 19)}Z`
 }
 
-/** The command for exhausted records, of which these are the events. */
+/** The command for exhausted records of these events. */
 export function retryExhausted(events: readonly (Date | null)[]): string {
   return `webhook-reconciler retry --exhausted --since ${sinceOf(events)}`
 }
@@ -115,7 +115,7 @@ export function prefixed(text: string, commandPrefix: string): string {
 
 /** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
 export function failureText({ code, stage, ...answer }: SweepFailure): string {
-  const what = stage === 'token' ? 'there is no access token' : 'the platform cannot be listed'
+  const what = stage === 'token' ? 'no access token' : 'the platform cannot be listed'
   return `${what}: ${answerText(answer)}${code === undefined ? '' : ` (${code})`}`
 }
 
@@ -132,10 +132,10 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
   conflict: 'HTTP 409',
   throttled: 'HTTP 429',
   'server-error': 'HTTP 5xx',
-  timeout: 'no answer in time',
+  timeout: 'timed out',
   connection: 'no connection',
   tls: 'TLS error',
-  intercepted: 'an answer',
+  intercepted: "a gateway's response",
   'invalid-body': 'an unusable body',
 }
 

@@ -26,7 +26,7 @@ export interface Known {
   lastAt: number
   /** PATCHes of this daemon that the platform answered about the record itself, or may have taken. */
   tries: number
-  /** PATCHes since then that say nothing of the record (401, 403, 5xx, a gateway's answers), or never arrived. They lengthen the backoff, and never park. */
+  /** PATCHes since then that say nothing of the record (401, 403, 5xx, a gateway's answers), or never arrived. They lengthen the backoff, no more. */
   refusals: number
   /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number
@@ -73,7 +73,7 @@ export interface Situation {
   monotonic?: number
   /** The gate that blocks its subscription now; undefined when none does. */
   gate?: Gate | undefined
-  /** How long the gates stay shut that block everything, in ms; Infinity when no clock tells. Default: 0. */
+  /** How long the global gates stay shut, in ms; Infinity if unknown. Default: 0. */
   stopsForMs?: number | undefined
   /** How long the cooldown of its circuit goes on, in ms. Default: 0. */
   pausesForMs?: number | undefined
@@ -93,7 +93,7 @@ export interface NextRetry {
    * `outcome` of a retry; a `gate` that may open then, or at an unknown time; or nothing, as it `never` comes.
    */
   by: (typeof waits)[number]
-  /** The earliest time, in epoch ms of the platform's clock; Infinity when no clock tells. */
+  /** The earliest time, in epoch ms of the platform's clock; Infinity if unknown. */
   at: number
 }
 

@@ -14,7 +14,7 @@ export interface PendingOutcome {
   sent: number
   /** When the PATCH was sent. */
   sentAt: number
-  /** When the wait for an answer of the platform ended without one: it may have accepted the PATCH or not, as late as this. */
+  /** When the request timed out or broke: the platform may have accepted the PATCH or not, as late as this. */
   lostAt: number | undefined
   /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
   failedSince: number | undefined

@@ -29,11 +29,9 @@ export function writeCursor(
 /** @throws BadRequest for another text, and for the cursor of another list */
 export function readCursor(text: string, fields: Fields): Cursor {
   const [, list, asOf, localSecond, id] = /^([\da-f]{16})\.(\d{1,15})\.(-?\d{1,15})\.([\da-f-]{36})$/i.exec(text) ?? []
-  if (id === undefined) throw new BadRequest('cursor: the field "next" of the page before, as it was.')
+  if (id === undefined) throw new BadRequest('cursor: "next" of the previous page, unchanged.')
   if (list !== listId(fields)) {
-    throw new BadRequest(
-      'cursor: it is of another list; give the parameters of the page before, but for limit and format.',
-    )
+    throw new BadRequest('cursor: it is from another list; repeat the previous parameters, except limit and format.')
   }
   return { asOf: Number(asOf), after: { localSecond: Number(localSecond), key: keyOf(id) } }
 }

@@ -44,7 +44,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       if (job.ending.signal.aborted) return undefined
       if (matches(entry)) take(job, entry)
       if (isFull()) {
-        noteIncomplete(job, 'More records fit than may be asked for at once (backlog.maxRecords).')
+        noteIncomplete(job, 'More records match than can be retried at once (backlog.maxRecords).')
         return undefined
       }
     }

@@ -170,7 +170,7 @@ export function createJobs(options: JobsOptions): Jobs {
         end(job, 'platform')
         return
       }
-      noteIncomplete(job, 'The platform could not be listed to the end.')
+      noteIncomplete(job, 'The platform could not be fully listed.')
     }
     if (job.dryRun) {
       end(job, 'dry-run')

@@ -78,7 +78,7 @@ export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string |
   ]
   const gaps = [
     ...(hasListedAll ? [] : ['No full sweep has ended yet since the start.']),
-    ...(left > 0 ? [`Of ${left} records only the number is known (backlog.maxRecords).`] : []),
+    ...(left > 0 ? [`${left} records are only counted (backlog.maxRecords).`] : []),
     ...(unlisted > 0 ? [`${unlisted} parts of the window cannot be listed.`] : []),
     ...(unreadable === undefined ? [] : [`${unreadable} rows cannot be read.`]),
   ]
@@ -90,7 +90,7 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
   const state = books.state()
   if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
   const unnamed = (state.missed?.total ?? 0) - books.missed().length
-  if (unnamed > 0) return `Of ${unnamed} more only the number is known: ${maxNamed} an hour are kept.`
+  if (unnamed > 0) return `${unnamed} more are only counted: ${maxNamed} an hour are kept.`
   return state.problem && `The ledger ${state.problem.text}.`
 }
 
@@ -187,7 +187,7 @@ export function createRecords({
       }
     } catch (error) {
       if (!isAbort(error, late)) throw error
-      all.problem = 'The list is too long to be searched whole: name the event, or a time.'
+      all.problem = 'The list is too long to search: name the event, or a time.'
     }
     return all
   }
@@ -272,8 +272,7 @@ export function createRecords({
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return { error: redact(`${problemOf(failure)}. ${failure.advice}`) }
-      if (isAbort(error, late.signal))
-        return { error: `The platform has not answered within ${maxListingMs / 1000} s.` }
+      if (isAbort(error, late.signal)) return { error: `The platform did not respond within ${maxListingMs / 1000} s.` }
       throw error
     } finally {
       cancel()

@@ -88,7 +88,7 @@ test('the notice has share, time and place, and goes when the receiver has impor
   const { named, summary, unprocessed } = await booksOf(daemon)
   expect(named).toEqual(lost.toSorted())
   expect(summary.headline).toMatch(
-    /^37 deliveries were answered with 200 and are not processed: \d+ % of all since \d\d:\d\d, in subscription payments-eu and all types\. Nothing else is missing\.$/,
+    /^37 deliveries acknowledged with 200 are not processed: \d+ % of all since \d\d:\d\d, in subscription payments-eu and all types\. Nothing else is missing\.$/,
   )
   expect(summary.detail).toContain('asked again after ledger.settle')
   expect(unprocessed.causes.list.reduce((sum, { records }) => sum + records, 0)).toBe(37)
@@ -109,11 +109,11 @@ test('the notice has share, time and place, and goes when the receiver has impor
 })
 
 test.each([
-  ['down', 'gives no whole answer: connection (ECONNRESET)'],
-  ['cut', 'gives no whole answer: connection (ECONNRESET)'],
-  ['half', 'ends within a line, as half an answer does: end each line with a line break'],
-  ['error', 'answers HTTP 503'],
-  ['page', 'is not understood: it is a page of HTML or XML'],
+  ['down', 'sent no full response: connection (ECONNRESET)'],
+  ['cut', 'sent no full response: connection (ECONNRESET)'],
+  ['half', 'ends mid-line, like a truncated response: end each line with a line break'],
+  ['error', 'returns HTTP 503'],
+  ['page', 'cannot be parsed: it is a page of HTML or XML'],
   ['other', "has no key of the platform's: it has "],
   ['empty', "has no key of the platform's: it has none, the platform "],
 ] as const)(

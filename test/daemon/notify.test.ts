@@ -37,7 +37,7 @@ test('trouble that lasts a minute, and its end; neither a flap nor a good start 
   expect(posted(scene)).toEqual([])
   await receiver('down', 600)
   const headline =
-    'The receiver is down: receiver.healthUrl does not answer 2xx. Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet.'
+    'The receiver is down: receiver.healthUrl does not return 2xx. Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet.'
   const advice = 'Bring the receiver up; retries resume automatically.'
   expect(posted(scene)).toEqual([
     {

@@ -72,7 +72,7 @@ test('a record has its decision, its reason and its next retry, and nothing of i
     status: 'failed',
     decision: 'exhausted',
     why: 'max-attempts',
-    explanation: 'It has as many attempts as retry.maxAttempts allows.',
+    explanation: 'It has reached retry.maxAttempts.',
     nextRetry: null,
     nextRetryBy: 'never',
     attempts: 30,
@@ -124,7 +124,7 @@ describe('the page', () => {
       commandPrefix: '',
       ...(none && { found: none }),
     })
-    expect(text).toContain('The daemon holds no failed record of this id')
+    expect(text).toContain('The daemon has no failed record with this id')
     expect(text).toContain('webhook-reconciler explain 00000000-0000-4000-8000-000000000000')
     expect(await find(daemon, 'event=<script>')).toMatchObject({
       records: [],
@@ -280,9 +280,9 @@ describe('a request at fault is answered with the field and what is allowed', ()
     ['limit=1&limit=2', 'limit: one value, not 2.'],
     ['format=xml', 'format: one of json, ndjson.'],
     ['source=receiver', 'source: one of'],
-    ['cursor=', 'cursor: the field "next"'],
-    ['cursor=x', 'cursor: the field "next"'],
-    [`cursor=0000000000000000.1.1.${uuid}`, 'cursor: it is of another list'],
+    ['cursor=', 'cursor: "next" of the previous page'],
+    ['cursor=x', 'cursor: "next" of the previous page'],
+    [`cursor=0000000000000000.1.1.${uuid}`, 'cursor: it is from another list'],
   ])('%.60s', async (query, said) => {
     await using day = await beginDay()
     const daemon = await day.start()
@@ -302,7 +302,7 @@ describe('a request at fault is answered with the field and what is allowed', ()
 test('what the backlog may lack is said beside the records', async () => {
   const sweeper = { findings: () => ({ onlyCounted: 7, unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
   expect(gapsOf({ sweeper } as never, true)).toBe(
-    'Of 7 records only the number is known (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
+    '7 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
   )
   await using day = await beginDay()
   const daemon = await day.start({ RECONCILER_LEDGER_URL: undefined })

@@ -278,7 +278,7 @@ describe('a standby', () => {
     await replicas.clock.advance(leaseMs - retryMs)
     expect(await shown()).toEqual([[], 1])
     await replicas.clock.advance(2 * retryMs)
-    const problem = 'the lease has been of no use for leaderElection.leaseDuration: refused: forbidden'
+    const problem = 'the lease has been unusable for leaderElection.leaseDuration: refused: forbidden'
     expect(await shown()).toEqual([[problem], 0])
     expect([standby.ops().live(), leader.ops().ready(), await leader.metric('lease_available')]).toEqual([[], [], 1])
     standby.faults = noFaults
@@ -298,7 +298,7 @@ test('two platforms on one Lease: the one that stands by is not ready, and says 
   await replicas.clock.advance(leaseMs + 2 * retryMs)
   expect(leader).not.toBe(other)
   const said =
-    /the Lease \S+ is held for another platform \(.* http.*\), and this instance is of .* https:\/\/b\.example: give each/
+    /the Lease \S+ is held for another platform \(.* http.*\), but this instance uses .* https:\/\/b\.example: give each/
   expect(other?.ops().ready()).toEqual([expect.stringMatching(said)])
   expect(await other?.metric('lease_available')).toBe(0)
   expect([leader.ops().ready(), await leader.metric('lease_available')]).toEqual([[], 1])

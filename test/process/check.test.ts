@@ -77,7 +77,7 @@ describe('what is wrong', () => {
       69,
       [
         /\nFAILED +token +no access token: connection \(ECONNREFUSED\); POST \S+\n +-> nothing listens/,
-        /\n- +clock skew +no answer of the platform has a Date header\n/,
+        /\n- +clock skew +no platform response has a Date header\n/,
       ],
     ],
     [
@@ -96,7 +96,7 @@ describe('what is wrong', () => {
       'HTML in place of a list',
       { readings: { faults: [{ operation: 'list', fault: htmlPage }] } },
       78,
-      [/FAILED +list call +list: intercepted \(HTTP 200\); GET .*\n +-> .*login page\)\s+answers in its place/],
+      [/FAILED +list call +list: intercepted \(HTTP 200\); GET .*\n +-> .*login page\)\s+responds in its place/],
     ],
     [
       'a wrong time zone: events of the future',
@@ -105,7 +105,7 @@ describe('what is wrong', () => {
         prepare: (sandbox) => sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 }),
       },
       1,
-      [/\nFAILED +time zone +the platform shows events of the future/],
+      [/\nFAILED +time zone +the platform's events are in the future/],
     ],
     [
       'a dead receiver; a wrong clock of the platform is a warning',

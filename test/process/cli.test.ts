@@ -52,7 +52,7 @@ describe('usage errors', () => {
     ['an option of another command', ['run', '--dry-run'], "unknown option '--dry-run'"],
     ['an unknown option before the command', ['--verbose', 'run'], "unknown option '--verbose'"],
     ['an unknown option that a terminal would obey', ['plan', '--bad\u001b[2J'], "unknown option '--bad?[2J'"],
-    ['healthcheck of no port', ['healthcheck', '--port', '65536'], 'It takes a number from 1 to 65535.'],
+    ['healthcheck of no port', ['healthcheck', '--port', '65536'], 'Must be a number from 1 to 65535.'],
     ['compare as fast as it likes', ['compare', 'x', '--since', '1h', '--rate', '1001'], "'--rate <number>'"],
     ['plan with an option without its value', ['plan', '--config'], 'argument missing'],
     ['explain of nothing', ['explain'], 'See webhook-reconciler explain --help.'],
@@ -132,7 +132,7 @@ describe('healthcheck', () => {
     await daemon.ended()
     const { code, err } = await runCommand(['healthcheck'], { env: byFile })
     expect(code).toBe(1)
-    expect(err).toBe(`not alive: http://127.0.0.1:${port}/livez does not answer (ECONNREFUSED)\n`)
+    expect(err).toBe(`not alive: http://127.0.0.1:${port}/livez is unreachable (ECONNREFUSED)\n`)
   })
 
   test.concurrent('a program on the port that never ends its answer is cut off at 4 MiB', async ({ expect }) => {
@@ -151,7 +151,7 @@ describe('healthcheck', () => {
     const port = String((server.address() as AddressInfo).port)
     try {
       const { code, err } = await runCommand(['healthcheck', '--port', port])
-      expect([code, err]).toEqual([1, expect.stringContaining('an answer over 4 MiB') as string])
+      expect([code, err]).toEqual([1, expect.stringContaining('response over 4 MiB') as string])
       // What is in the buffers of both sides comes with it.
       expect(sent).toBeLessThan(16 * 1024 * 1024)
     } finally {

@@ -77,7 +77,7 @@ describe('pause and resume', () => {
       new RegExp(`^test: retries paused ${since}; resume with webhook-reconciler resume or a restart\n$`),
     )
     const again = await runCommand(['pause'], { env: own })
-    expect(again.out).toMatch(new RegExp(`^test: retries are paused already, ${since}\n$`))
+    expect(again.out).toMatch(new RegExp(`^test: retries are already paused, ${since}\n$`))
     const { body } = await get(`${daemon.url}/status`)
     expect(JSON.parse(body)).toMatchObject({ holding: ['paused'] })
     seedDue(sandbox, 5)
@@ -147,7 +147,7 @@ describe('pause and resume', () => {
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     const other = { RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_PRIVATE_KEY: pem }
     const wrong = await runCommand(['resume'], { env: other })
-    expect(wrong).toMatchObject({ code: 4, out: '', err: expect.stringContaining('refuses the token') as string })
+    expect(wrong).toMatchObject({ code: 4, out: '', err: expect.stringContaining('rejects the token') as string })
     const unknown = await runCommand(['resume', '--subscription', 'nobody'], { env: own })
     expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining('subscription: an id (UUID)') as string })
   })
@@ -160,7 +160,7 @@ describe('pause and resume', () => {
     const nobody = await runCommand(['resume', '--port', '1'], { env: with_ })
     expect(nobody.code).toBe(69)
     expect(nobody.err).toBe(
-      'No daemon answers at http://127.0.0.1:1 (ECONNREFUSED): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ' +
+      'No daemon at http://127.0.0.1:1 (ECONNREFUSED): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ' +
         'or run this where it runs: kubectl exec POD -c webhook-reconciler -- webhook-reconciler resume.\n',
     )
     expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
@@ -174,6 +174,6 @@ describe('pause and resume', () => {
     await silent.received(1)
     await clock.advance(25_000)
     const { code, err } = await pausing
-    expect([code, err]).toEqual([1, expect.stringContaining('is sent, and not confirmed; ask for it with') as string])
+    expect([code, err]).toEqual([1, expect.stringContaining('was sent but not confirmed') as string])
   })
 })

@@ -131,7 +131,7 @@ describe('compare', () => {
       exitCode: 1,
     })
     const text = await compare(sandbox, lines, only)
-    expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed all the same\)\n/)
+    expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed anyway\)\n/)
     expect(text.out).toMatch(/webhook-reconciler retry --since \S+ --until \S+ --exhausted\n/)
     expect(text.out).toContain('5 keys of')
     const { out } = await compare(sandbox, lines, [...only, '--records'])

@@ -175,7 +175,7 @@ SUBSCRIPTION  LAST FAILURE           MISSING  DECISION  NEXT RETRY           OLD
   test('where nothing listens: 69; --fail-on says from which level on it ends with 1', async () => {
     const { code, err, out } = await runCommand(['status'], { env: { RECONCILER_SERVER_PORT: '1' } })
     expect({ code, out }).toEqual({ code: 69, out: '' })
-    expect(err).toContain('No daemon answers at http://127.0.0.1:1 (ECONNREFUSED): start it there')
+    expect(err).toContain('No daemon at http://127.0.0.1:1 (ECONNREFUSED): start it there')
     await using daemon = await startStatus(whole)
     const codes = ['trouble', 'waiting', 'working'].map(async (level) => {
       const ran = await runCommand(['status', '--fail-on', level], { env: daemon.env })
@@ -186,8 +186,8 @@ SUBSCRIPTION  LAST FAILURE           MISSING  DECISION  NEXT RETRY           OLD
   })
 
   test.each([
-    ['a status of another version', '{"schemaVersion":7,"summary":{}}', 'answers with schemaVersion 7'],
-    ['HTML', '<html>', 'answers HTTP 200, and not as a daemon of this version does'],
+    ['a status of another version', '{"schemaVersion":7,"summary":{}}', 'returns schemaVersion 7'],
+    ['HTML', '<html>', 'returns HTTP 200, unlike a daemon of this version'],
   ])('%s: 1, and it says so', async (_, body, said) => {
     await using daemon = await startStatus({}, body)
     const { code, err } = await runCommand(['status'], { env: daemon.env })
@@ -202,8 +202,8 @@ describe('wait', () => {
 
   test.each<[string, object, number, string]>([
     ['all has arrived', { ...seen, missing: 0 }, 0, 'beside: nothing is missing\n'],
-    ['nothing is known yet', { missing: 0 }, 1, 'The time is over (--timeout).'],
-    ['some are retried still', open, 1, 'The time is over (--timeout).'],
+    ['nothing is known yet', { missing: 0 }, 1, 'Timed out (--timeout).'],
+    ['some are retried still', open, 1, 'Timed out (--timeout).'],
     ['what is left is not retried', { ...open, failed: { ...noCounts(), exhausted: 5 } }, 1, 'beside: '],
   ])('%s', async (_, fields, expected, said) => {
     await using daemon = await startStatus(fields)
@@ -216,7 +216,7 @@ describe('wait', () => {
     const clock = createVirtualClock()
     const args = ['wait', '--until', 'recovered', '--timeout', '30m', '--port', '1']
     const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
-    expect([code, err]).toEqual([69, expect.stringMatching(/^No daemon answers .* The time is over/) as string])
+    expect([code, err]).toEqual([69, expect.stringMatching(/^No daemon at .* Timed out/) as string])
     expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
   })
 })

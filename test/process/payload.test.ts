@@ -88,7 +88,7 @@ test('to a terminal only with --show', async () => {
   const { eventId } = addDelivered(sandbox)
   const refused = await payload(sandbox, [eventId], { isTTY: true })
   expect([refused.code, refused.out]).toEqual([2, ''])
-  expect(refused.err).toContain('give --output FILE, pipe them on, or add --show')
+  expect(refused.err).toContain('use --output FILE, a pipe, or --show')
   expect(sandbox.stats.requests.list).toEqual({})
   expect((await payload(sandbox, [eventId, '--show'], { isTTY: true })).out).toContain(planted.name)
 })
@@ -158,10 +158,10 @@ test('compare without a file asks the ledger: what the receiver lost is written 
 })
 
 test.each([
-  ['down', 'gives no whole answer: connection'],
-  ['cut', 'gives no whole answer: connection'],
-  ['half', 'ends within a line'],
-  ['error', 'answers HTTP 503'],
+  ['down', 'sent no full response: connection'],
+  ['cut', 'sent no full response: connection'],
+  ['half', 'ends mid-line'],
+  ['error', 'returns HTTP 503'],
   ['page', 'it is a page of HTML or XML'],
 ] as const)('compare with a ledger that answers as "%s" compares nothing, and says so', async (answer, text) => {
   await using sandbox = await startPlatform({ ledger: { answer } })

@@ -111,7 +111,7 @@ test('plan with retries off says what would go out; with a selection it is the d
   const { code, err, out } = await scene.run(['plan'])
   expect({ code, err }).toEqual({ code: 0, err: '' })
   expect(out).toMatch(/^test at http:\S+, \S+Z\n28 failed records\. Nothing was changed\.\n/)
-  expect(out).toMatch(/Retries are switched off .* This is the plan for when they are on\.\nWould be retried now: 20, /)
+  expect(out).toMatch(/Retries are switched off .* This is the plan for when they are on\.\nWould retry now: 20, /)
   expect(out).toContain('Later: 5 backing off.')
   expect(out).toContain('Not at all: 4 excluded')
   expect(await scene.json(['plan', '--since', '2d', '--response', '503'])).toMatchObject({
@@ -143,7 +143,7 @@ test('records as a table, JSON and CSV; explain of several, with why and when', 
   expect(told.out).toContain(`webhook ${first}: blocked\n  why                  Retries are switched off`)
   expect(told.out).toContain(`to retry it now      webhook-reconciler retry --exhausted ${last}`)
   const none = await scene.run(['explain', missing])
-  expect([none.code, none.out]).toEqual([1, containing('The platform shows no record of such an event')])
+  expect([none.code, none.out]).toEqual([1, containing('The platform has no record of this event')])
   expect((await scene.run(['explain', 'x'])).code).toBe(2)
 })
 

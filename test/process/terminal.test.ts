@@ -116,7 +116,7 @@ describeWith(noTerminal, 'on a terminal', () => {
     await gate.arrived(1)
     session.type(ctrlC)
     expect(await session.ended, session.screen()).toBe(130)
-    expect(linesOf(session.screen()).join('\n')).toContain('Interrupted before the end. Nothing was changed.')
+    expect(linesOf(session.screen()).join('\n')).toContain('Interrupted. Nothing was changed.')
     gate.open()
   })
 })

@@ -127,7 +127,7 @@ export const everyFact = {
   leading: { type: 'leading', transitions: 3 },
   'standing-by': { type: 'standing-by', cause: 'expired', leader: undefined, problem: 'no answer' },
   'lease-unavailable': { type: 'lease-unavailable', reason: 'forbidden', problem: 'HTTP 403' },
-  ledger: { type: 'ledger', result: 'refused', problem: 'answers HTTP 503' },
+  ledger: { type: 'ledger', result: 'refused', problem: 'returns HTTP 503' },
   'hour-compared': {
     type: 'hour-compared',
     from: '2026-01-15T10:00:00.000Z',

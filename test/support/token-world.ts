@@ -176,7 +176,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       await clock.settle()
       return tally(answers.splice(0))
     },
-    /** The API refuses the token, after calls that succeeded with it, or at once. */
+    /** The API rejects the token, after calls that succeeded with it, or at once. */
     void: (value = '') => {
       refused(value, true)
     },

@@ -61,8 +61,8 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
     1,
     ['refused 1', 'refused (HTTP 409) -'],
   ],
-  ['under way', aJob({ sums: { underway: 1 } }), 1, ['under way 1 (being delivered by another']],
-  ['gone', aJob({ sums: { absent: 1 } }), 1, ['gone 1 (not failed any more']],
+  ['under way', aJob({ sums: { underway: 1 } }), 1, ['under way 1 (being delivered for another']],
+  ['gone', aJob({ sums: { absent: 1 } }), 1, ['gone 1 (no longer failed']],
   ['unknown', aJob({ sums: { unknown: 1 } }), 1, ['unknown 1 (no outcome in time']],
   ['awaiting', aJob({ sums: { awaiting: 1 } }), 1, ['awaiting 1 (sent; the daemon follows them)']],
   ['left', aJob({ sums: { left: 1 }, stoppedBy: 'not-leader' }), 1, ['not sent 1', 'Stopped early (not-leader).']],
@@ -135,12 +135,12 @@ test.each<[what: string, second: Reply, code: number, said: string]>([
     'is not known any more',
     { status: 404, body: { error: 'There is no such job.' } },
     1,
-    'what it had not sent is still failed',
+    'unsent records are still failed',
   ],
   ['has another daemon', { status: 409, body: { error: 'pod-1 leads.' } }, 1, 'refuses: pod-1 leads.'],
-  ['needs another token', { status: 401, body: {} }, 4, 'refuses the token'],
+  ['needs another token', { status: 401, body: {} }, 4, 'rejects the token'],
   ['comes from another remote', { status: 403, body: { error: 'From this host alone.' } }, 4, 'From this host alone.'],
-  ['is of another version', { status: 200, body: {} }, 1, 'not as a daemon of this version does'],
+  ['is of another version', { status: 200, body: {} }, 1, 'unlike a daemon of this version'],
 ])('a job that %s', async (_, second, code, said) => {
   const ran = await beside((method) => (method === 'POST' ? aJob({ state: 'running' }) : second), ['retry', id])
   expect([ran.code, ran.out]).toEqual([code, ''])
@@ -170,8 +170,8 @@ test.each<[string[], string]>([
   [['retry'], 'no records are selected'],
   [['retry', id, '--event', id], 'only one way'],
   [['retry', id, '--since', '2d'], 'only one way'],
-  [['retry', '--type', 'a-b'], '--type: goes with --since only'],
-  [['plan', '--until', '1d'], '--until: goes with --since only'],
+  [['retry', '--type', 'a-b'], '--type: requires --since'],
+  [['plan', '--until', '1d'], '--until: requires --since'],
   [['retry', '--event', 'x'], '--event: a UUID'],
   [['retry', 'x'], 'webhookId: a UUID'],
   [['records', '--event', 'x'], '--event: a UUID'],
@@ -205,7 +205,7 @@ function aPage(records: readonly object[], changes: object = {}): object {
 }
 
 test.each<[what: string, page: object, flags: string[], code: number, out: string, err: string]>([
-  ['none', aPage([]), [], 0, 'No record fits.', ''],
+  ['none', aPage([]), [], 0, 'No match found.', ''],
   ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
   [
     'seen in part',
@@ -255,7 +255,7 @@ test.each<[what: string, record: object, said: string]>([
   ['due', aRecord(), 'next retry now'],
   ['exhausted', aRecord({ decision: 'exhausted', nextRetry: null, nextRetryBy: 'never' }), `retry --exhausted ${id}`],
   ['a probe', aRecord({ decision: 'blocked', nextRetryBy: 'probe' }), 'this record, or another one before it'],
-  ['delivered', aRecord({ decision: 'successful', status: 'successful', lastAttempt: null }), 'attempts none is shown'],
+  ['delivered', aRecord({ decision: 'successful', status: 'successful', lastAttempt: null }), 'attempts none shown'],
   ['words', aRecord(), 'error message no route '],
 ])('explain, %s', async (what, record, said) => {
   const script: Script = (_, url) => {
@@ -281,7 +281,7 @@ test('an event that is none is looked for as a webhook; several come as one docu
   expect(JSON.parse(ran.out)).toMatchObject({
     events: [
       { id, records: [{ webhookId: id }] },
-      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('no record of such an event') as string] },
+      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('no record of this event') as string] },
     ],
     exitCode: 1,
   })

@@ -94,7 +94,7 @@ describe('a body', () => {
     ['/-/resume', { for: '2h' }, 'There is no field "for": known are subscription.'],
     ['/-/probe', { now: 'x' }, 'There is no field "now": this command takes none.'],
     ['/-/pause', { __proto__: null, constructor: 'x' }, 'There is no field "constructor"'],
-    ['/-/pause', '{', 'The body is no JSON'],
+    ['/-/pause', '{', 'Invalid JSON body'],
     ['/-/pause', '[]', 'must be a JSON object'],
     ['/-/pause', 'null', 'must be a JSON object'],
     ['/-/pause', { for: 7200 }, 'for: a text'],

@@ -25,7 +25,7 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     'no full sweep yet, and the time is over',
     [status(), status(), status(), status()],
     1,
-    'Nothing is known yet. The time is over (--timeout).',
+    'Nothing is known yet. Timed out (--timeout).',
   ],
   ['of another version', Array.from({ length: 5 }, () => ({ schemaVersion: 3, summary: {} })), 1, 'knows 2'],
 ])('wait: %s', async (_, states, code, said) => {
@@ -60,7 +60,7 @@ test.each<[args: string[], answer: object, code: number, said: string]>([
     0,
     'retries of subscription eu paused since',
   ],
-  [['pause'], { ...aPause, paused: true, changed: false, pauses: [] }, 0, 'retries are paused already, since'],
+  [['pause'], { ...aPause, paused: true, changed: false, pauses: [] }, 0, 'retries are already paused, since'],
   [
     ['resume', '--subscription', 'eu'],
     { ...aPause, paused: false, changed: false, pauses: [] },
@@ -87,7 +87,7 @@ test.each<[args: string[], answer: object, code: number, said: string]>([
 test.each<[what: string, changes: Partial<StatusState>, code: number, said: string]>([
   ['nothing', seen, 0, '0 failed records. Nothing was changed.'],
   ['not seen whole', {}, 1, 'At least 0 failed records.'],
-  ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would be retried now: 40, in about'],
+  ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about'],
   ['blocked', { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } }, 0, 'Blocked: 40, because'],
   [
     'awaited and later',
@@ -95,7 +95,7 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     0,
     'Under way: 3 await their outcome. Later: 4 backing off.',
   ],
-  ['exhausted', { ...seen, failed: { ...noDecisions, exhausted: 3 } }, 0, 'Not automatically: 3 exhausted'],
+  ['exhausted', { ...seen, failed: { ...noDecisions, exhausted: 3 } }, 0, 'Manual only: 3 exhausted'],
   ['excluded', { ...seen, failed: { ...noDecisions, excluded: 3 } }, 0, 'Not at all: 3 excluded'],
 ])('plan: %s', async (_, changes, code, said) => {
   const ran = await beside(() => status(changes), ['plan'])
@@ -114,7 +114,7 @@ test('status --watch --json: a line each time, a daemon that is away may come ba
   }
   const ran = await beside(script, ['status', '--watch', '--json'], { signal: stop.signal, onOut })
   expect([ran.code, ran.out.match(/"schemaVersion"/g)?.length]).toEqual([130, 2])
-  expect(ran.err).toContain('answers HTTP 503')
+  expect(ran.err).toContain('returns HTTP 503')
 })
 
 test('a signal while a command is under way: it may have been done', async () => {
@@ -124,7 +124,7 @@ test('a signal while a command is under way: it may have been done', async () =>
     return {}
   }
   const ran = await beside(script, ['pause'], { signal: stop.signal })
-  expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have been done') as string])
+  expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have taken effect') as string])
 })
 
 test('what still blocks after resume: gates that block everything, and a pause of all', async () => {

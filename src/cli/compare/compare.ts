@@ -136,7 +136,7 @@ async function compareSpan({
   )
   if (complete && !isMatching && given.sample !== undefined && sample !== undefined) {
     throw new UsageError(
-      `no key of the ${source} is one of the platform's in this span: the ${source} has "${shownText(given.sample)}", the platform "${shownText(sample)}"`,
+      `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(given.sample)}", the platform "${shownText(sample)}"`,
     )
   }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
@@ -204,7 +204,7 @@ function notes(report: CompareReport, { file, moments, width }: CompareShown): s
   const all = [
     !complete && 'A part of the span could not be listed with certainty: run it again.',
     notProcessed.total > 0 &&
-      'No retry can bring back what was delivered and not processed: the platform shows it as successful. --payloads FILE writes what it sent, for the import of the receiver.',
+      'Unprocessed deliveries cannot be retried: the platform shows them as successful. --payloads FILE writes their payloads, for an import into the receiver.',
     failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
     complete &&
       unknown > 0 &&
@@ -222,7 +222,7 @@ function compareText(report: CompareReport, shown: CompareShown): string {
   const { file, moments, target, width } = shown
   const decided = [
     ...(failed.total > 0 ? [decisionLines(failed.byDecision).join(', ')] : []),
-    ...(failed.processed > 0 ? [`${count(failed.processed)} processed all the same`] : []),
+    ...(failed.processed > 0 ? [`${count(failed.processed)} processed anyway`] : []),
   ].join('; ')
   const lines: [string, string][] = [
     ['delivered and processed', count(delivered)],

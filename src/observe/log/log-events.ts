@@ -142,7 +142,7 @@ export const logEvents = {
   daemon_started: [
     ['info'],
     'daemon started',
-    'The daemon listens and begins. The fields say where it points and what it may do there.',
+    'The daemon is up. The fields say which platform it uses and what it may do there.',
   ],
   shutdown_started: [['info'], 'shutdown started', 'A signal came. Retries in flight have `shutdown.grace` to finish.'],
   shutdown_grace_expired: [
@@ -173,7 +173,7 @@ export const logEvents = {
   ],
   records_unexpected: [
     ['warn', 'debug'],
-    'records ignored that were not requested',
+    'ignored records that were not requested',
     'A gateway may ignore parameters; see `unexpected_records_total`.',
   ],
   attempt_limit_early: [
@@ -193,10 +193,10 @@ export const logEvents = {
   ],
   records_returned: [
     ['warn'],
-    "records that had left the window are in it again, the platform's clock was put back",
+    "expired records are back in the window, the platform's clock was set back",
     'They are retried, and `missing` has them once.',
   ],
-  retry_answered: [['debug'], 'retry answered', "The platform's answer to one PATCH, and the rule that let it go out."],
+  retry_answered: [['debug'], 'retry answered', "The platform's response to one PATCH, and the rule that allowed it."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],
   payload_written: [
     ['info'],
@@ -206,9 +206,9 @@ export const logEvents = {
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
-    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403; `intercepted`: something in front of the platform answers retries, but lets lists pass; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem`: of the call that failed last.',
+    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403; `intercepted`: something in front of the platform stops retries, but passes lists; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem` describe the last failed call.',
   ],
-  platform_available: [['info'], 'retries resumed', 'The platform answers again, or access is restored.'],
+  platform_available: [['info'], 'retries resumed', 'The platform is back, or access is restored.'],
   operator_probed: [
     ['info'],
     'cooldowns ended by the operator',
@@ -222,18 +222,14 @@ export const logEvents = {
   operator_resumed: [
     ['info', 'debug'],
     'retries resumed by the operator',
-    '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has ended by itself.',
+    '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has run out.',
   ],
   retry_job_started: [
     ['info'],
-    'retries asked for by the operator',
-    '`POST /-/retry`, no dry run. `by` `token`: with `control.token`; `proof`: by somebody who can read the private key.',
+    'retries requested by the operator',
+    '`POST /-/retry`, no dry run. `by` `token`: with `control.token`; `proof`: by a caller who can read the private key.',
   ],
-  retry_job_ended: [
-    ['info'],
-    'retry job ended',
-    '`sums` as in its document; `stoppedBy` where it did not end by itself.',
-  ],
+  retry_job_ended: [['info'], 'retry job ended', '`sums` as in its document; `stoppedBy` if it was stopped.'],
   leading: [
     ['info'],
     'leading, this instance sweeps and retries',
@@ -250,12 +246,12 @@ export const logEvents = {
     '`problem` says what to do. At debug when the reason is known already.',
   ],
   lease_available: [['info'], 'lease recovered', '`failures` counts the calls that failed before.'],
-  receiver_down: [['warn'], 'receiver is down, retries blocked', '`receiver.healthUrl` does not answer 2xx.'],
-  receiver_up: [['info'], 'receiver is up', '`receiver.healthUrl` answers 2xx.'],
+  receiver_down: [['warn'], 'receiver is down, retries blocked', '`receiver.healthUrl` does not return 2xx.'],
+  receiver_up: [['info'], 'receiver is up', '`receiver.healthUrl` returns 2xx.'],
   circuit_opened: [
     ['warn', 'debug'],
     'circuit opened, retries paused for this subscription',
-    '`failedAgain` of the last `judged` retries failed again; the last got `responseStatusCode` (null: no answer). At debug when it opens again before it was closed.',
+    '`failedAgain` of the last `judged` retries failed again; `responseStatusCode`: of the last (null: none). At debug when it opens again before it was closed.',
   ],
   circuit_closed: [
     ['info', 'debug'],
@@ -290,7 +286,7 @@ export const logEvents = {
   ],
   certificate_invalid: [
     ['error', 'warn'],
-    'certificate has expired or is of another key',
+    'certificate expired or does not match key',
     '`problem` says which. At warn when it is of another key: its expiry says nothing about the key in use.',
   ],
   key_weak: [
@@ -301,12 +297,12 @@ export const logEvents = {
   memory_limit_low: [
     ['warn'],
     'memory limit too low for backlog.maxRecords',
-    'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
+    'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the maximum for the limit; at 0 only a higher limit helps.',
   ],
   incident_started: [
     ['info'],
     'incident started',
-    'A full sweep found missing deliveries after a calm of 5 min. `begunBefore`: the first sweep since the start found them.',
+    'A full sweep found missing deliveries after 5 min without. `begunBefore`: the first sweep since the start found them.',
   ],
   incident_ended: [
     ['info'],
@@ -315,20 +311,20 @@ export const logEvents = {
   ],
   ledger_unusable: [
     ['warn', 'debug'],
-    'ledger gave no books, the hour is not compared',
-    '`ledger.url` did not answer, answered otherwise than agreed, or with keys of which the platform has none; `problem` says which. At debug when the reason is known already.',
+    'ledger unusable, the hour is not compared',
+    '`ledger.url` did not respond, its response was invalid, or the platform has none of its keys; `problem` says which. At debug when the reason is known already.',
   ],
-  ledger_usable: [['info'], 'ledger gives books again', '`failures` counts the questions that failed before.'],
+  ledger_usable: [['info'], 'ledger usable again', '`failures` counts the requests that failed before.'],
   hour_compared: [
     ['debug', 'warn'],
     'hour compared with the ledger',
     'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/records?group=unprocessed` names them.',
   ],
-  notification_sent: [['info'], 'notification sent', '`notify.url` took the new level.'],
+  notification_sent: [['info'], 'notification sent', '`notify.url` accepted it.'],
   notification_failed: [
     ['warn'],
     'notification not sent',
-    '`notify.url` did not take it. It is tried again after a minute, as long as the level lasts.',
+    '`notify.url` did not accept it. It is sent again after a minute while the level lasts.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [

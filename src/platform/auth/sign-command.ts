@@ -145,7 +145,7 @@ function keyOf(content: Buffer, options: SignCommandOptions): SigningKey {
       if (base64 === undefined)
         throw new SignCommandError(
           'NO_SIGNATURE',
-          'wrote no signature: it has to be in Base64, and nothing else beside it',
+          'wrote no signature: the output must be Base64 and nothing else',
           byHand,
         )
       const signature = Buffer.from(base64, 'base64')

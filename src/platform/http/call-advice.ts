@@ -53,8 +53,7 @@ function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): strin
   if (status !== undefined) {
     return `the proxy refuses (${status}): have its operator allow the host, or check ${proxyVariables}`
   }
-  const cause =
-    reason === 'tls' ? tlsAdvice(code) : reason === 'timeout' ? 'no answer in time' : (causeByCode[code] ?? code)
+  const cause = reason === 'tls' ? tlsAdvice(code) : reason === 'timeout' ? 'timed out' : (causeByCode[code] ?? code)
   return `the proxy cannot be used: ${cause}: check ${proxyVariables}`
 }
 
@@ -64,7 +63,7 @@ const continueAdvice =
 const notHttp = /^HPE_|^HTTPParserError$/
 
 const encodingAdvice = (code: string): string =>
-  `the answer cannot be read: the server or a gateway before it compresses it (Content-Encoding: ${code.slice(encodingCodePrefix.length).toLowerCase()}), which was not asked for, or does so wrongly: have its operator turn that off`
+  `the response cannot be decoded: the server or a gateway compresses it (Content-Encoding: ${code.slice(encodingCodePrefix.length).toLowerCase()}), unasked or wrongly: have its operator turn that off`
 
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
@@ -72,11 +71,11 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   tls: (_, code) => tlsAdvice(code),
   connection: ({ address }, code = '') =>
     `${causeByCode[code] ?? 'the connection failed'}: check ${address}, the network path, and that the server is up`,
-  timeout: ({ address, late }) => `no whole answer in time: check ${address} and the network path, or ${late}`,
+  timeout: ({ address, late }) => `it timed out: check ${address} and the network path, or ${late}`,
   redirect: ({ address }) => `redirects are not followed: check ${address}`,
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
   intercepted: ({ address }) =>
-    `something in front of the server (a gateway, firewall or login page) answers in its place: check ${address}, then have it let the call through`,
+    `something in front of the server (a gateway, firewall or login page) responds in its place: check ${address}, then have it allow the call`,
   'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
 }
 

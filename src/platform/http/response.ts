@@ -205,7 +205,7 @@ const keys = { address: 'platform.baseUrl', late: 'raise platform.requestTimeout
 
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   throttled: 'the platform limits the rate of calls: try again later, or ask its operator for a higher limit',
-  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
+  unauthorized: 'the platform rejects the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }
 const orGateway = '; without an error body, a gateway or firewall in front of the platform may refuse: ask who runs it'

@@ -44,7 +44,7 @@ const utcSecond = (at: number): string => `${new Date(at).toISOString().slice(0,
 
 function failureOf(error: unknown): unknown {
   if (!(error instanceof TransportError)) return error
-  return new LedgerFailure('no-answer', `gives no whole answer: ${error.reason} (${error.code})`)
+  return new LedgerFailure('no-answer', `sent no full response: ${error.reason} (${error.code})`)
 }
 
 /** The body of an answer as it comes, a piece at a time: a large one would be parsed without a pause. */
@@ -61,7 +61,7 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
   }).then(
     ({ status }) => {
       if (status >= 200 && status <= 299) body.push(null)
-      else end(new LedgerFailure('refused', `answers HTTP ${status}`))
+      else end(new LedgerFailure('refused', `returns HTTP ${status}`))
     },
     (error: unknown) => {
       end(failureOf(error))
@@ -73,7 +73,7 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
     yield piece
   }
   if (last !== undefined && !lineEnds.has(last)) {
-    throw new LedgerFailure('unusable', 'ends within a line, as half an answer does: end each line with a line break')
+    throw new LedgerFailure('unusable', 'ends mid-line, like a truncated response: end each line with a line break')
   }
 }
 
@@ -97,7 +97,7 @@ export async function* ledgerKeys(
       yield keyOf(parts)
     }
   } catch (error) {
-    if (error instanceof UsageError) throw new LedgerFailure('unusable', `is not understood: ${error.message}`)
+    if (error instanceof UsageError) throw new LedgerFailure('unusable', `cannot be parsed: ${error.message}`)
     throw error
   }
 }

@@ -12,7 +12,7 @@ export interface Ledger {
   severalEvents(): number
 }
 
-/** Of a hash, as many bits as a number holds: a lost record has the hash of another of a million keys once in four billion times. */
+/** 52 bits of a hash: among a million keys, a lost record collides once in four billion times. */
 const hexDigits = 13
 
 /** Never 0. As text it leaves less memory behind than as a Buffer. */

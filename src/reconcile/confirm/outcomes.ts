@@ -99,7 +99,7 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry of which the platform says nothing, or that it never had, is no try: it only lengthens the backoff, if at all. */
+/** A retry without the platform's verdict is no try: it lengthens the backoff at most. */
 function noTry({ refusals, tries }: FailedRecord, lengthensBackoff = true): Pick<FailedRecord, 'refusals' | 'tries'> {
   return { tries: tries - 1, refusals: refusals + Number(lengthensBackoff) }
 }

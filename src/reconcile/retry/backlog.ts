@@ -25,7 +25,7 @@ export interface Learned {
   excluded: Excluded
   /** Number of records that had expired, and are of the window again: the platform's clock was put back. */
   returned: number
-  /** Number of records that gave way, as there were more than `maxRecords`; and the subscriptions that lost due ones by that. */
+  /** Number of evicted records, as there were more than `maxRecords`; and the subscriptions that lost due ones by that. */
   gaveWay: number
   dueGaveWay: Set<string>
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
@@ -82,7 +82,7 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined when none backs off. */
   lastDueAt: number | undefined
-  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, of subscriptions that an operator has paused, those that are refused again and again, and those that were tried twice where a receiver fails a part. */
+  /** Open records without an arrival estimate: of circuits that are not closed, of paused subscriptions, repeatedly rejected ones, and those that were tried twice where a receiver fails some. */
   endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
   /** Records that wait since before their receiver was mended: when that was, and when the last backoff ends; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
@@ -191,7 +191,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  /** Retries and outcomes come in between: what is in flight meanwhile stays, and others give way for it. */
+  /** Retries and outcomes come in between: what is in flight meanwhile stays; others are evicted. */
   function* makeRoom(now: number, learned: Learned): Steps<void> {
     while (byKey.size > maxRecords) {
       const { dueOf, records } = yield* overflowOf(byKey.values(), {

@@ -15,16 +15,16 @@ interface GateDescription {
   reason: string
   /** What the operator can do; a full sentence. */
   advice: string
-  /** In its place where the reason of the last failed call is known. */
+  /** Replaces it where the reason of the last failed call is known. */
   adviceFor?: Readonly<Partial<Record<Reason, string>>>
   /** Its section of docs/runbook.md, without `WebhookReconciler`; none where nothing is wrong. */
   runbook?: string
 }
 
 const askForPermission =
-  "Ask the platform's operator for the permission to retry webhooks. Without an error body of the platform, ask who runs the gateway or firewall in front of it to let PATCH through. Retries then resume automatically."
+  "Ask the platform's operator for permission to retry webhooks. Without a platform error body, ask the operator of the gateway or firewall in front of it to allow PATCH. Retries then resume automatically."
 const letThrough =
-  'Check platform.baseUrl, then have the gateway, proxy or firewall in front of the platform let PATCH through: one retry at a time finds out, and retries then resume automatically.'
+  'Check platform.baseUrl, then have the gateway, proxy or firewall in front of the platform allow PATCH. One trial at a time is sent; retries then resume automatically.'
 const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
 
 /** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
@@ -58,14 +58,14 @@ export const gateTable = {
   'receiver-down': {
     level: 'trouble',
     blocks: 'everything',
-    reason: 'The receiver is down: receiver.healthUrl does not answer 2xx.',
+    reason: 'The receiver is down: receiver.healthUrl does not return 2xx.',
     advice: 'Bring the receiver up; retries resume automatically.',
     runbook: 'ReceiverDown',
   },
   unauthorized: {
     level: 'trouble',
     blocks: 'everything',
-    reason: 'The platform refuses retries.',
+    reason: 'The platform rejects retries.',
     advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials}`,
     adviceFor: { forbidden: askForPermission, unauthorized: checkCredentials },
     runbook: 'RetriesRefused',
@@ -90,13 +90,13 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'everything',
     reason: 'The platform is unavailable.',
-    advice: "Retries resume when it answers. If it lasts for 15 min, ask the platform's operator.",
+    advice: "Retries resume when it responds. If it lasts 15 min, ask the platform's operator.",
     runbook: 'RetriesNotAccepted',
   },
   throttled: {
     level: 'waiting',
     blocks: 'everything',
-    reason: 'The platform limits the rate of calls, and has refused one: all calls wait.',
+    reason: "The platform's rate limit was hit: all calls wait.",
     advice: 'Nothing to do: calls resume automatically.',
     runbook: 'Throttled',
   },
@@ -116,8 +116,8 @@ export const gateTable = {
   limit: {
     level: 'working',
     blocks: 'subscription',
-    reason: 'As many retries of a subscription have no known outcome as its circuit allows.',
-    advice: 'Nothing to do: the next one goes out with each outcome, or two minutes after a retry without one.',
+    reason: 'A subscription has reached its limit of unconfirmed retries.',
+    advice: 'Nothing to do: each outcome allows the next retry, as do two minutes without one.',
   },
 } as const satisfies Record<string, GateDescription>
 
@@ -133,7 +133,7 @@ export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
 }
 
-/** How long until these gates let any retry out, in ms; Infinity when no clock tells. Outcomes come at any time. */
+/** How long these gates block all retries, in ms; Infinity if unknown. Outcomes come at any time. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
   const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
   return Math.max(0, ...stopping.map(({ opensInMs }) => opensInMs ?? Infinity))
@@ -161,9 +161,9 @@ export interface ShutGate {
   since: number | undefined
   /** Subscriptions that it blocks; undefined when it blocks everything. */
   subscriptions: number | undefined
-  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next call that finds out; undefined when no clock tells. */
+  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next ping or trial; undefined if unknown. */
   opensInMs?: number | undefined
-  /** With a gate of the platform breaker: the call that failed last. */
+  /** The last failed call, with a gate of the platform breaker. */
   call?: FailedCall | undefined
 }
 
@@ -236,7 +236,7 @@ export function createGates(sources: GateSources): Gates {
     'receiver-down': () => receiver.since(),
     ...byTrouble(() => breaker.since()),
   }
-  /** Where lists fail the first list call finds out: a ping, a sweep, or a check. */
+  /** Where lists fail, the next list call tests: a ping, a sweep, or a check. */
   function untilPing(): number | undefined {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'

@@ -1,4 +1,4 @@
-// More records than the backlog may hold: which of them give way. In steps, as it looks at each of them. @see docs/architecture.md "Backlog and decisions"
+// The eviction order of a full backlog. In steps, as it looks at each record. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
 import type { Steps } from '../../runtime/steps.ts'
 import { decide, dueAt } from '../decide.ts'
@@ -18,7 +18,7 @@ export interface OverflowOptions {
   subscriptions: Pick<Subscriptions, 'circuitOf'>
 }
 
-/** The records that give way, and the subscriptions that lose records which are due. */
+/** The evicted records, and the subscriptions that lose due ones. */
 export interface Overflow {
   records: FailedRecord[]
   dueOf: Set<string>
@@ -82,7 +82,7 @@ function* lastOf({ kept, records }: PlaceShare, { now, policy }: OverflowOptions
 }
 
 /**
- * Exhausted records give way first, then those that cannot go out now, but for the next probes of each open circuit. Of each
+ * Exhausted records are evicted first, then those not ready, but for the next probes of each open circuit. Of each
  * kind those that would go out last if lanes took turns, where a receiver that has failed comes later. Awaited ones stay.
  */
 export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {

@@ -29,9 +29,9 @@ export interface ReceiverAnswers {
 
 /** Number of outcomes that count, and the fewest from which a share is taken. */
 const [maxOutcomes, minOutcomes] = [20, 10]
-/** It takes nearly all again while at most so many of the last outcomes are failures. */
+/** Maximum number of failures among the last outcomes of a working receiver. */
 const maxStray = 3
-/** Failures in a row that are no chance: one that is taken then shows a change. */
+/** Failures in a row that rule out chance: a success then shows a change. */
 const minStreak = 5
 /** One that had failed before and is taken shows nothing for a record that was refused more often: it may be the record. */
 const maxWeakTries = 3

@@ -29,7 +29,7 @@ const expected: [panel: string, legend: string, values: Readonly<Record<string, 
   ['Exhausted', 'exhausted', { '{}': 3 }],
   ['Last complete sweep', 'ago', { '{}': 0 }],
   ['Circuits', '{{state}}', { '{state="closed"}': 2, '{state="half-open"}': 0, '{state="open"}': 0 }],
-  ['Why nothing goes out', '{{gate}}', { '{gate="paused"}': 1 }],
+  ['Shut gates', '{{gate}}', { '{gate="paused"}': 1 }],
   ['Rate limit and throttle', 'calls allowed', { '{}': 20 }],
   ['Awaiting and in flight', 'paused', { '{}': 0 }],
   [

@@ -24,17 +24,17 @@ type Party =
 
 /** The party that is named as broken, by the words of a headline or a notice. */
 const named: readonly (readonly [RegExp, Party])[] = [
-  [/^The platform refuses (all calls|each access token)/, 'platform'],
+  [/^The platform rejects (all calls|each access token)/, 'platform'],
   [/^The identity host's clock|^This host's clock .* identity host's/, 'identity clock'],
   [/access token (is not renewed|from)/, 'identity'],
   [/^The new key/, 'key'],
   [/^This host's clock/, 'host clock'],
   [/^platform\.timeZone/, 'time zone'],
-  [/^The platform refuses retries|^Retries do not reach|^None of the last/, 'retries'],
+  [/^The platform rejects retries|^Retries do not reach|^None of the last/, 'retries'],
   [/^The platform is unavailable/, 'platform'],
   [/^The platform cannot be listed/, 'lists'],
   [
-    /^The receiver (is down|is failing)|^Subscription|subscriptions are failing|refused again and again|^The receiver fails/,
+    /^The receiver (is down|is failing)|^Subscription|subscriptions are failing|^The receiver keeps rejecting|^The receiver fails/,
     'receiver',
   ],
 ]

@@ -52,7 +52,7 @@ test('the receiver is named with its answer, or with what is wrong and what to d
   const failure = { reason: 'timeout', code: 'DEADLINE' } as const
   expect(receiverFinding(url, { ...event, detail: 'timeout (DEADLINE)', failure })).toMatchObject({
     found: `${url}: timeout (DEADLINE)`,
-    advice: expect.stringContaining('have it answer within 2 s') as string,
+    advice: expect.stringContaining('have it respond in 2 s') as string,
   })
 })
 

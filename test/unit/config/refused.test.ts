@@ -72,10 +72,10 @@ const files: Record<string, string> = {
   'instance: {name: <client-id>}': 'instance.name (config.yaml:1): holds the placeholder <client-id>, which',
   'instance: {name: "svc\u200b"}': 'instance.name (config.yaml:1): holds an invisible character (U+200B)',
   'server: {host: "0.0.0.0:10964"}': 'server.host (config.yaml:1): must be a host name or an address to listen on',
-  'window:\n  lookback: &a 2d\n  settle: *a': 'window.settle (config.yaml:3): aliases (*name) are not taken',
-  'log: &a {}\nretry: *a': 'retry (config.yaml:2): aliases (*name) are not taken',
+  'window:\n  lookback: &a 2d\n  settle: *a': 'window.settle (config.yaml:3): aliases (*name) are not supported',
+  'log: &a {}\nretry: *a': 'retry (config.yaml:2): aliases (*name) are not supported',
   'select:\n  subscriptionIds: &a []\n  eventTypes: [*a]':
-    'select.eventTypes (config.yaml:3): aliases (*name) are not taken',
+    'select.eventTypes (config.yaml:3): aliases (*name) are not supported',
   'log: &a {}\nretry:\n  <<: *a': 'retry.<< (config.yaml:3): there is no such key',
   'log.level: debug': 'log.level (config.yaml:1): sections are nested: write log: and indented below it level:',
   'retry.backoff: {}': 'retry.backoff (config.yaml:1): sections are nested: write retry:',
@@ -140,7 +140,7 @@ test('a moment that lies ahead is no beginning of the window', () => {
   const at = (now: number) => (): unknown => loadWith({ yaml, clock: { now: () => now } })
   expect(at(Date.UTC(2026, 0, 1))).not.toThrow()
   expect(toldOf(at(Date.UTC(2026, 0, 1) - 1))).toEqual([
-    expect.stringContaining('window.notBefore (config.yaml:1): lies ahead'),
+    expect.stringContaining('window.notBefore (config.yaml:1): is in the future'),
   ])
 })
 
@@ -207,7 +207,7 @@ const variables: [names: string[], value: string, told: string][] = [
     'http://hooks.example.com/hunter2',
     'notify.url (RECONCILER_NOTIFY_URL): must start with https://',
   ],
-  [['NODE_TLS_REJECT_UNAUTHORIZED'], '0', 'NODE_TLS_REJECT_UNAUTHORIZED (environment): is 0, so that any certificate'],
+  [['NODE_TLS_REJECT_UNAUTHORIZED'], '0', 'NODE_TLS_REJECT_UNAUTHORIZED (environment): is 0, so any certificate'],
   [['RECONCILER_CONTROL_TOKEN'], 'hunter2-äöü', 'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII'],
 ]
 

@@ -31,15 +31,15 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'a token that is not renewed',
     { tokenExpiresAt: incidentNow + minuteMs, tokenTrouble },
-    /^The access token is not renewed by the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. Work goes on with the token held until 12:01:00 UTC\. The next try is in 30 s\.$/,
+    /^The access token is not renewed by the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The current token is valid until 12:01:00 UTC\. The next try is in 30 s\.$/,
   ],
   [
     'no token',
     { tokenExpiresAt: incidentNow - 1, tokenTrouble, ...shut('no-token') },
-    /^There is no access token from the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
+    /^No access token from the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
   ],
-  ['a token that has come', shut('no-token'), /^There is an access token again: calls resume\./],
-  ['a platform that answers again', shut('unauthorized'), /^The platform answers again: the next retry is a trial\./],
+  ['a token that has come', shut('no-token'), /^Access token obtained: calls resume\./],
+  ['a platform that answers again', shut('unauthorized'), /^The platform is back: the next retry is a trial\./],
   [
     'a receiver that is down while nothing is missing',
     { ...shut('receiver-down'), seenUntil: incidentNow - minuteMs },
@@ -48,17 +48,17 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'tokens that are refused',
     { tokenTrouble: { ...tokenTrouble, by: 'api' } },
-    /^The platform refuses each access token as soon as it is issued\. /,
+    /^The platform rejects each access token as soon as it is issued\. /,
   ],
   [
     'a receiver that fails a part',
     { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isPartly: true })] },
-    /^The receiver fails a part of the deliveries of a subscription\. .*Subscription three took 3 of the last 12 deliveries \(HTTP 500\)\.$/,
+    /^The receiver fails some deliveries of a subscription\. .*Subscription three took 3 of the last 12 deliveries \(HTTP 500\)\.$/,
   ],
   [
     'a receiver that has failed a part until a moment ago',
     { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takenInARow: 3, isPartly: true })] },
-    /^The receiver took the last deliveries of a subscription, and failed a part before\. /,
+    /^The receiver accepted the last deliveries of a subscription; some failed before\. /,
   ],
   [
     'a receiver of which only the number of missing ones is known',
@@ -68,7 +68,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       onlyCounted: 3,
       lately: [lately({ failedInARow: 3 })],
     },
-    /^The receiver fails a part of the deliveries of a subscription\. /,
+    /^The receiver fails some deliveries of a subscription\. /,
   ],
   [
     'a receiver that takes nothing any more',
@@ -77,12 +77,12 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       causes,
       lately: [lately({ failed: 1, failedInARow: 4, failingForMs: minuteMs })],
     },
-    /Subscription three has taken none of the last 4 deliveries \(HTTP 500\), since 11:59:00 UTC\.$/,
+    /Subscription three failed all of the last 4 deliveries \(HTTP 500\), since 11:59:00 UTC\.$/,
   ],
   [
     'a receiver that was mended',
     { failed: blocked, mended: { records: 10, since: incidentNow - minuteMs, lastDueAt: incidentNow + minuteMs } },
-    /^The receiver takes deliveries again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,
+    /^Deliveries succeed again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,
   ],
 ])('%s', (_, changes, text) => {
   const { advice, detail, headline, notices } = toStatus(

@@ -19,15 +19,15 @@ test.each<[object, object, string]>([
   [{ pausedDeliveries: 2 }, { limitedBy: 'paused' }, "2 deliveries wait for the end of an operator's pause."],
   [{ lastBackoff: null }, { limitedBy: 'backoff' }, 'Some deliveries are only counted.'],
   [{ lastBackoff: now }, { limitedBy: 'backoff' }, 'Not before 12:00:00, when the last backoff ends.'],
-  [{ unproven: 1 }, { limitedBy: 'unproven' }, 'The outcome of 1 retry is not known.'],
+  [{ unproven: 1 }, { limitedBy: 'unproven' }, 'The outcome of 1 retry is unknown.'],
   [{}, { limitedBy: 'gate' }, 'Retries are blocked.'],
   [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last 5 min.'],
-  [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace still changes.'],
+  [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace varies.'],
   [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
   [
     { refusedAgain: 1, firstExpiry: null },
     { limitedBy: 'refused' },
-    '1 delivery is refused again and again. They are retried until the receiver takes them or they leave the window.',
+    'The receiver keeps rejecting 1 delivery. Each is retried until it arrives or leaves the window.',
   ],
 ])('the end is not known: %o %o', (changes, drain, basis) => {
   expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])

@@ -61,7 +61,7 @@ describe('the headline', () => {
     platform: [shut('platform'), 'trouble'],
     throttled: [shut('throttled'), 'waiting'],
     outcomes: [shut('outcomes'), 'working'],
-    circuit: [open, 'trouble', 'Subscription one answers HTTP 503: 10 deliveries wait.'],
+    circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 
@@ -133,21 +133,21 @@ describe('the headline', () => {
     'working: Retries wait for their backoff. 2 deliveries are missing.': [
       { failed: { ...noDecisions, 'backing-off': 2 } },
     ],
-    'trouble: Subscription one answers HTTP 503: 10 deliveries wait. 15 deliveries are missing.': [
+    'trouble: Subscription one returns HTTP 503: 10 deliveries wait. 15 deliveries are missing.': [
       { failed: { ...blocked, due: 5 }, ...open },
     ],
     'trouble: 2 subscriptions are failing (HTTP 503, no response): 10 deliveries wait. 15 deliveries are missing.': [
       { failed: { ...blocked, due: 5 }, ...open, circuits: two, causes: causesOf('open', 'open', 'closed') },
     ],
-    'trouble: 8 deliveries have left the window undelivered, and no retry goes out any more. 9 deliveries are missing, 8 of them not retried any more.':
+    'trouble: 8 deliveries have left the window undelivered: no more retries. 9 deliveries are missing, 8 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
-    'waiting: 9 deliveries are refused again and again. 10 deliveries are missing.': [
+    'waiting: The receiver keeps rejecting 9 deliveries. 10 deliveries are missing.': [
       {
         failed: { ...noDecisions, 'backing-off': 10 },
         endless: { circuit: 0, paused: 0, partly: 0, refused: 9, unproven: 0 },
       },
     ],
-    'trouble: 10 deliveries are refused again and again.': [
+    'trouble: The receiver keeps rejecting 10 deliveries.': [
       {
         failed: { ...noDecisions, 'backing-off': 10 },
         endless: { circuit: 0, paused: 0, partly: 0, refused: 10, unproven: 0 },
@@ -156,13 +156,13 @@ describe('the headline', () => {
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
       { failed: blocked, ...halfOpen },
     ],
-    'trouble: Subscription one answers HTTP 503: 10 deliveries wait.': [
+    'trouble: Subscription one returns HTTP 503: 10 deliveries wait.': [
       { failed: blocked, ...both(shut('paused', incidentNow), open) },
     ],
-    'trouble: The receiver is down: receiver.healthUrl does not answer 2xx. 10 deliveries are missing.': [
+    'trouble: The receiver is down: receiver.healthUrl does not return 2xx. 10 deliveries are missing.': [
       { failed: blocked, ...both(shut('receiver-down'), open) },
     ],
-    'trouble: The platform cannot be listed: no answer in time. At least 2 deliveries are missing.': [
+    'trouble: The platform cannot be listed: timed out. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
     ],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
@@ -171,7 +171,7 @@ describe('the headline', () => {
     'waiting: 1 delivery is exhausted, nothing else is missing.': [
       { failed: { ...noDecisions, exhausted: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
     ],
-    'waiting: No missing delivery is known, but the window was not seen whole.': [
+    'waiting: No missing delivery is known, but listing was incomplete.': [
       { ...incomplete, sweeps: [aSweep('incomplete')] },
       // So many recent sweeps have followed that the last full one is not among those that are kept.
       incomplete,
@@ -179,19 +179,19 @@ describe('the headline', () => {
     'working: Retries are under way. At least 2 deliveries are missing.': [
       { ...incomplete, failed: { ...noDecisions, due: 1, exhausted: 1 } },
     ],
-    'trouble: 300 rows could not be read: id is not a UUID. No missing delivery is known, but the window was not seen whole.':
+    'trouble: 300 rows could not be read: id is not a UUID. No missing delivery is known, but listing was incomplete.':
       [{ unreadable: { rows: 300, field: 'id' } }],
     'working: The first sweep is under way. Nothing is known yet.': [unswept],
     'working: The first sweep is under way. At least 100 deliveries are missing.': [
       { ...unswept, failed: { ...noDecisions, due: 100 } },
     ],
-    'trouble: The platform cannot be listed: no answer in time. Nothing is known yet.': [
+    'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [
       { ...unswept, sweeps: [aSweep('failed')] },
     ],
     // Exhausted records alone do not make it red.
     'waiting: 12 deliveries are exhausted, nothing else is missing.': [{ failed: gaveUp }],
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
-    'trouble: 3 deliveries expire soon: they leave the window, and then no retry goes out. 3 deliveries are missing.': [
+    'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
       {
         endless: { circuit: 0, paused: 0, partly: 0, refused: 3, unproven: 0 },
         failed: { ...noDecisions, due: 3 },
@@ -222,12 +222,12 @@ describe('notices', () => {
     [
       'expiring ones',
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
-      /^3 deliveries leave the window soon, and are retried before/,
+      /^3 deliveries leave the window soon, but are retried first/,
     ],
     [
       "those of events ahead of the platform's clock",
       { aheadOfClock: 2 },
-      /^2 failed deliveries are of events that lie ahead/,
+      /^2 failed deliveries are of events ahead of/,
     ],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than window\.lookback/],
     [
@@ -261,14 +261,14 @@ describe('notices', () => {
           ...(index === 0 && { until: incidentNow + 60_000, reason: 'INC-7' }),
         })),
       },
-      /^Retries of 4 subscriptions .* one: Since 12:00:00 UTC\. It ends at 12:01:00 UTC\. Reason: INC-7\. two: .* More stand in \/status\./,
+      /^Retries of 4 subscriptions .* one: Since 12:00:00 UTC\. It ends at 12:01:00 UTC\. Reason: INC-7\. two: .* More are in \/status\./,
     ],
     [
       'a wrong zone',
       { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
       /\(Europe\/Vilnius\) is wrong: the platform's times are 1 h behind it\..* The oldest 1 h of the window are not seen/,
     ],
-    ['a time that is not known', { knowsTime: false }, /^The platform's time is not known: it sends no Date/],
+    ['a time that is not known', { knowsTime: false }, /^The platform's time is unknown \(no Date header\)/],
     ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
     ['a clock ahead', { skewMs: { auth: -120_000, api: -120_000 } }, /clock is 2 min ahead of the platform's/],
     [
@@ -278,7 +278,7 @@ describe('notices', () => {
     ],
     ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
-    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It lasts another 1 min\./],
+    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It ends in 1 min\./],
     [
       'when a probe goes out: the first of all',
       {
@@ -287,7 +287,7 @@ describe('notices', () => {
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
         causes: { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'two', next: probeSoon })] },
       },
-      / 20 of 20 retries failed again, since 11:59:00 UTC\. A probe goes out in 30 s\.$/,
+      / 20 of 20 retries failed again, since 11:59:00 UTC\. Next probe in 30 s\.$/,
     ],
     [
       'a probe under way, and what a 401 means',
@@ -329,7 +329,7 @@ describe('notices', () => {
         endless: { circuit: 0, paused: 0, partly: 0, refused: 6, unproven: 0 },
         causes: { ...noCauses, total: 3, records: 6, list: [1, 5, 0].map((refusedAgain) => aCause({ refusedAgain })) },
       },
-      /^6 deliveries are refused [^:]+: 5\. Subscription [^:]+: 1\.$/,
+      /^The receiver keeps rejecting 6 deliveries\. [^:]+: 5\. Subscription [^:]+: 1\.$/,
     ],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
@@ -340,8 +340,8 @@ describe('notices', () => {
   })
 
   test.each([
-    ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reach retry.maxAttempts, the first in 3 h'],
-    ['with the window', [5 * hourMs], 4 * hourMs, 'leave the window, the first in 4 h'],
+    ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reaches retry.maxAttempts, the first in 3 h'],
+    ['with the window', [5 * hourMs], 4 * hourMs, 'leaves the window, the first in 4 h'],
   ])('what is refused again and again ends %s', (_, limits, expiresIn, end) => {
     const list = limits.map((ms) => aCause({ refusedAgain: 1, exhaustedAt: incidentNow + ms }))
     const status = toStatus(
@@ -356,14 +356,14 @@ describe('notices', () => {
     )
     expect(doneOf(status)).toEqual([
       'Unknown',
-      `2 deliveries are refused again and again. They are retried until the receiver takes them or they ${end}.`,
+      `The receiver keeps rejecting 2 deliveries. Each is retried until it arrives or ${end}.`,
     ])
   })
 
   test('the rate that the platform takes is named beside the configured one, while something is open', () => {
     const failed = { ...noDecisions, due: 1 }
     expect(summaryOf({ failed, rateLimit: 1.86 }).notices).toMatchObject([
-      { text: 'The platform takes about 1.9 of the 20 calls/s allowed by platform.maxRequestsPerSecond.' },
+      { text: 'The platform allows about 1.9 of the 20 calls/s of platform.maxRequestsPerSecond.' },
     ])
     expect(summaryOf({ failed, rateLimit: 19 }).notices).toEqual([])
     expect(summaryOf({ rateLimit: 1.86 }).notices).toEqual([])
@@ -371,7 +371,7 @@ describe('notices', () => {
 
   test('advice is that of the failure, and of the offset as it is now', () => {
     expect(summaryOf({ sweeps: [aSweep('failed')] }).advice).toBe('Raise the timeout. The daemon tries again.')
-    expect(summaryOf({ timeOffsetMs: 3_600_000 }).advice).toContain('which is at UTC+01:00 now')
+    expect(summaryOf({ timeOffsetMs: 3_600_000 }).advice).toContain('now at UTC+01:00')
   })
 
   test('none without a reason', () => {
@@ -391,7 +391,7 @@ describe('notices', () => {
       ['trouble', 'The certificate has'],
       ['waiting', 'Retries are paused'],
       ['waiting', '1 failed delivery'],
-      ['waiting', '12 deliveries gave'],
+      ['waiting', '12 deliveries reached'],
     ])
     expect(notices[3]?.text).toContain('12 expire soon.')
   })

@@ -59,7 +59,7 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
   expect(causes(shut('paused'))).toContain(command)
   expect(causes(shut('unauthorized'))).not.toContain('--response')
   const open = causes({ ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] })
-  expect(open).toContain('Subscription payments &lt;eu&gt; answers HTTP 503')
+  expect(open).toContain('Subscription payments &lt;eu&gt; returns HTTP 503')
   expect(open).not.toContain('--response')
   const prefixed = causes(
     { ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] },
@@ -118,7 +118,7 @@ describe('in one look', () => {
     [
       'after a sweep that did not see the whole window nothing has arrived',
       { ...swept, lastCompleteSweepAt: incidentNow - minuteMs },
-      ['Missing none known', 'Done Unknown The window was not seen whole.'],
+      ['Missing none known', 'Done Unknown Listing was incomplete.'],
     ],
     ['after a sweep that failed nothing has arrived', sweepFailed, ['Missing none known', 'Done Unknown Sweeps fail.']],
   ])('%s', (_, changes, texts) => {
@@ -128,7 +128,7 @@ describe('in one look', () => {
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
     const text = read(anIncident())
     expect(text).toContain(
-      `Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing.`,
+      `Subscription ${uuid(2).slice(0, 8)} does not respond: 1,791 deliveries wait. 7,000 deliveries are missing.`,
     )
     expect(text).toContain(
       'Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted of events up to 11:58:48',
@@ -186,7 +186,7 @@ describe('in one look', () => {
     expect(rows).toEqual([
       `${uuid(1)} HTTP 503 5 min ago 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100`,
       `${uuid(2)} no response 5 min ago 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
-      `${uuid(3)} HTTP 422 5 min ago 9 exhausted none automatically 3 d 18 h account-activated`,
+      `${uuid(3)} HTTP 422 5 min ago 9 exhausted manual only 3 d 18 h account-activated`,
     ])
   })
 
@@ -220,7 +220,7 @@ test.each<[NextRetry, string]>([
   [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s or later'],
   [{ by: 'gate', at: Infinity }, 'when retries resume'],
   [{ by: 'outcome', at: Infinity }, 'after an outcome'],
-  [noRetry, 'none automatically'],
+  [noRetry, 'manual only'],
 ])('the next attempt by %o: %s', (next, words) => {
   const cause = aCause({ records: 10, byDecision: { ...noDecisions, blocked: 10 }, next })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
@@ -239,7 +239,7 @@ describe('bounds', () => {
     // 99,000 without 100, 99 ... 91.
     expect(textOf(page)).toContain('And 9,990 causes with 98,045 deliveries.')
     expect(textOf(page)).toContain('260 records')
-    expect(textOf(page)).toContain('And 1,000 deliveries of which only the number is known')
+    expect(textOf(page)).toContain('And 1,000 deliveries that are only counted')
   })
 })
 
@@ -258,7 +258,7 @@ test('records of a cause, with the time of the next retry; none is said; a stand
   expect(textWith({})).toContain('Next 100')
   expect(textWith({ records: [] })).toContain('Records None.')
   expect(textWith({ records: [], searched: uuid(9), problem: 'This instance stands by.' })).toMatch(
-    /Found The daemon holds no failed record of this id[^]*This instance stands by\./,
+    /Found The daemon has no failed record with this id[^]*This instance stands by\./,
   )
 })
 

@@ -16,7 +16,7 @@ test.each<[CallAnswer, string]>([
   [{ reason: 'server-error' }, 'HTTP 5xx'],
   [{ reason: 'server-error', status: 503 }, 'HTTP 503'],
   [{ reason: 'other', status: 423, problem: 'svc.locked' }, 'HTTP 423 (svc.locked)'],
-  [{ reason: 'forbidden', status: 403 }, 'HTTP 403 without an error body of the platform'],
+  [{ reason: 'forbidden', status: 403 }, 'HTTP 403 without a platform error body'],
   [{ reason: 'invalid-body', status: 200 }, 'HTTP 200, an unusable body'],
   [{ reason: 'too-large' }, 'too-large'],
 ])('the answer %j is shown as %s', (answer, text) => {

@@ -24,12 +24,12 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['connection', 'PROXY_STATUS_403', /^the proxy refuses \(403\): .*HTTPS_PROXY.*NO_PROXY/],
   ['connection', 'PROXY_STATUS_502', /^the proxy does not reach the host \(502\): check platform\.baseUrl/],
   ['connection', 'PROXY_ECONNREFUSED', /^the proxy cannot be used: nothing listens there: check HTTPS_PROXY.*NO_PROXY/],
-  ['timeout', 'PROXY_UND_ERR_HEADERS_TIMEOUT', /^the proxy cannot be used: no answer in time: check HTTPS_PROXY/],
+  ['timeout', 'PROXY_UND_ERR_HEADERS_TIMEOUT', /^the proxy cannot be used: timed out: check HTTPS_PROXY/],
   ['tls', 'PROXY_CERT_HAS_EXPIRED', /^the proxy cannot be used: its certificate has expired.*HTTPS_PROXY/],
   ['timeout', undefined, /platform\.requestTimeout/],
   ['redirect', undefined, /check platform\.baseUrl/],
   ['invalid-body', undefined, /check platform\.baseUrl/],
-  ['intercepted', undefined, /in its place: check platform\.baseUrl, then have it let the call through/],
+  ['intercepted', undefined, /in its place: check platform\.baseUrl, then have it allow the call/],
   ['invalid-body', 'CONTENT_ENCODING_X_SNAPPY', /\(Content-Encoding: x_snappy\)/],
 ])('%s, %s', (reason, code, advice) => {
   expect(callAdvice({ reason, code }, keys)).toMatch(advice)

@@ -88,7 +88,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['an answer that is too large', broken('too-large'), 'too-large none 8', 'platform-error too-large lost', 'nothing'],
   ['a reset', broken('connection'), 'connection none 3', 'unreachable connection lost', 'nothing'],
   ['a refused connection', broken('connection', true), 'connection none 3', 'unreachable connection', 'nothing'],
-  ['no answer in time', broken('timeout'), 'timeout none 3', 'unreachable timeout lost', 'nothing'],
+  ['timed out', broken('timeout'), 'timeout none 3', 'unreachable timeout lost', 'nothing'],
   ['TLS', broken('tls', true), 'tls none 3', 'unreachable tls', 'nothing'],
 ])('%s', async (_, reply, listed, retried, learned) => {
   const lister = createClientUnderTest()

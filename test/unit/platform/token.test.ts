@@ -72,7 +72,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
      get -> rejected invalid_client; retry -> 0.5s; sent -> 1; wait 500ms; get -> token-2`,
   ],
   [
-    'no answer in time may pass, as may a 401 without a word',
+    'timed out may pass, as may a 401 without a word',
     {},
     `replies grant:takes=1h 401; ask; wait 10s; answers -> transient timeout 1; wait 0.5s
      get -> transient unauthorized`,

@@ -44,7 +44,7 @@ describe('what a check shows', () => {
     ['failed as it was', listed, undefined, listed, longAfter, 'unchanged'],
     ['failed as it was, by a server that lags', listed, patchedAt, listed, longAfter, 'unchanged'],
     ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],
-    ['none is shown, before or after', failed(1, null), undefined, failed(1, null), longAfter, 'unchanged'],
+    ['none shown, before or after', failed(1, null), undefined, failed(1, null), longAfter, 'unchanged'],
     [
       'an attempt of others, which the list before the PATCH did not show',
       listed,
@@ -70,7 +70,7 @@ describe('what a check shows', () => {
       patchedAt + hourMs,
       'unchanged',
     ],
-    ['none is shown any more', listed, undefined, failed(1, null), longAfter, 'unchanged'],
+    ['none shown any more', listed, undefined, failed(1, null), longAfter, 'unchanged'],
   ]
 
   test.each(cases)('%s', (_, before, failedSince, shown, askedAt, expected) => {
@@ -86,7 +86,7 @@ describe('a new attempt that is shown as failed', () => {
     ['only the count is kept up', listed, failed(2, t0)],
     ['the count began anew, the time is later', failed(7, t0), failed(1, t1)],
     ['no attempt was shown before', failed(0, null), failed(0, t1)],
-    ['none is shown, but one more counted', listed, failed(2, null)],
+    ['none shown, but one more counted', listed, failed(2, null)],
   ])('%s: one check is not enough, however late it comes; one two seconds later is', (_, before, shown) => {
     for (const askedAt of [patchedAt - 1, soonAfter, longAfter]) {
       expect(evidence(before, undefined, shown, askedAt)).toBe('doubtful')

@@ -147,7 +147,7 @@ test.each([
   ['403 of the PATCH, while the list is allowed', '403', 'works', 19, 14, 0],
   ['5xx of everything', '500', '500', 9, 14, 0],
   ['5xx of everything, which may have been taken', '500-lost', '500', 9, 14, 81],
-  ['no answer in time to anything', 'lost', 'timeout', 9, 14, 81],
+  ['timed out to anything', 'lost', 'timeout', 9, 14, 81],
   ['404 of everything: a misrouted gateway', '404', '404', 9, 14, 0],
   ['404 of the PATCH: a gateway that lets lists pass', '404', 'works', 22, 14, 0],
 ])('a storm, %s: few calls go out, and all goes on afterwards', async (_, patch, list, retries, lists, checks) => {
