@@ -32,9 +32,7 @@ export function openPlatform(
   const rate = createRateLimiter({
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
-    maxRetriesPerSecond: undefined,
     maxRetryAfterMs: maxRetryAfterMs(config.window.lookback),
-    areChecksLate: () => false,
   })
   return { connection, client: connection.client(rate) }
 }

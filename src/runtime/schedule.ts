@@ -30,9 +30,6 @@ const lookMs = 10_000
 const minStepMs = 5000
 /** Number of future runs that show the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
 const looksAhead = 100
-/** Runs that show it when they fill a minute and every minute is alike: as for the default, every 30 s. */
-const looksIntoMinute = 5
-const minuteMs = 60_000
 
 const nothing = (): void => undefined
 
@@ -43,14 +40,16 @@ function askable(cron: string): ScheduledTask {
   return task
 }
 
-/** Epoch ms of runs that show the shortest gap, in order. In UTC: the hour that daylight saving skips would shorten a gap. */
+/** Moments of runs that show the shortest gap, in order, in ms. In UTC: the hour that daylight saving skips would shorten a gap. */
 function sampleRuns(cron: string): number[] {
-  const task = askable(cron)
-  const next = (count: number): number[] => task.getNextRuns(count).map((run) => run.getTime())
   const [, ...coarser] = cron.trim().split(/\s+/)
-  if (coarser.some((field) => field !== '*')) return next(looksAhead)
-  const runs = next(looksIntoMinute)
-  return (runs.at(-1) ?? 0) - (runs[0] ?? 0) < minuteMs ? next(looksAhead) : runs
+  if (coarser.some((field) => field !== '*'))
+    return askable(cron)
+      .getNextRuns(looksAhead)
+      .map((run) => run.getTime())
+  // Every minute is alike, as for the default, every 30 s: two of them show each gap.
+  const { second } = parse(cron)
+  return Array.from({ length: 120 }, (_, at) => at * 1000).filter((at) => second.includes((at / 1000) % 60))
 }
 
 /**

@@ -79,7 +79,7 @@ const minWidth = 1800
 const widthMs = 3_600_000
 
 export function createUnlistable(monotonic: () => number): Unlistable {
-  /** By time, apart from each other. */
+  /** Apart from each other. */
   let parts: UnlistedPart[] = []
   /** Parts that are being tried again: what comes of it is known at the end of the sweep. */
   let trying: UnlistedPart[] = []
@@ -96,7 +96,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     const to = Math.max(...all.map((one) => one.span.to))
     const since = Math.min(...all.map((one) => one.since))
     const merged = { ...oldest, span: { from, to }, failure: part.failure, since }
-    parts = [...parts.filter((other) => !touches(other)), merged].toSorted(byTime)
+    parts = [...parts.filter((other) => !touches(other)), merged]
   }
 
   /** The seconds between two parts. */
@@ -136,7 +136,6 @@ export function createUnlistable(monotonic: () => number): Unlistable {
         before = part
       }
       ahead.push(...gap({ from: at, to: span.to }, before))
-      parts = parts.toSorted(byTime)
       return { ahead, resting }
     },
     failed(span, failure) {

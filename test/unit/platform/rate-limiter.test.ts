@@ -138,6 +138,11 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     'askers list 3; say throttled after=0s; wait 4s; say ok; say ok; say ok; say ok; say throttled after=0s; limit -> 0.9',
   ],
   [
+    'measured over a second at least',
+    { max: 20 },
+    'askers list 3; say throttled after=0s; wait 400ms; say ok; say ok; say throttled after=0s; limit -> 1.8',
+  ],
+  [
     'to what was granted before a pause and in it, where the pause is the longer part: a quota',
     { max: 20 },
     `askers list 3; wait 5s; ${Array<string>(60).fill('say ok').join('; ')}; say throttled after=55s; limit -> 0.9`,
@@ -153,6 +158,12 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     { max: 40 },
     `say overloaded; wait 1h; limit -> 20; say ok; limit -> 21; ${Array<string>(19).fill('say ok').join('; ')}; limit -> 40
      say ok; limit -> 40`,
+  ],
+  [
+    'as fast after a lower limit that it has left behind',
+    { max: 40 },
+    `say throttled after=0s; limit -> 18; wait 1ms; ${Array<string>(60).fill('say ok').join('; ')}; limit -> 40
+     wait 1ms; say overloaded; wait 1ms; say ok; limit -> 21`,
   ],
   ['a 200 changes nothing', {}, 'say ok after=30s; limit -> 10; pause -> 0s'],
   [

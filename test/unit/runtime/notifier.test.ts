@@ -1,7 +1,7 @@
 // The notifier: no notification misses a wait, no wait is for ever, nothing is left behind.
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
-import { createNotifier } from '../../../src/runtime/notifier.ts'
+import { abortable, createNotifier } from '../../../src/runtime/notifier.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const live = new AbortController().signal
@@ -46,6 +46,7 @@ test('an abort rejects with its reason, before the wait, during it, and beside a
   const notifier = createNotifier(clock)
   const reason = new Error('enough')
   await expect(notifier.wait(1_000, AbortSignal.abort(reason))).rejects.toBe(reason)
+  await expect(abortable(Promise.resolve(), AbortSignal.abort(reason))).rejects.toBe(reason)
   const cancel = new AbortController()
   const waiting = notifier.wait(1_000, cancel.signal)
   cancel.abort(reason)
