@@ -67,7 +67,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
         direct: true,
         signal,
       })
-      return { up: status < 300, detail: `HTTP ${status}` }
+      return { up: status >= 200 && status <= 299, detail: `HTTP ${status}` }
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
