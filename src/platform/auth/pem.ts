@@ -82,7 +82,7 @@ const wrapping = /^[\s\uFEFF"'`]+|[\s"'`]+$/g
 export function whatElse(content: Buffer): string {
   const first = content.readUInt16BE.bind(content)
   if (content.length > 1 && (first() === 0xfffe || first() === 0xfeff)) return 'holds UTF-16 text; save it as UTF-8'
-  if (content[0] === 0x30 && content.some((byte) => byte === 0 || byte > 0x7f)) {
+  if (content[0] === 0x30 && content.some((byte) => byte > 0x7f)) {
     return 'is binary (DER or PKCS#12); convert it to PEM (openssl pkey -inform DER, or openssl pkcs12 -nodes)'
   }
   const text = content.toString('utf8').replaceAll(wrapping, '')

@@ -234,7 +234,6 @@ function exchange(
       signal?.removeEventListener('abort', abort)
     }
     function fail(error: Error): void {
-      if (isOver) return
       end()
       reject(error)
       controller?.abort(error)

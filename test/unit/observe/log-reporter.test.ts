@@ -102,6 +102,8 @@ const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
   ...everyFact.unreadable,
   rows: ids.map((id) => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),
 })
+const booksAgain = times(2, (): TelemetryEvent => ({ type: 'ledger', result: 'ok' }))
+const ofATerm = ['records_expired', 'slice_skipped', 'ledger_unusable'].map((event) => line(`warn: ${event}`))
 const swept = 'info: full_sweep_completed'
 const opened = 'warn: circuit_opened'
 const work = {
@@ -208,6 +210,27 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     'a lease that cannot be had is a warning for each reason, and its end has the number',
     [...times(3, () => everyFact['lease-unavailable']), everyFact['lease-available']],
     [line('warn: lease_unavailable'), line('info: lease_available', { failures: 3 })],
+  ],
+  [
+    'so is a ledger without books',
+    [...times(3, () => everyFact.ledger), { type: 'ledger', result: 'no-answer', problem: 'late' }, ...booksAgain],
+    [
+      line('warn: ledger_unusable', { result: 'refused', problem: 'answers HTTP 503' }),
+      line('warn: ledger_unusable', { result: 'no-answer' }),
+      line('info: ledger_usable', { failures: 4 }),
+    ],
+  ],
+  [
+    'what one leader has logged is logged again by the next',
+    (['expired', 'slice-skipped', 'ledger', 'leading', 'expired', 'slice-skipped', 'ledger'] as const).map(
+      (name) => everyFact[name],
+    ),
+    [...ofATerm, line('info: leading'), ...ofATerm],
+  ],
+  [
+    'records that do not fit are logged once an hour',
+    times(3, () => [everyFact.unexpected, everyFact['early-at-limit']]).flat(),
+    [line('warn: records_unexpected'), line('warn: attempt_limit_early')],
   ],
   [
     'circuits are logged as they open and close; those that open again and again only once they have been closed',

@@ -24,10 +24,10 @@ interface WorldOptions {
   maxRetryAfterMs?: number
 }
 
-/** `max` and `maxRetries` a second; retries and checks share as late checks do after `late`. */
+/** `max` and `maxRetries` a second; checks that are later than a call takes share as retries do. */
 function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): World {
   const clock = createVirtualClock()
-  let [timers, areChecksLate] = [0, false]
+  let [timers, lateMs] = [0, 0]
   const rate = createRateLimiter({
     clock: {
       ...clock,
@@ -39,7 +39,7 @@ function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): Wo
     maxPerSecond: max,
     maxRetriesPerSecond: maxRetries,
     ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
-    areChecksLate: () => areChecksLate,
+    areChecksLate: (callMs) => lateMs > callMs,
   })
   const grants: string[] = []
   const asking = new Set<string>()
@@ -95,11 +95,9 @@ function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): Wo
     limit: () => Math.round(10 * rate.limit()) / 10,
     pause: () => `${rate.pausedForMs() / 1000}s`,
     paused: () => `${rate.pausedMs() / 1000}s`,
-    late: () => {
-      areChecksLate = true
-    },
-    onTime: () => {
-      areChecksLate = false
+    /** So late is the oldest check. */
+    late: (time = '') => {
+      lateMs = msOf(time)
     },
     timers: () => timers,
   }
@@ -230,10 +228,10 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
   ],
   // What they used before, at a share of 3 %, is no debt: at one call a second it would be half a minute.
   ...[1, 20].map((max): [string, { max: number }, string] => [
-    `checks that are late get as much as retries, from that moment on, at ${max} a second`,
+    `checks that are later than a call takes get as much as retries, from that moment on, at ${max} a second`,
     { max },
-    `askers retry 8; askers confirm 8; wait ${100 / max}s; anew; late; wait ${10 / max}s; parts confirm -> 50
-     onTime; wait ${100 / max}s; parts confirm -> at most 6`,
+    `askers retry 8; askers confirm 8; wait ${100 / max}s; anew; late ${1001 / max}ms; wait ${10 / max}s; parts confirm -> 50
+     late ${1000 / max}ms; wait ${100 / max}s; parts confirm -> at most 6`,
   ]),
   ['a pause sets hardly a timer', {}, 'say throttled after=5min; askers retry 3; wait 290s; timers -> at most 10'],
   ['nor does a slow rate', { max: 1000, maxRetries: 0.01 }, 'askers retry 3; wait 290s; timers -> at most 19'],
