@@ -110,12 +110,8 @@ const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSen
 /** Ends a request that nothing waits for any more. */
 const over = new Error('the request is over')
 
-const timeoutCodes = new Set([
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
-  'UND_ERR_BODY_TIMEOUT',
-  'ETIMEDOUT',
-])
+/** undici's own times for a head and a body are off, but for a proxy's. */
+const timeoutCodes = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'ETIMEDOUT'])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
 /** Begins the codes of a proxy: it refused a tunnel (`PROXY_STATUS_407`), or it was not reached (`PROXY_ECONNREFUSED`). */
