@@ -2,7 +2,7 @@
 import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
-import { describeGate } from '../reconcile/retry/gates.ts'
+import { describeGate, blockForUnknownTime } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
 import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
@@ -157,12 +157,8 @@ function hurryAdvice({ causes, gates }: StatusFacts): string {
 /** True while deliveries may leave the window undelivered: retries are blocked, or fail. */
 function isHeldUp(status: StatusFacts): boolean {
   const { circuits, gates, refusedAgain } = status
-  const isStopped = gates.some(({ gate }) => describeGate(gate).blocks === 'everything' && !passing.has(gate))
-  return isStopped || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
+  return blockForUnknownTime(gates) || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
-
-/** Gates that open again within minutes. */
-const passing: ReadonlySet<string> = new Set(['throttled', 'outcomes'])
 
 const maxRefusing = 3
 

@@ -2,7 +2,7 @@
 import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
 import type { Summary } from './retry/backlog.ts'
-import type { Gate, ShutGate } from './retry/gates.ts'
+import { blockForUnknownTime, type ShutGate } from './retry/gates.ts'
 
 export interface Drain {
   /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. Undefined: unknown. */
@@ -13,13 +13,6 @@ export interface Drain {
    * again, or `unproven`, a receiver that is `failing` a part of them, or a wrong `zone`, which hides records.
    */
   limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
-}
-
-/** Gates that stop every retry, and open again within minutes. */
-const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
-
-function stopForUnknownTime(shut: readonly ShutGate[]): boolean {
-  return shut.some(({ gate, subscriptions }) => subscriptions === undefined && !passing.has(gate))
 }
 
 /** What the daemon knows of it. */
@@ -43,7 +36,7 @@ const [few, soonMs] = [10, 120_000]
 
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
-  if (stopForUnknownTime(gates)) return 'gate'
+  if (blockForUnknownTime(gates)) return 'gate'
   if (endless.paused > 0) return 'paused'
   if (endless.circuit > 0) return 'circuit'
   if (endless.refused > 0) return 'refused'

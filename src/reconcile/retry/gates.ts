@@ -133,6 +133,14 @@ export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
 }
 
+/** Gates that open again within minutes. */
+const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
+
+/** True when one of them blocks all retries for an unknown time. */
+export function blockForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
+  return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
+}
+
 /** How long these gates block all retries, in ms; Infinity if unknown. Outcomes come at any time. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
   const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
