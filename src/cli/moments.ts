@@ -45,7 +45,7 @@ export function createMoments(zone: string): Moments {
   return {
     show(at) {
       const ms = at === null ? NaN : Math.floor(Number(at))
-      if (!(Math.abs(ms) <= 8.64e15)) return '-'
+      if (Number.isNaN(new Date(ms).getTime())) return '-'
       const moment = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name)
       const local = moment.toPlainDateTime().toString({ smallestUnit: 'second' })
       return local + (name === 'UTC' ? 'Z' : moment.offset)

@@ -41,6 +41,7 @@ test('begins with the process, and draws no number that is not known', () => {
   const markup = chart((index) => ({ missing: [null, null, 0, 7, 14][index] ?? null }), 5)
   expect(markup).toContain('<h2 id="chart">Missing since the start</h2>')
   expect(markup).toContain('viewBox="0 0 5 ')
+  expect(markup).not.toContain('NaN')
   expect(markup).toContain('class="missing" d="M2 100V100h1V100M3 100V50h1V100M4 100V0h1V100"')
   expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing in the last hour</h2>')
   expect(chart(() => ({ missing: 7 }), 5, 'zone')).toContain('7 known now.')

@@ -211,8 +211,8 @@ describe('the headline', () => {
   })
 })
 
-function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] {
-  const failure = { failure: { stage: 'list', reason: 'timeout', advice: 'raise the timeout' } } as const
+function aSweep(result: 'failed' | 'incomplete', stage: 'list' | 'token' = 'list'): StatusState['sweeps'][number] {
+  const failure = { failure: { stage, reason: 'timeout', advice: 'raise the timeout' } } as const
   return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, ...failure }
 }
 
@@ -299,8 +299,11 @@ describe('notices', () => {
       / It rejects the platform's credentials: .* 10 of 10 retries .* A probe is under way\.$/,
     ],
     [
-      'what the platform answers',
-      { gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }] },
+      'what the platform answers, and not that sweeps fail by it',
+      {
+        gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }],
+        sweeps: [aSweep('failed')],
+      },
       / The last list call: HTTP 5xx\. .*Since 12:00:00 UTC\.$/,
     ],
     [
@@ -314,6 +317,7 @@ describe('notices', () => {
             ...all,
           },
         ],
+        sweeps: [aSweep('failed', 'token')],
       },
       /^Retries do not reach the platform\. .* The last retry: HTTP 405 from something in front of the platform\. .*Since 11:58:00 UTC\.$/,
     ],

@@ -172,6 +172,11 @@ describe('in one look', () => {
       expired: 0,
     }
     const under = { ...sums, since: status.now, backingOff: 0, longestSeconds: null, gates: [], causes: [] }
+    const folded = renderPage(
+      { ...status, incident: { ...under, peak: 6991, endedAt: null } },
+      { refreshes: true, commandPrefix: '' },
+    )
+    expect(textOf(folded)).toMatch(/Incident since 12:00:00 [^;]*; peak 6,991 missing at once; recovered 1/)
     const peakOf = (peak: number, endedAt: Date | null): unknown =>
       Object.fromEntries(incidentPairs({ ...under, peak, endedAt }, status))['peak']
     expect(peakOf(6990, null)).toBe('not yet: more are missing now')
@@ -239,7 +244,10 @@ describe('bounds', () => {
     // 99,000 without 100, 99 ... 91.
     expect(textOf(page)).toContain('And 9,990 causes with 98,045 deliveries.')
     expect(textOf(page)).toContain('260 records')
-    expect(textOf(page)).toContain('And 1,000 deliveries that are only counted')
+    const counted = 'And 1,000 deliveries that are only counted'
+    expect(textOf(page)).toContain(counted)
+    expect(read(aStatusState({ ...swept, onlyCounted: 1000 }))).toContain(counted)
+    expect(page.match(/<th role="columnheader" scope="col" class="right">[^<]*/g)).toHaveLength(1)
   })
 })
 

@@ -178,12 +178,13 @@ describe('learning from a listing', () => {
     expect(learn(backlog, listingOf(records, { askedAt: 3000 }), now).returned).toBe(0)
   })
 
-  test('the last 50,000 dropped records are remembered', () => {
+  test('the last 50,000 dropped records that were tried are remembered', () => {
     const backlog = testBacklog({ maxRecords: 100_000 })
     const records = Array.from({ length: 50_001 }, () => due())
     learn(backlog, listingOf(records), now)
     for (const record of records)
       noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
+    for (const untried of [[due()], []]) learn(backlog, listingOf(untried, { askedAt: 3000 }), now)
     expect(records.slice(0, 2).map(({ id }) => backlog.triedAt(id))).toEqual([undefined, now])
   })
 
