@@ -186,7 +186,8 @@ function loopCommands(world: Reconcile): Commands {
     gates: () => {
       const sinceOf = (since?: number): string =>
         since === undefined ? '' : ` since ${(world.clock.now() - since) / 1000}s`
-      return world.gates.shut().map(({ gate, since }) => `${gate}${sinceOf(since)}`).join(', ') || 'none' // prettier-ignore
+      const shut = world.gates.shut().map(({ call, gate, since }) => `${gate}${sinceOf(since)}${call ? ` by ${call.operation}` : ''}`) // prettier-ignore
+      return shut.join(', ') || 'none'
     },
     outcomes: () => {
       const events = world.events.slice(seen)

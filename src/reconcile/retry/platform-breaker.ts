@@ -108,7 +108,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     else if (!wasOpen) backOff()
     if (reason() !== before.reason) since = reason() && clock.monotonic()
     // The call that shows that lists pass has ended a trouble of theirs.
-    if (next.name === 'closed' || (next.name === 'half-open' && call?.operation !== 'retry')) call = undefined
+    if (next.name === 'half-open' && call?.operation !== 'retry') call = undefined
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
   }

@@ -102,12 +102,17 @@ const scripts: [string, string][] = [
   ],
   [
     'the gate is shut once a ping has waited for over a second, since it was sent',
-    `list works 20s; note 500 3; wait 1s; gates -> none; wait 1ms; gates -> platform since 1.001s
+    `list works 20s; note 500 3; wait 1s; gates -> none; wait 1ms; gates -> platform since 1.001s by retry
      breaker -> none, no trouble; wait 18999ms; gates -> none`,
   ],
   [
     'and stays shut, since then, when it was not answered',
-    'list 500 20s; note 500 3; wait 20s; gates -> platform since 20s; breaker -> none, platform',
+    'list 500 20s; note 500 3; wait 20s; gates -> platform since 20s by list; breaker -> none, platform',
+  ],
+  [
+    'the call that failed last is named, until lists pass',
+    `note 401; gates -> unauthorized since 0s by retry; list 403; wait 1s; gates -> unauthorized since 1s by list
+     list works; wait 2s; gates -> unauthorized since 3s`,
   ],
   [
     'a platform that is down is asked after 1 s, doubling to 5 min; after an answer the pauses begin anew',
