@@ -2,7 +2,7 @@
 import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
-import { describeGate, blockForUnknownTime } from '../reconcile/retry/gates.ts'
+import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
 import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {

@@ -114,7 +114,7 @@ test.each([
   ['half', 'ends mid-line, like a truncated response: end each line with a line break'],
   ['error', 'returns HTTP 503'],
   ['page', 'cannot be parsed: it is a page of HTML or XML'],
-  ['other', "has no key of the platform's: it has "],
+  ['other', 'has no key of the platform\'s: it has "incoming-transfer-completed,'],
   ['empty', "has no key of the platform's: it has none, the platform "],
 ] as const)(
   'a ledger that answers as "%s" is named, no delivery counts as lost, and all is compared after it',

@@ -10,11 +10,11 @@ import { textOf } from '../support/ops-server.ts'
 const hourMs = 3_600_000
 
 /** 40 due, 30 of them of one subscription, and 7 exhausted records, which nothing retries. */
-async function observed(day: Day): Promise<RunningDaemon> {
+async function observed(day: Day, answer?: Parameters<Day['start']>[1]): Promise<RunningDaemon> {
   const now = day.clock.now()
   day.sandbox.seed({ count: 40, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 4 })
   day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
-  return day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+  return day.start({ RECONCILER_RETRY_ENABLED: 'false' }, answer)
 }
 
 test('all that is held comes once, the oldest event first, in pages of any size', async () => {
@@ -228,18 +228,43 @@ describe('what the daemon does not hold is listed on the platform', () => {
     expect(rest).toMatchObject({ error: null, next: null, count: 12_000 - broken.count })
   })
 
-  test('the receiver’s words to an event, with the token alone', async () => {
+  test('a page that takes too long says where to go on, also where nothing has fitted so far', async () => {
     await using day = await beginDay()
-    const daemon = await observed(day)
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 12_000, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
+    const daemon = await day.start()
+    day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 600 } })
+    for (const [query, all] of [
+      ['', 12_000],
+      ['&type=none', 0],
+    ] as const) {
+      let [sum, cursor, pages] = [0, '', 0]
+      do {
+        const { count, error, next } = await daemon.records(`since=500h&limit=10000${query}${cursor}`)
+        expect(error).toBeNull()
+        ;[sum, cursor, pages] = [sum + count, next === null ? '' : `&cursor=${next}`, pages + 1]
+      } while (cursor !== '' && pages < 20)
+      expect([sum, pages > 1]).toEqual([all, true])
+    }
+  })
+
+  test('the receiver’s words to an event, with the token alone; a platform that fails is 503', async () => {
+    await using day = await beginDay()
+    let fails = false
+    const daemon = await observed(day, () => (fails ? { status: 503 } : undefined))
     const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
     const answer = createResponseAnswer(daemon.ops().records)
-    const asked = async (query: string, given: string): Promise<unknown> => {
+    const asked = async (query: string, given: string): Promise<[status: number, body: unknown]> => {
       const asker = { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
-      return JSON.parse(await textOf(await day.clock.run(answer(query, asker))))
+      const answered = await day.clock.run(answer(query, asker))
+      return [answered.status, JSON.parse(await textOf(answered))]
     }
-    expect(await asked(`event=${eventId}`, token)).toMatchObject({ answers: [{ webhookId }] })
-    expect(await asked(`event=${eventId}`, 'no')).toHaveProperty('error')
-    expect(await asked('event=x', token)).toMatchObject({ error: expect.stringContaining('event: a UUID') as string })
+    const error = (text: string): object => ({ error: expect.stringContaining(text) as string })
+    expect(await asked(`event=${eventId}`, token)).toMatchObject([200, { answers: [{ webhookId }] }])
+    expect(await asked(`event=${eventId}`, 'no')).toMatchObject([401, error('token')])
+    expect(await asked('event=x', token)).toMatchObject([400, error('event: a UUID')])
+    fails = true
+    expect(await asked(`event=${eventId}`, token)).toMatchObject([503, error('503')])
   })
 })
 

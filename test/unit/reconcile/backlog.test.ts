@@ -9,6 +9,7 @@ import { learn as learnOutcome, newCircuit, type Circuit } from '../../../src/re
 import { overflowOf } from '../../../src/reconcile/retry/overflow.ts'
 import { finish } from '../../../src/runtime/steps.ts'
 import {
+  begun,
   dayMs,
   defaultPolicy,
   due,
@@ -176,6 +177,16 @@ describe('learning from a listing', () => {
     expect(backlog.forgetBefore(Infinity)).toBe(2)
     expect(learn(backlog, listingOf(records, { askedAt: 2000 }), now).returned).toBe(2)
     expect(learn(backlog, listingOf(records, { askedAt: 3000 }), now).returned).toBe(0)
+  })
+
+  test('it is busy when more than half of its places hold what is due or awaited', () => {
+    const backlog = testBacklog({ maxRecords: 4 })
+    const records = [due(), due(), due({ attempts: 30 }), due()]
+    learn(backlog, listingOf(records.slice(0, 3)), now)
+    expect(backlog.isBusy(now)).toBe(false)
+    learn(backlog, listingOf(records), now)
+    for (const record of records.slice(0, 1)) begun(backlog, record)
+    expect(backlog.isBusy(now)).toBe(true)
   })
 
   test('the last 50,000 dropped records that were tried are remembered', () => {

@@ -4,8 +4,9 @@ import type { Reconciler } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { RetryJob } from '../../../src/records/job.ts'
 import { createJobSearch } from '../../../src/records/job-search.ts'
+import { pageOf } from '../../../src/records/memory.ts'
 import { createRecords } from '../../../src/records/records.ts'
-import { createTurns } from '../../../src/runtime/steps.ts'
+import { createTurns, finish } from '../../../src/runtime/steps.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { defaultPolicy, due, testNow } from '../../support/backlog.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
@@ -39,7 +40,7 @@ function world() {
     reconciler: () => reconciler as unknown as Reconciler,
     lister: {} as never,
   }
-  return { clock, count, options, most: () => Math.max(...perTurn.values()) }
+  return { clock, count, entries, options, most: () => Math.max(...perTurn.values()) }
 }
 
 test('20 readers of 5,000 records: a turn has one step of the search, or one batch', async () => {
@@ -67,4 +68,15 @@ test('20 jobs that select 5,000 records: a turn has one step', async () => {
   await clock.run(Promise.all(Array.from({ length: 20 }, () => search(job as unknown as RetryJob))))
   expect(taken).toBe(100_000)
   expect(most()).toBeLessThanOrEqual(501)
+})
+
+test('pages of 5,000 records of one second hold each once, in order, though they are held in another', () => {
+  const { entries } = world()
+  const keys: string[] = []
+  for (let [after, isLast] = [entries[0], false]; !isLast;) {
+    const found = finish(pageOf(entries.toReversed(), { after, fits: () => true, limit: 500 }))
+    keys.push(...found.page.map(({ key }) => key))
+    ;[after, isLast] = [found.page.at(-1), found.isLast]
+  }
+  expect(keys).toEqual(entries.slice(1).map(({ key }) => key))
 })
