@@ -145,7 +145,7 @@ test('records that the daemon does not hold are found: named though excluded, be
   expect((await daemon.records('')).count).toBe(0)
 })
 
-test('a span that begins before the window is listed, and sent', async () => {
+test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
   day.sandbox.seed({ count: 30, from: now - 300 * hourMs, to: now - 12 * hourMs, attempts: 30 })
@@ -154,7 +154,13 @@ test('a span that begins before the window is listed, and sent', async () => {
   await daemon.goOn(3)
   const job = await daemon.job('GET', `/${id}`)
   balanced(job)
-  expect(job).toMatchObject({ state: 'ended', listing: { source: 'platform' }, sums: { found: 30, recovered: 30 } })
+  const listing = { source: 'platform', incomplete: null }
+  expect(job).toMatchObject({ state: 'ended', listing, sums: { found: 30, recovered: 30 } })
+  day.sandbox.seed({ count: 3, from: now - 300 * hourMs, to: now - 200 * hourMs, attempts: 30 })
+  day.sandbox.read({ times: 'array' })
+  const blind = await start(daemon, { selection: { since: '20d' }, exhausted: true })
+  await daemon.goOn(1)
+  expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
 })
 
 test('an event that was delivered: nothing is asked for, and the job says that it is not failed', async () => {

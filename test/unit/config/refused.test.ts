@@ -18,6 +18,7 @@ retry:
   concurrency: 0
   colour: red
 log: debug
+window: {settle: soon}
 `
   const loading = (): unknown =>
     load({ yaml, env: { RECONCILER_SERVER_PORT: '99999', RECONCILER_AUTH_CLIENTID: 'x', OTHER: '1' } })
@@ -32,6 +33,7 @@ log: debug
     'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
     'retry.colour (config.yaml:10): there is no such key',
     'log (config.yaml:11): is a section: it takes keys below it, such as log.level',
+    'window.settle (config.yaml:12): must be a duration from 0s to 1d, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not "soon"',
     'server.port (RECONCILER_SERVER_PORT): must be a whole number from 0 to 65535, not 99999',
     'RECONCILER_AUTH_CLIENTID (environment): there is no such variable; did you mean RECONCILER_AUTH_CLIENT_ID?',
     'platform.requestTimeout (config.yaml:4): must be a duration from 100ms to 5m, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not 10',
@@ -144,8 +146,11 @@ test('a moment that lies ahead is no beginning of the window', () => {
   ])
 })
 
-test('of a file with ten thousand unknown keys the first fifty are told', () => {
-  const yaml = Array.from({ length: 10_000 }, (_, n) => `k${n}: 1`).join('\n')
+test.each([
+  ['unknown keys', '1'],
+  ['values that begin with @', '@'],
+])('of a file with ten thousand %s the first fifty are told', (_, value) => {
+  const yaml = Array.from({ length: 10_000 }, (__, n) => `k${n}: ${value}`).join('\n')
   expect(problemsOf(() => loadWith({ yaml }))).toHaveLength(50)
 })
 
