@@ -215,7 +215,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     'so is a ledger without books',
     [...times(3, () => everyFact.ledger), { type: 'ledger', result: 'no-answer', problem: 'late' }, ...booksAgain],
     [
-      line('warn: ledger_unusable', { result: 'refused', problem: 'answers HTTP 503' }),
+      line('warn: ledger_unusable', { result: 'refused', problem: everyFact.ledger.problem }),
       line('warn: ledger_unusable', { result: 'no-answer' }),
       line('info: ledger_usable', { failures: 4 }),
     ],
