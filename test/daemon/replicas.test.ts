@@ -1,4 +1,5 @@
-// Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
+// Daemons that share a Lease, in virtual time with the default durations. That one works at a time, and another takes over in time
+// from one that is killed, frozen, cut off or stopped: test/simulation/replicas.test.ts.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
@@ -45,56 +46,6 @@ const stored: CallFaults = { ...noFaults, writesFail: 'stored' }
 
 /** Retries that take longer than a lease does without a renewal. */
 const slowPlatform = { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '30s' }
-
-interface Trouble {
-  begin(leader: Replica): void
-  end?(leader: Replica): void
-  /** Until another one leads. */
-  takeoverMs: number
-  /** Retries of the former leader that may be sent again: those in flight. */
-  doubles: number
-}
-
-/** Others are drawn: test/simulation/replicas.test.ts. */
-const troubles: Record<string, Trouble> = {
-  'is killed': { begin: (leader) => leader.kill(), takeoverMs: leaseMs + retryMs, doubles: 8 },
-  'is frozen for a minute': {
-    begin: (leader) => leader.freeze(),
-    end: (leader) => leader.thaw(),
-    takeoverMs: leaseMs + retryMs,
-    doubles: 8,
-  },
-  'gets SIGTERM': { begin: (leader) => void leader.stop(), takeoverMs: retryMs + 1000, doubles: 0 },
-}
-
-describe('a leader in mid-recovery', () => {
-  test.each(Object.entries(troubles))(
-    'that %s is followed in time, and each record goes out once',
-    async (_, trouble) => {
-      await using replicas = await startReplicas()
-      const leader = await inMidRecovery(replicas)
-      const before = replicas.patches.length
-      expect(new Set(replicas.patches.map(({ by }) => by))).toEqual(new Set([leader]))
-
-      trouble.begin(leader)
-      const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
-      expect(tookMs).toBeLessThanOrEqual(trouble.takeoverMs)
-      // The next one does not wait for its schedule, which ticks every half minute.
-      const next = replicas.leader()
-      expect(await replicas.until(() => replicas.patches.some(({ by }) => by === next))).toBeLessThan(3000)
-      await replicas.clock.advance(minuteMs)
-      trouble.end?.(leader)
-      await replicas.clock.advance(3 * minuteMs)
-
-      expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
-      expect(replicas.sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
-      expect(replicas.patches.length).toBeGreaterThan(before)
-      expect(replicas.patches.length - records).toBeLessThanOrEqual(trouble.doubles)
-      expect(strays(replicas)).toEqual([])
-      expect(replicas.store.lease()?.transitions).toBe(1)
-    },
-  )
-})
 
 test('where the API answers a write that it keeps with 500, an instance leads, until it cannot read either', async () => {
   await using replicas = await startReplicas({ aheadMs: [0, 0], prepare: (host) => void (host.faults = stored) })
@@ -194,6 +145,10 @@ describe('SIGTERM', () => {
     expect(replicas.store.lease()).toMatchObject({ holder: '' })
     const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
     expect(tookMs).toBeLessThanOrEqual(retryMs)
+    // The next one does not wait for its schedule, which ticks every half minute.
+    const next = replicas.leader()
+    expect(await replicas.until(() => replicas.patches.some(({ by }) => by === next))).toBeLessThan(3000)
+    expect(replicas.store.lease()?.transitions).toBe(1)
   })
 })
 
