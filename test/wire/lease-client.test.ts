@@ -56,6 +56,21 @@ async function failureOf(promise: Promise<unknown>): Promise<LeaseFailure> {
   throw new Error('it succeeded')
 }
 
+test('a Lease without a specification, as a person may make it, is held by nobody, and stays so when it is written', async () => {
+  await using scene = await startScene()
+  const { api, client } = scene
+  await client.write(draft, never)
+  api.edit((lease) => {
+    Reflect.deleteProperty(lease, 'spec')
+    Reflect.deleteProperty(lease.metadata, 'annotations')
+  })
+  const read = await client.read(never)
+  expect(read).toMatchObject({ holder: '', transitions: 0, annotations: {} })
+  expect([read?.durationMs, read?.acquireTime, read?.renewTime]).toEqual([undefined, undefined, undefined])
+  if (read !== undefined) await client.write(read, never)
+  expect(api.lease()?.spec).toEqual({ holderIdentity: '', leaseTransitions: 0 })
+})
+
 test('a Lease is created, read and replaced; times have six decimals, durations whole seconds', async () => {
   await using scene = await startScene()
   const { api, client } = scene

@@ -1,7 +1,7 @@
 // The secrets that open the daemon's commands: read anew from their files, the proof by the private key of the present file and of the one before.
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { controlSecrets, proofOf } from '../../../src/cli/secrets.ts'
+import { controlSecrets, keySetting, proofOf } from '../../../src/cli/secrets.ts'
 import { loadKey } from '../../../src/platform/auth/private-key.ts'
 import { fakeKey } from '../../support/token-world.ts'
 
@@ -48,4 +48,34 @@ test('a token of the environment stays as it was given', () => {
   const key = loadKey({ pem: privateKeyPem, origin: 'test' })
   const io = { env: {}, readFile: () => '', origins: new Map([['control.token', 'RECONCILER_CONTROL_TOKEN']]) }
   expect(controlSecrets({ control: { token: 'given', allowRemote: true } }, key, io)().token).toBe('given')
+})
+
+test('with auth.signCommand there is no key, and so no proof', () => {
+  const io = { env: {}, readFile: () => '', origins: new Map<string, string>() }
+  expect(controlSecrets({ control: { token: 'given', allowRemote: false } }, undefined, io)().proofs).toEqual([])
+})
+
+test('a key of the environment is named by its variable, a passphrase is read with each key, and refused with its file', () => {
+  const name = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'
+  let file = 'first\n'
+  const io = { env: { [name]: '/run/passphrase' }, readFile: () => file }
+  const origins = new Map([
+    ['auth.privateKey', 'RECONCILER_AUTH_PRIVATE_KEY'],
+    ['auth.privateKeyPassphrase', name],
+  ])
+  const none = { privateKeyFile: undefined, privateKeyPassphrase: undefined }
+  expect(keySetting({ ...none, privateKey: privateKeyPem }, origins, io)).toEqual({
+    pem: privateKeyPem,
+    origin: 'RECONCILER_AUTH_PRIVATE_KEY',
+  })
+  const { passphrase } = keySetting(
+    { privateKey: undefined, privateKeyFile: '/k', privateKeyPassphrase: 'x' },
+    origins,
+    io,
+  )
+  expect([passphrase?.origin, passphrase?.read()]).toEqual([name, 'first'])
+  file = 'second\n'
+  expect(passphrase?.read()).toBe('second')
+  file = ''
+  expect(() => passphrase?.read()).toThrow(name)
 })

@@ -1,7 +1,7 @@
 // The status page: its words for a state, that no foreign text becomes markup, and that it needs no script.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { incidentPairs } from '../../../src/ops/incident-text.ts'
+import { incidentPairs, incidentTitle } from '../../../src/ops/incident-text.ts'
 import { renderPage, type PageView } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
 import { toStatus } from '../../../src/ops/status.ts'
@@ -182,6 +182,30 @@ describe('in one look', () => {
     expect(peakOf(6990, null)).toBe('not yet: more are missing now')
     expect(peakOf(6991, null)).toBe('6,991 missing at once')
     expect(peakOf(6990, status.now)).toBe('6,990 missing at once')
+  })
+
+  test('its title and its end, as it stands', () => {
+    const calm = toStatus(aStatusState(swept))
+    const sums = { recovered: 1, failedAgain: 0, exhausted: 0, expired: 2, backingOff: 0, longestSeconds: null }
+    const under = { ...sums, since: calm.now, begunBefore: false, unlistedUntil: null, peak: 1, gates: [], causes: [] }
+    const shown = (changes: { backingOff?: number; endedAt: Date | null }): unknown => {
+      const incident = { ...under, ...changes }
+      const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, calm))
+      return [incidentTitle(incident, calm), ends, expired, pairs['still missing']]
+    }
+    expect(shown({ endedAt: null })).toEqual([
+      'Incident, nothing missing now',
+      'when nothing has been missing for 5 min',
+      '2',
+      undefined,
+    ])
+    expect(shown({ endedAt: calm.now })).toEqual(['Last incident', undefined, '2', undefined])
+    expect(shown({ endedAt: calm.now, backingOff: 3 })).toEqual([
+      'Last incident, with deliveries still missing',
+      undefined,
+      '2',
+      '3 at its end: they are retried with backoff',
+    ])
   })
 
   test('7,000 deliveries are three causes', () => {
