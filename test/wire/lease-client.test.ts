@@ -56,7 +56,7 @@ async function failureOf(promise: Promise<unknown>): Promise<LeaseFailure> {
   throw new Error('it succeeded')
 }
 
-test('a Lease without a specification, as a person may make it, is held by nobody, and stays so when it is written', async () => {
+test('a Lease without a specification, as a person may make it, has no holder, and stays so when it is written', async () => {
   await using scene = await startScene()
   const { api, client } = scene
   await client.write(draft, never)
