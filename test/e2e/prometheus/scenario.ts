@@ -111,8 +111,9 @@ export function testFile(input: readonly object[], expected: object, rules = rul
   }
 }
 
-export function toTestFile(scenario: Scenario): object {
-  const { series, healthy = true, neighbour = false, otherJob = false, replicas = [], firing, everFiring } = scenario
+/** Series of all targets, and how many minutes are looked at. */
+export function toInput(scenario: Scenario): { input: ReturnType<typeof ofTarget>; minutes: number } {
+  const { series, healthy = true, neighbour = false, otherJob = false, replicas = [], firing } = scenario
   const { job = 'webhook-reconciler', stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
   const well = healthySeries(minutes)
@@ -123,18 +124,29 @@ export function toTestFile(scenario: Scenario): object {
     ...replicas.flatMap((other, index) => ofTarget({ ...standbySeries(minutes), ...other }, job, 'def'.charAt(index))),
     ...(stranger ? ofTarget({ up: `0x${minutes}` }, job, 'c') : []),
   ]
-  const expected = (minute: number, alerts: readonly string[], firingThen: string): object => ({
-    expr: `count by (alertname) (${firingThen})`,
+  return { input, minutes }
+}
+
+const firingAlerts = 'ALERTS{alertstate="firing"}'
+
+/** These alerts fire at a minute, and no others. */
+export function expectedAt(minute: number, alerts: readonly string[], then = firingAlerts): object {
+  return {
+    expr: `count by (alertname) (${then})`,
     eval_time: `${minute}m`,
     exp_samples: [...new Set(alerts)].map((alert) => ({
       labels: `{alertname="${alertPrefix}${alert}"}`,
       value: alerts.filter((other) => other === alert).length,
     })),
-  })
-  const alerts = 'ALERTS{alertstate="firing"}'
-  const expectations = Object.entries(firing).map(([minute, then]) => expected(Number(minute), then, alerts))
+  }
+}
+
+export function toTestFile(scenario: Scenario): object {
+  const { everFiring, firing } = scenario
+  const { input, minutes } = toInput(scenario)
+  const expectations = Object.entries(firing).map(([minute, then]) => expectedAt(Number(minute), then))
   if (everFiring !== undefined) {
-    expectations.push(expected(minutes - 1, everFiring, `max_over_time(${alerts}[${minutes}m])`))
+    expectations.push(expectedAt(minutes - 1, everFiring, `max_over_time(${firingAlerts}[${minutes}m])`))
   }
   return testFile(input, { promql_expr_test: expectations })
 }
