@@ -334,6 +334,8 @@ export function createReconciler(
   function state(situationOf = situations()): ReconcilerState {
     const summary = backlog.summary(situationOf)
     const findings = sweeper.findings()
+    const lately = answers.lately(clock.monotonic())
+    const takingNothing = new Set(lately.flatMap((one) => (one.takesNothing ? [one.subscriptionId] : [])))
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       ...findings,
@@ -343,7 +345,7 @@ export function createReconciler(
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
       mended: summary.mended,
-      lately: answers.lately(clock.monotonic()),
+      lately,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
@@ -351,6 +353,7 @@ export function createReconciler(
       knowsTime: client.knowsTime(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       circuitCounts: subscriptions.counts(clock.monotonic()),
+      receivers: subscriptions.receivers(clock.monotonic(), (id) => takingNothing.has(id)),
       gates: gates.shut(),
       pauses: pause.list(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },

@@ -5,6 +5,7 @@ import { reasons } from '../platform/http/http.ts'
 import { retryResults } from '../platform/operations.ts'
 import { trafficClasses } from '../platform/rate-limiter.ts'
 import { circuitStates } from '../reconcile/retry/circuit-breaker.ts'
+import { receiverKinds } from '../reconcile/retry/subscriptions.ts'
 import { ledgerResults } from '../reconcile/books/ledger-client.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
@@ -173,6 +174,12 @@ export const metricDefinitions = {
     help: 'Circuits, one for each subscription, by state. open: no retries. half-open: probes, then a slow start.',
     labels: { state: circuitStates },
     read: ({ circuitCounts }) => circuitCounts,
+  },
+  subscriptions: {
+    type: 'gauge',
+    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more; other: the rest.',
+    labels: { receiver: receiverKinds },
+    read: ({ receivers }) => receivers,
   },
   circuit_transitions_total: {
     type: 'counter',

@@ -4,6 +4,7 @@ import type { TokenTrouble } from '../platform/auth/token.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { BooksState } from '../reconcile/books/books.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
+import type { ReceiverKind } from '../reconcile/retry/subscriptions.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { Lately } from '../reconcile/retry/receiver-answers.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
@@ -44,6 +45,8 @@ export interface ReconcilerState extends SweepFindings {
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
   circuitCounts: Readonly<Record<CircuitState, number>>
+  /** Subscriptions with retries lately, by their receiver. */
+  receivers: Readonly<Record<ReceiverKind, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]
   /** The operator's. */

@@ -65,6 +65,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
       !failing.has(subscriptionId),
   )
   const whose = partly.length === 1 ? 'a subscription' : counted(partly.length, 'subscription')
+  const isDead = partly.every(({ takesNothing }) => takesNothing)
   const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
   const texts = partly.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
@@ -77,10 +78,12 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     // One level until it takes nearly all: which part it fails changes from minute to minute.
-    level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
-    text: isTaking
-      ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
-      : `The receiver fails some deliveries of ${whose}.`,
+    level: isDead ? 'trouble' : partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
+    text: isDead
+      ? `The receiver fails all deliveries of ${whose}.`
+      : isTaking
+        ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
+        : `The receiver fails some deliveries of ${whose}.`,
     detail: texts.join(' '),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',

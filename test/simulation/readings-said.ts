@@ -2,6 +2,7 @@
 import { hourMs, minuteMs, type Draw } from './draw.ts'
 import type { PlannedRecord, Scenario } from './scenario.ts'
 
+const identityKinds = ['no-token', 'token-refused'] as const
 const eventTypes = ['account-activated', 'other-type', 'third-type'] as const
 
 /** Without any trouble but what the stage adds; numbers of the configuration as they are by default. */
@@ -90,7 +91,36 @@ function fixedLate(draw: Draw, scenario: Scenario): Scenario {
   return { ...stage, calmAt, patienceMs: 16 * hourMs, receivers: [{ outages: [], flaky: 0, refuses }] }
 }
 
+/** One thing is broken, as long as a page needs or for less than ten minutes, while failures come. */
+function outage(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, draw.pick([20, 60, 200]))
+  const from = draw.within(minuteMs, 6 * minuteMs)
+  const calmAt = draw.chance(0.4)
+    ? draw.within(from + minuteMs, 10 * minuteMs)
+    : from + draw.within(26 * minuteMs, 90 * minuteMs)
+  const staged = {
+    ...stage,
+    calmAt,
+    calmMs: 40 * minuteMs,
+    habits: { ...stage.habits, tokenLifeSeconds: draw.pick([120, 300]) },
+    records: [...stage.records, ...coming(calmAt)],
+  }
+  const kind = draw.pick(['receiver', 'receiver', 'refused-connection', 'server-error', 'forbidden', ...identityKinds])
+  const how = draw.pick([503, 500, 'no-answer', 'refused'] as const)
+  if (kind === 'receiver') {
+    const watched = draw.chance(0.3) && { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.simulated/health' }
+    const receivers = [{ outages: [{ from, to: calmAt, how }], flaky: 0 }]
+    const others = draw.chance(0.4) ? [{ outages: [], flaky: 0 }] : []
+    const subscriptions = stage.subscriptions.map((_, index) => (index === 0 ? 0 : others.length))
+    const env = { ...stage.env, ...(others.length === 0 && watched) }
+    return { ...staged, env, receivers: [...receivers, ...others], subscriptions }
+  }
+  const on = kind === 'forbidden' ? draw.pick(['all', 'retry'] as const) : 'all'
+  return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }
+}
+
 export const saidStages = {
+  'an outage that heals, or lasts': outage,
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,
   'a receiver that is mended': fixedLate,

@@ -141,6 +141,8 @@ export interface Scenario {
   calmAt: number
   /** The most that everything may take after that, ms; events of one entity that go one after the other may take longer. */
   patienceMs: number
+  /** How long it is watched after everything has arrived, ms. */
+  calmMs?: number
   periodMs: number
   sweep: SweepPolicy
   env: Readonly<Record<string, string>>

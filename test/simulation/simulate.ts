@@ -9,6 +9,7 @@ import { createSimulatedLedger } from './ledger.ts'
 import { startLife, type Life } from './life.ts'
 import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
+import { createAlertsWatch } from './promises/alerts.ts'
 import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedJob, PlannedLife, Scenario } from './scenario.ts'
 import { createTally, type Exemption, type PromiseName } from './tally.ts'
@@ -37,8 +38,8 @@ export interface SimulateOptions {
 }
 
 const scrapeEveryMs = 60_000
-/** Scrapes after all has arrived: the end is to be said, too. */
-const calmScrapes = 4
+/** After all has arrived: the end is to be said, too. */
+const calmMs = 4 * scrapeEveryMs
 /** What a process may take to end beyond its grace. */
 const longestEndMs = 5_000
 const lastLife: PlannedLife = { ends: 'never', how: 'stop', gapMs: 0 }
@@ -88,6 +89,13 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       },
     },
   })
+  const alerts = createAlertsWatch({
+    ...{ scenario, config, timeline, platform, expectations },
+    exercise: tally.exercise,
+    violate: (what) => {
+      trace.violate('said', what)
+    },
+  })
   const identity = createSimulatedIdentity(scenario.habits)
   for (const at of scenario.revocations) timeline.after(at, identity.revoke)
   const keyFiles = createKeyFiles(scenario, timeline.now)
@@ -135,6 +143,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
 
   let life: Life | undefined
   let watch: ProcessWatch | undefined
+  /** Since when the last process runs, ms since the start. */
+  let lifeSince = 0
   let isOver = false
 
   function onBug(error: unknown): void {
@@ -146,6 +156,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
 
   function startProcess(): void {
     const number = watches.length
+    lifeSince = timeline.now()
     const plan = scenario.lives[number] ?? lastLife
     const current = createProcessWatch({
       number,
@@ -190,6 +201,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       keyFiles,
       report: (fact) => {
         current.fact(fact)
+        alerts.fact(fact)
       },
       onTick: () => {
         current.ticked()
@@ -269,6 +281,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     const [own, current] = [life, watch]
     const unprocessed = await (own && readUnprocessed(own).catch(onBug))
     const metrics = await own?.metrics()?.catch(onBug)
+    alerts.scraped(metrics === undefined ? undefined : { metrics, startedAt: lifeSince })
     if (metrics === undefined || own === undefined || own !== life) return
     const status = own.status()
     if (status !== undefined && unprocessed !== undefined)
@@ -287,7 +300,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       doneFor = isDone() ? doneFor + 1 : 0
       // Records that the receiver still refuses have no such end.
       const hasArrived = [...platform.records.values()].every(({ status }) => status === 'successful')
-      if (doneFor > (hasArrived ? calmScrapes : 0)) return
+      if (doneFor * scrapeEveryMs > (hasArrived ? (scenario.calmMs ?? calmMs) : 0)) return
     }
     if (isFound()) return
     const [record] = open()

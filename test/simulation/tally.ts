@@ -54,6 +54,9 @@ export const promises = [
   'all is well two minutes after the last recovery',
   'the end that is said is the end',
   'the next try is the next call',
+  'what stops all for a quarter of an hour pages',
+  'what needs a person is a warning',
+  'what heals by itself within ten minutes fires nothing',
   'what a receiver lost behind a 200 is named',
   'a ledger that gives no books is said to be that',
 ] as const

@@ -111,7 +111,7 @@ export const gateTable = {
     blocks: 'subscription',
     reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
     advice: 'Fix the receiver: a probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
-    runbook: 'CircuitOpen',
+    runbook: 'ReceiverFailing',
   },
   limit: {
     level: 'working',

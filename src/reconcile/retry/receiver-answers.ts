@@ -14,6 +14,8 @@ export interface Lately {
   failingForMs: number
   /** True while it fails a part of its deliveries: from half of them on, until it takes nearly all, or none. */
   isPartly: boolean
+  /** True when it has taken none for so long, and of so many, that this is no chance; not where it refuses single records. */
+  takesNothing: boolean
   /** The answer to the last one that failed; null: none. */
   responseStatusCode: number | null
 }
@@ -37,6 +39,8 @@ const minStreak = 5
 const maxWeakTries = 3
 /** Failures of one record that may be chance, while its receiver fails at least half of all, and fewer. */
 const [partlyTries, someTries] = [9, 3]
+/** As many failures in a row as open a circuit that is new, and for so long, ms. */
+const [deadStreak, deadMs] = [9, 300_000]
 /** RecentByKey that are remembered, those of the last answers. */
 const maxLines = 20_000
 
@@ -50,6 +54,7 @@ interface Recent {
   isMixed: boolean
   /** When the last one that was taken was followed by one that was not. */
   failingSince: number
+  failedAt: number
   /** When one was last taken after many failures, and after any. */
   mendedAt: number
   takingSince: number
@@ -60,6 +65,7 @@ const untried: Recent = {
   outcomes: [],
   isMixed: false,
   failingSince: 0,
+  failedAt: -Infinity,
   mendedAt: -Infinity,
   takingSince: -Infinity,
   responseStatusCode: null,
@@ -87,7 +93,7 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
   const isMixed = isMixedNow(line, minShare)
   if (kind === 'failed') {
     const failingSince = inARow(line, 'failed') === 1 ? now : line.failingSince
-    return { ...line, isMixed, failingSince, responseStatusCode }
+    return { ...line, isMixed, failingSince, failedAt: now, responseStatusCode }
   }
   const isMended = !isMixed && (before.isMixed || inARow(before, 'failed') >= minStreak)
   return {
@@ -98,6 +104,13 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
     takingSince: inARow(line, 'taken') === 1 ? now : line.takingSince,
     mendedAt: isMended ? now : line.mendedAt,
   }
+}
+
+/** Its circuit may be closed all the same: it took others before. */
+function takesNothing(line: Recent): boolean {
+  const { failedAt, failingSince, responseStatusCode } = line
+  const isRefusing = verdictOf('failed-again', responseStatusCode) === 'refused'
+  return !isRefusing && inARow(line, 'failed') >= deadStreak && failedAt - failingSince >= deadMs
 }
 
 interface RecentByKey {
@@ -157,6 +170,7 @@ export function createReceiverAnswers(): ReceiverAnswers {
         .map(([subscriptionId, line]) => ({
           subscriptionId,
           isPartly: line.isMixed,
+          takesNothing: takesNothing(line),
           responseStatusCode: line.responseStatusCode,
           failingForMs: now - line.failingSince,
           takenInARow: inARow(line, 'taken'),

@@ -106,10 +106,17 @@ export interface Subscriptions {
   closedAt(id: string): number
   /** Forgets subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
+  /** Subscriptions with retries, by the state of their circuit. */
   counts(now: number): Record<CircuitState, number>
+  /** The same by their receiver. */
+  receivers(now: number, isFailing: (id: string) => boolean): Record<ReceiverKind, number>
   /** The circuits that are not closed. */
   views(now: number): CircuitView[]
 }
+
+export const receiverKinds = ['failing', 'other'] as const
+/** `failing`: its circuit is not closed, or it takes nothing all the same. */
+export type ReceiverKind = (typeof receiverKinds)[number]
 
 const idleMs = 600_000
 
@@ -230,6 +237,12 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     counts(now) {
       const counts = { closed: 0, 'half-open': 0, open: 0 }
       for (const { circuit, sent } of all.values()) if (sent > 0) counts[stateOf(circuit, now)] += 1
+      return counts
+    },
+    receivers(now, isFailing) {
+      const counts = { failing: 0, other: 0 }
+      for (const { circuit, id, sent } of all.values())
+        if (sent > 0) counts[stateOf(circuit, now) !== 'closed' || isFailing(id) ? 'failing' : 'other'] += 1
       return counts
     },
     views(now) {

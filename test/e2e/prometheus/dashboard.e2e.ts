@@ -19,6 +19,9 @@ const leader = {
   [`${own}oldest_failed_event_timestamp_seconds`]: constant(600),
   [`${own}gates{gate="paused"}`]: constant(1),
   [`${own}gates{gate="circuit"}`]: constant(0),
+  [`${own}circuits{state="closed"}`]: constant(2),
+  [`${own}circuits{state="half-open"}`]: constant(0),
+  [`${own}circuits{state="open"}`]: constant(0),
 }
 const standby = { ...standbySeries(minutes), ...common, [`${own}gates{gate="not-leader"}`]: constant(1) }
 

@@ -51,8 +51,8 @@ const incidents: readonly Incident[] = [
   {
     name: 'the receiver is down',
     alert: 'ReceiverDown',
-    within: 8,
-    // AllCircuitsOpen (15 min).
+    within: 13,
+    // AllReceiversFailing (15 min).
     holds: 35,
     env: ({ sandbox }) => ({ RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl }),
     break: takeReceiverDown,
@@ -60,9 +60,9 @@ const incidents: readonly Incident[] = [
   },
   {
     name: 'the receiver is down, and the daemon has no health address: it learns by the retries',
-    alert: 'AllCircuitsOpen',
+    alert: 'AllReceiversFailing',
     within: 20,
-    // RetriesFailing (5 min).
+    // RetriesFailing (10 min).
     holds: 35,
     break: takeReceiverDown,
     mend: bringReceiverUp,
@@ -70,7 +70,7 @@ const incidents: readonly Incident[] = [
   {
     name: 'the platform does not know the key any more',
     alert: 'ClientAuthenticationRejected',
-    within: 8,
+    within: 13,
     // SweepStalled (15 min).
     holds: 40,
     env: () => missingEnv,
@@ -87,7 +87,7 @@ const incidents: readonly Incident[] = [
   {
     name: 'the identity host fails, and the token ends',
     alert: 'NoAccessToken',
-    within: 8,
+    within: 13,
     // SweepStalled (15 min).
     holds: 40,
     env: () => missingEnv,
@@ -133,8 +133,8 @@ const incidents: readonly Incident[] = [
   {
     name: 'the daemon is stopped',
     alert: 'Down',
-    within: 8,
-    // Nothing else can be known of it; CrashLooping (5 min) is about many starts, not about one.
+    within: 13,
+    // Nothing else can be known of it; CrashLooping (10 min) is about many starts, not about one.
     holds: 15,
     async break({ fail, stop }) {
       await stop()
@@ -145,7 +145,7 @@ const incidents: readonly Incident[] = [
   {
     name: 'the time zone is wrong',
     alert: 'TimeZoneWrong',
-    within: 8,
+    within: 13,
     // What is old enough to be seen is recovered all the same, so nothing follows that waits longer.
     holds: 15,
     timeZone: 'America/New_York',

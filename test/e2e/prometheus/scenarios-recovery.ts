@@ -1,12 +1,13 @@
 // What happens to records and their receiver, and which alert comes of it.
 import type { Scenario } from './scenario.ts'
 import {
-  circuits,
   complete,
   failedDue,
+  failing,
   none,
   notAccepted,
   oldest,
+  others,
   outcomes,
   own,
   exhausted,
@@ -28,13 +29,13 @@ export const recovery: Scenario[] = [
     series: {
       [receiverUp]: '1x60 0x60 1x500',
       [oldest]: '0x60 60x60 0x500',
-      [circuits('open')]: '0x60 1x60 0x500',
+      [failing]: '0x60 1x60 0x500',
       [outcomes('failed-again')]: '0x60 1+1x60 61x500',
       [outcomes('recovered')]: '0x121 20+20x20 420x500',
     },
     firing: {
       60: none,
-      70: ['ReceiverDown'],
+      72: ['ReceiverDown'],
       119: ['OldestFailedTooOld', 'ReceiverDown'],
       124: ['OldestFailedTooOld'],
       155: none,
@@ -43,12 +44,12 @@ export const recovery: Scenario[] = [
   {
     name: 'receiver down, with circuits switched off: old records and failing retries stay quiet',
     series: { [receiverUp]: '1x60 0x500', [outcomes('failed-again')]: '0x60 1+1x500', [oldest]: '0x60 600x500' },
-    firing: { 70: ['ReceiverDown'], 130: ['OldestFailedTooOld', 'ReceiverDown'] },
+    firing: { 72: ['ReceiverDown'], 130: ['OldestFailedTooOld', 'ReceiverDown'] },
   },
   {
     name: 'receiver down while records expire',
     series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="blocked"}`]: '0x100 4x500' },
-    firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
+    firing: { 99: ['ReceiverDown'], 112: ['Expiring', 'ReceiverDown'] },
   },
   {
     name: 'retries are switched off, as on the first day: no page',
@@ -62,7 +63,7 @@ export const recovery: Scenario[] = [
   {
     name: 'a restart while records are about to expire does not end the alert',
     series: { [`${own}expiring_webhooks{decision="due"}`]: '0x60 12x40 _x5 12x20 0x500' },
-    firing: { 70: ['Expiring'], 102: ['Expiring'], 104: ['Expiring'], 110: ['Expiring'], 140: none },
+    firing: { 72: ['Expiring'], 102: ['Expiring'], 104: ['Expiring'], 110: ['Expiring'], 140: none },
   },
   {
     name: 'receiver down from the start: never succeeded',
@@ -70,28 +71,18 @@ export const recovery: Scenario[] = [
     firing: { 4: none, 10: ['ReceiverDown'] },
   },
   {
-    name: 'circuit open, probing in between, and closed again; what follows stays quiet',
+    name: 'one of several receivers is dead, and comes back; what follows stays quiet',
     series: {
-      [circuits('open')]: '0x60 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0x500',
-      [circuits('half-open')]: '0x69 1 0x8 1 0x8 1 0x8 1 0x8 1 0x8 1 0x500',
+      [failing]: '0x60 1x55 0x500',
       [outcomes('failed-again')]: '0x60 10+1x55 65x500',
       [oldest]: '0x60 60x55 0x500',
     },
-    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen', 'OldestFailedTooOld'], 130: none },
+    firing: { 70: none, 80: ['ReceiverFailing'], 105: ['ReceiverFailing', 'OldestFailedTooOld'], 130: none },
   },
   {
-    name: 'circuit of little work, probing for long',
-    series: { [circuits('open')]: '0x60 1 0x500', [circuits('half-open')]: '0x61 1x500' },
-    firing: { 70: none, 80: ['CircuitOpen'], 100: ['CircuitOpen'] },
-  },
-  {
-    name: 'no circuit is closed, and then one is',
-    series: {
-      [circuits('closed')]: '0x90 2x500',
-      [circuits('open')]: '0x30 1x8 0 1x8 0 1x8 0 1x500',
-      [circuits('half-open')]: '0x39 1 0x8 1 0x8 1 0x500',
-    },
-    firing: { 44: none, 50: ['AllCircuitsOpen'], 89: ['AllCircuitsOpen'], 110: ['CircuitOpen'] },
+    name: 'no receiver takes anything, and then one does',
+    series: { [others]: '0x90 2x500', [failing]: '0x30 1x500' },
+    firing: { 44: none, 50: ['AllReceiversFailing'], 89: ['AllReceiversFailing'], 110: ['ReceiverFailing'] },
   },
   {
     name: 'no retry is accepted, and then one is',
@@ -155,7 +146,7 @@ export const recovery: Scenario[] = [
   {
     name: 'more are exhausted, then no more, and then fewer',
     series: { [exhausted]: '3x120 4x120 2x500' },
-    firing: { 119: none, 130: ['ExhaustedRising'], 190: none, 260: none },
+    firing: { 119: none, 132: ['ExhaustedRising'], 190: none, 260: none },
   },
   {
     name: 'a restart finds what was exhausted before',

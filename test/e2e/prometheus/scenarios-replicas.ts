@@ -42,14 +42,14 @@ export const replicas: Scenario[] = [
       { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
       { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
     ],
-    firing: { 60: none, 70: ['Down', 'Down', 'Down'] },
+    firing: { 60: none, 72: ['Down', 'Down', 'Down'] },
   },
   {
     name: 'two leases in one job, and an instance that is alone: none leads by the first, and one does again',
     neighbour: true,
     series: { [leader]: '1x60 0x30 1x200' },
     replicas: [{}, { [leader]: undefined, [otherLease]: '1x500' }],
-    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
+    firing: { 60: none, 62: none, 73: ['NoLeader'], 90: ['NoLeader'], 93: none },
   },
   {
     name: 'two leases in one job: the only instance of the second goes down',
@@ -64,13 +64,13 @@ export const replicas: Scenario[] = [
         [due]: '180+60x60 stale',
       },
     ],
-    firing: { 60: none, 70: ['Down'], 300: ['Down'] },
+    firing: { 60: none, 72: ['Down'], 300: ['Down'] },
   },
   {
     name: 'three replicas: an instance that is alone in the same job goes down',
     series: { up: '1x60 0x500', [buildInfo]: '1x60 stale', [due]: '180+60x60 stale' },
     replicas: [leads, {}],
-    firing: { 60: none, 70: ['Down'] },
+    firing: { 60: none, 72: ['Down'] },
   },
   {
     name: 'three replicas: a rollout replaces one after the other',

@@ -6,9 +6,9 @@ import {
   allSuffers,
   buildInfo,
   calls,
-  circuits,
   complete,
   due,
+  failing,
   incomplete,
   neverWorked,
   none,
@@ -34,7 +34,7 @@ const watchman: Scenario[] = [
       [oldest]: '60x60 stale',
       [refreshes('success')]: '1+1x60 stale',
     },
-    firing: { 60: none, 70: ['Down'], 130: ['Down'] },
+    firing: { 60: none, 72: ['Down'], 130: ['Down'] },
   },
   {
     name: 'under any job name: one target of two goes down, and comes back',
@@ -42,7 +42,7 @@ const watchman: Scenario[] = [
     series: { up: '1x60 0x120 1x500', [buildInfo]: '1x60 stale _x119 1x500' },
     neighbour: true,
     stranger: true,
-    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'], 183: none },
+    firing: { 60: none, 64: none, 73: ['Down'], 180: ['Down'], 183: none },
   },
   {
     name: 'one of two jobs vanishes, as of one of several issuers',
@@ -50,7 +50,7 @@ const watchman: Scenario[] = [
     otherJob: true,
     series: { up: '1x60 stale', [buildInfo]: '1x60 stale' },
     healthy: false,
-    firing: { 60: none, 70: ['Down'], 130: ['Down'] },
+    firing: { 60: none, 72: ['Down'], 130: ['Down'] },
   },
   {
     name: 'under any job name: nothing of ours is scraped',
@@ -58,7 +58,7 @@ const watchman: Scenario[] = [
     series: {},
     healthy: false,
     stranger: true,
-    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+    firing: { 4: none, 12: ['Down'], 60: ['Down'] },
   },
   ...['webhook-reconciler', 'payments/webhook-reconciler'].map((job): Scenario => ({
     name: `never succeeded to start, beside one that is well: told where the job is called ${job}`,
@@ -66,7 +66,7 @@ const watchman: Scenario[] = [
     series: { up: '0x500' },
     healthy: false,
     neighbour: true,
-    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+    firing: { 4: none, 12: ['Down'], 60: ['Down'] },
   })),
   {
     name: 'crash loop; down in between is no alert of its own',
@@ -74,7 +74,7 @@ const watchman: Scenario[] = [
       up: '1x60 1 0 0 0 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0x500',
       process_start_time_seconds: '0x60 3660 _x4 3960 _x8 4500 _x500',
     },
-    firing: { 70: none, 82: ['CrashLooping'], 110: ['Down'] },
+    firing: { 70: none, 87: ['CrashLooping'], 110: ['Down'] },
   },
   {
     name: 'the crash loop of some other program',
@@ -96,7 +96,7 @@ const credentials: Scenario[] = [
   {
     name: 'refused from the start: never succeeded',
     series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
-    firing: { 5: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
+    firing: { 15: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'tries every five minutes are enough',
@@ -146,7 +146,7 @@ const credentials: Scenario[] = [
   },
   {
     name: 'refused, with circuits switched off: all that follows stays quiet',
-    series: { ...allSuffers, ...tokenRefused, [circuits('open')]: '0x500' },
+    series: { ...allSuffers, ...tokenRefused, [failing]: '0x500' },
     firing: {
       80: ['ClientAuthenticationRejected'],
       130: ['ClientAuthenticationRejected', 'OldestFailedTooOld'],
@@ -177,7 +177,7 @@ const credentials: Scenario[] = [
       [incomplete]: '0x60 3660+60x40 6000x500',
       [complete]: '0+60x60 3600x40 6060+60x500',
     },
-    firing: { 33: none, 40: ['TokenRefreshFailing'], 66: ['NoAccessToken'], 99: ['NoAccessToken'], 120: none },
+    firing: { 33: none, 47: ['TokenRefreshFailing'], 73: ['NoAccessToken'], 99: ['NoAccessToken'], 120: none },
   },
   {
     name: 'no token to be had from the start: never succeeded',
@@ -187,7 +187,7 @@ const credentials: Scenario[] = [
       [refreshes('success')]: '0x500',
       [refreshes('transient')]: '1+1x500',
     },
-    firing: { 5: ['NoAccessToken'], 60: ['NoAccessToken'] },
+    firing: { 15: ['NoAccessToken'], 60: ['NoAccessToken'] },
   },
   {
     name: 'one try in vain before a token is had',
@@ -262,7 +262,7 @@ const platform: Scenario[] = [
   {
     name: 'time zone',
     series: { [`${own}platform_time_offset_seconds`]: '599x30 -3600x60 1x500' },
-    firing: { 33: none, 40: ['TimeZoneWrong'], 95: none },
+    firing: { 33: none, 45: ['TimeZoneWrong'], 95: none },
   },
   {
     name: 'records that were not asked for',
@@ -276,7 +276,7 @@ const platform: Scenario[] = [
       [`${own}unprocessed_webhooks{subscription="other"}`]: '0x500',
       [`${own}delivered_since_unprocessed_webhooks`]: '0x30 1000x90 0x500',
     },
-    firing: { 34: none, 40: ['Unprocessed'], 70: ['ManyUnprocessed'], 119: ['ManyUnprocessed'], 130: none },
+    firing: { 34: none, 45: ['Unprocessed'], 75: ['ManyUnprocessed'], 119: ['ManyUnprocessed'], 130: none },
   },
   {
     name: 'one of few deliveries is not processed: nobody is paged',
@@ -294,7 +294,7 @@ const platform: Scenario[] = [
   {
     name: 'records that cannot be read',
     series: { [`${own}unreadable_records`]: '0x30 3x60 0x500' },
-    firing: { 30: none, 40: ['UnreadableRecords'], 100: none },
+    firing: { 30: none, 45: ['UnreadableRecords'], 100: none },
   },
 ]
 

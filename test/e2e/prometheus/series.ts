@@ -5,7 +5,8 @@ export const buildInfo = `${own}build_info{version="1",node_version="v26"}`
 export const refreshes = (result: string): string => `${own}access_token_refreshes_total{result="${result}"}`
 export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
-export const circuits = (state: string): string => `${own}circuits{state="${state}"}`
+export const failing = `${own}subscriptions{receiver="failing"}`
+export const others = `${own}subscriptions{receiver="other"}`
 export const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
 export const notAccepted = `${own}consecutive_retries_not_accepted`
 export const due = `${own}progress_due_timestamp_seconds`
@@ -44,7 +45,8 @@ export const allSuffers = {
   [oldest]: '0x60 600x500',
   [`${own}expiring_webhooks{decision="blocked"}`]: '0x60 5x500',
   [`${own}expired_webhooks_total`]: '0x60 1+1x500',
-  [circuits('open')]: '0x60 1x500',
+  [failing]: '0x60 1x500',
+  [others]: '2x60 1x500',
   [outcomes('failed-again')]: '0x60 1+1x500',
   [throttledUntil]: '0x60 1000000x500',
   [failedDue]: '0x60 5x500',

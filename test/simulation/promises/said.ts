@@ -57,6 +57,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const last = { platform: { ...never }, retries: { ...never }, lists: { ...never }, identity: { ...never } }
   /** Failures in a row. */
   const row = { platform: 0, identity: 0 }
+  const rowSince = { platform: 0, identity: 0 }
   let levels: { at: number; level: string; headline: string }[] = []
   let isSwept = false
   /** The last full sweep, and its rest: what it did not see shows after that. */
@@ -223,8 +224,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         if (sent >= minDeliveries && taken < sent / 2 && !isTaking(id))
           say(`${said} while ${id} takes ${taken} of ${sent}`)
     for (const party of ['platform', 'identity'] as const)
-      if (row[party] >= 3 && last[party].bad - last[party].good > noticeMs + scenario.periodMs)
-        say(`${said} while the ${party} has failed ${row[party]} times since ${timeline.now() - last[party].good} ms`)
+      if (row[party] >= 3 && last[party].bad - rowSince[party] > noticeMs + scenario.periodMs)
+        say(`${said} while the ${party} has failed ${row[party]} times for ${timeline.now() - rowSince[party]} ms`)
     for (const [index, receiver] of scenario.subscriptions.entries()) {
       const outage = platform.outageAt(receiver, timeline.now())
       if (outage === undefined) continue
@@ -260,7 +261,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   function checkWellAgain({ status }: Sight): void {
     const all = [...platform.records.values()]
     // A check may come minutes after the delivery: another promise holds when.
+    // The platform and its identity host may be well again, and not called yet.
+    const isUp = [last.platform, last.identity].every(({ bad, good }) => good >= bad)
     const isOver =
+      isUp &&
       all.every(({ status }) => status === 'successful') &&
       knowledge.owed().size === 0 &&
       timeline.now() > scenario.calmAt
@@ -287,6 +291,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       last[party][isGood ? 'good' : 'bad'] = timeline.now()
       const isTaken = told.views.length > 0 || told.found !== undefined
       if (call.operation === 'retry') last.retries[isTaken ? 'good' : 'bad'] = timeline.now()
+      if (row[party] === 0) rowSince[party] = timeline.now()
       row[party] = isGood ? 0 : row[party] + 1
     },
     fact(fact) {

@@ -1,5 +1,5 @@
 // Evaluates the part of PromQL that the shipped alert rules use. A test with promtool holds that the two agree.
-import { keyOf, nameLabel, type Labels, type Points, type Sample, type SeriesStore } from './series.ts'
+import { keyOf, nameLabel, type Labels, type Matcher, type Points, type Sample, type SeriesStore } from './series.ts'
 
 type Value = number | Sample[]
 /** A compiled expression: its value at a moment, epoch ms. */
@@ -169,7 +169,7 @@ export function compile(text: string, store: SeriesStore): Expression {
   }
   const text_ = (): string => JSON.parse(next()) as string
 
-  function matchers(): (labels: Labels) => boolean {
+  function matchers(): Matcher {
     if (!take('{')) return () => true
     const tests = list(() => {
       const [label, operator, value] = [next(), next(), text_()]
@@ -183,16 +183,16 @@ export function compile(text: string, store: SeriesStore): Expression {
 
   function selector(name: string): Term {
     names.add(name)
-    const isMeant = matchers()
-    const kept = <Item extends { labels: Labels }>(items: Item[]): Item[] =>
-      items.filter(({ labels }) => isMeant(labels))
+    const matches = matchers()
+    const known = new WeakMap<Labels, boolean>()
+    const isMeant: Matcher = (labels) => known.getOrInsertComputed(labels, matches)
     const rangeMs = take('[') ? duration() : undefined
     if (rangeMs !== undefined) expect(']')
     const offsetMs = take('offset') ? duration() : 0
     return {
-      at: (now) => kept(store.lastOf(name, now - offsetMs)),
+      at: (now) => store.lastOf(name, isMeant, now - offsetMs),
       range:
-        rangeMs === undefined ? undefined : { rangeMs, of: (now) => kept(store.between(name, now - rangeMs, now)) },
+        rangeMs === undefined ? undefined : { rangeMs, of: (now) => store.between(name, isMeant, now - rangeMs, now) },
     }
   }
 

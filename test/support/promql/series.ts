@@ -9,19 +9,27 @@ export interface Sample {
   at: number
 }
 
+export interface Point {
+  at: number
+  value: number
+}
+
 export interface Points {
   labels: Labels
   /** Oldest first. */
-  points: readonly { at: number; value: number }[]
+  points: readonly Point[]
 }
+
+/** True for series that a selector means. */
+export type Matcher = (labels: Labels) => boolean
 
 export interface SeriesStore {
   /** What a target or a rule has at one moment, later than all before: a series that it had and has no more has ended. */
   add(source: string, at: number, samples: Iterable<Omit<Sample, 'at'>>): void
   /** Series of a name, each with its samples of a span, both ends included. */
-  between(name: string, from: number, to: number): Points[]
+  between(name: string, isMeant: Matcher, from: number, to: number): Points[]
   /** The last sample of each series of a name; none of a series that has ended. */
-  lastOf(name: string, at: number): Sample[]
+  lastOf(name: string, isMeant: Matcher, at: number): Sample[]
 }
 
 interface Series {
@@ -44,13 +52,23 @@ export function createSeriesStore(): SeriesStore {
   const all = new Map<string, Map<string, Series>>()
   /** By source: what it had last. */
   const current = new Map<string, ReadonlySet<Series>>()
+  /** Of labels that come again as the same object. */
+  const seriesOf = new WeakMap<Labels, Series>()
+
+  function find(labels: Labels): Series {
+    const ofName = all.getOrInsertComputed(labels[nameLabel] ?? '', () => new Map<string, Series>())
+    return ofName.getOrInsertComputed(keyOf(labels), () => ({ labels, points: [] }))
+  }
+
+  function meant(name: string, isMeant: Matcher): Series[] {
+    return [...(all.get(name)?.values() ?? [])].filter(({ labels }) => isMeant(labels))
+  }
 
   return {
     add(source, at, samples) {
       const seen = new Set<Series>()
       for (const { labels, value } of samples) {
-        const ofName = all.getOrInsertComputed(labels[nameLabel] ?? '', () => new Map<string, Series>())
-        const series = ofName.getOrInsertComputed(keyOf(labels), () => ({ labels, points: [] }))
+        const series = seriesOf.getOrInsertComputed(labels, find)
         series.points.push({ at, value })
         seen.add(series)
       }
@@ -58,15 +76,15 @@ export function createSeriesStore(): SeriesStore {
         if (!seen.has(series)) series.points.push({ at, value: undefined })
       current.set(source, seen)
     },
-    between(name, from, to) {
-      return [...(all.get(name)?.values() ?? [])].flatMap(({ labels, points }) => {
-        const within = points.slice(points.findLastIndex((point) => point.at < from) + 1)
-        const found = within.flatMap(({ at, value }) => (value === undefined || at > to ? [] : [{ at, value }]))
+    between(name, isMeant, from, to) {
+      return meant(name, isMeant).flatMap(({ labels, points }) => {
+        const first = points.findLastIndex(({ at }) => at < from) + 1
+        const found = points.slice(first).filter((point): point is Point => point.value !== undefined && point.at <= to)
         return found.length === 0 ? [] : [{ labels, points: found }]
       })
     },
-    lastOf(name, now) {
-      return [...(all.get(name)?.values() ?? [])].flatMap(({ labels, points }) => {
+    lastOf(name, isMeant, now) {
+      return meant(name, isMeant).flatMap(({ labels, points }) => {
         const { at, value } = points.findLast((point) => point.at <= now) ?? { at: -Infinity, value: undefined }
         return value === undefined || at < now - lookbackMs ? [] : [{ labels, value, at }]
       })

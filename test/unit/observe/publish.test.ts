@@ -126,6 +126,7 @@ describe('a snapshot', () => {
       awaiting: 31,
       stuckProcessing: 32,
       circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
+      receivers: { failing: 44, other: 45 },
       receiver: { up: true },
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
@@ -146,6 +147,8 @@ describe('a snapshot', () => {
       skewMs: { auth: -250, api: 40_000 },
     } satisfies Snapshot
     expect(await nonZero(metrics, snapshot)).toEqual({
+      'subscriptions{receiver="failing"}': 44,
+      'subscriptions{receiver="other"}': 45,
       ...Object.fromEntries(
         Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
       ),

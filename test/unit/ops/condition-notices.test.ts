@@ -22,7 +22,15 @@ const tokenTrouble = {
 } as const
 
 function lately(changes: Partial<StatusState['lately'][number]>): StatusState['lately'][number] {
-  const none = { taken: 0, failed: 0, takenInARow: 0, failedInARow: 0, failingForMs: 0, isPartly: false }
+  const none = {
+    taken: 0,
+    failed: 0,
+    takenInARow: 0,
+    failedInARow: 0,
+    failingForMs: 0,
+    isPartly: false,
+    takesNothing: false,
+  }
   return { subscriptionId: 'three', ...none, responseStatusCode: 500, ...changes }
 }
 
@@ -54,6 +62,11 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     'a receiver that fails a part',
     { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isPartly: true })] },
     /^The receiver fails some deliveries of a subscription\. .*Subscription three took 3 of the last 12 deliveries \(HTTP 500\)\.$/,
+  ],
+  [
+    'a receiver that fails all, behind a closed circuit',
+    { failed: blocked, causes, lately: [lately({ failed: 12, failedInARow: 12, takesNothing: true })] },
+    /^The receiver fails all deliveries of a subscription\. /,
   ],
   [
     'a receiver that has failed a part until a moment ago',

@@ -6,7 +6,7 @@ import { outcomeFact } from '../../support/facts.ts'
 const [subscriptionId, eventType] = ['one', 'account-activated']
 
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry. */
-function after(outcomes: string, answer: number | null = 500): ReceiverAnswers {
+function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverAnswers {
   const answers = createReceiverAnswers()
   for (const [index, sign] of [...outcomes].entries()) {
     const isRepeated = !'tf'.includes(sign)
@@ -14,7 +14,7 @@ function after(outcomes: string, answer: number | null = 500): ReceiverAnswers {
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
     answers.note(
       outcomeFact({ subscriptionId, eventType, outcome, isRepeated, responseStatusCode }),
-      (index + 1) * 1000,
+      (index + 1) * stepMs,
     )
   }
   return answers
@@ -53,10 +53,27 @@ test('an answer about the record itself is over when others of its type are take
   expect([at(eventType), at('other-type')]).toEqual([6000, -Infinity])
 })
 
+test.each<[string, string, number | null, number, boolean]>([
+  [
+    'nine in a row for five minutes: it fails all, also after it took many',
+    `${'t'.repeat(50)}fff------`,
+    null,
+    40,
+    true,
+  ],
+  ['eight', `${'t'.repeat(50)}--------`, null, 60, false],
+  ['nine within seconds', `t${'-'.repeat(9)}`, 500, 1, false],
+  ['one is taken', `${'-'.repeat(20)}t`, 500, 60, false],
+  ['it refuses single records', '-'.repeat(20), 422, 60, false],
+])('%s', (_, outcomes, answer, seconds, isDead) => {
+  const [lately] = after(outcomes, answer, 1000 * seconds).lately(0)
+  expect(lately?.takesNothing).toBe(isDead)
+})
+
 test('the last twenty are counted, and how long they have failed', () => {
   expect(after(`${'t'.repeat(30)}ff`, 503).lately(40_000)).toEqual([
     {
-      ...{ subscriptionId, isPartly: false, responseStatusCode: 503 },
+      ...{ subscriptionId, isPartly: false, takesNothing: false, responseStatusCode: 503 },
       ...{ taken: 18, failed: 2, takenInARow: 0, failedInARow: 2, failingForMs: 9000 },
     },
   ])

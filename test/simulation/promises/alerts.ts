@@ -1,0 +1,213 @@
+// The oracle of the alerts: the shipped rules over what each minute's scrape gives, against the world. It outlives the daemon's processes, as Prometheus does. @see docs/metrics.md
+import type { Config } from '../../../src/config/schema.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import { metricPrefix } from '../../../src/observe/metrics.ts'
+import { createRules } from '../../support/promql/rules.ts'
+import type { Expectations } from '../expectations.ts'
+import { identityFaults } from '../fault-kinds.ts'
+import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
+import type { Scenario } from '../scenario.ts'
+import type { Tally } from '../tally.ts'
+import type { Timeline } from '../timeline.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+/** What stops all for 15 minutes is critical by then. */
+const pageMs = 20 * minuteMs
+/** Trouble that is over by then ends without a person. */
+const healMs = 10 * minuteMs
+/** What needs a person is said by then. */
+const warnMs = 30 * minuteMs
+/** A receiver that fails so many in a row, and for so long, ms, is known to be dead. @see docs/architecture.md "Circuits" */
+const [deadFailures, deadMs] = [9, 5 * minuteMs]
+const target = 'job="webhook-reconciler",instance="a"'
+
+function ofTarget(series: string): string {
+  return metricPrefix + (series.endsWith('}') ? series.replace(/\}$/, `,${target}}`) : `${series}{${target}}`)
+}
+
+export interface AlertsWatch {
+  fact(fact: TelemetryEvent): void
+  /** Of a process that was started then, ms since the start; undefined while there is none. */
+  scraped(process: { metrics: ReadonlyMap<string, number>; startedAt: number } | undefined): void
+}
+
+export interface AlertsOptions {
+  scenario: Scenario
+  config: Config
+  timeline: Timeline
+  platform: SimulatedPlatform
+  expectations: Expectations
+  exercise: Tally['exercise']
+  violate: (what: string) => void
+}
+
+export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
+  const { config, exercise, expectations, platform, scenario, timeline, violate } = options
+  const rules = createRules()
+  /** By the series as the daemon names it. */
+  const labelled = new Map<string, string>()
+  /** When each subscription's deliveries failed since one last did not, ms since the start. */
+  const failures = new Map<string, number[]>()
+  let startedAt = -1
+  /** Since when records are open without a break, ms since the start. */
+  let openSince: number | undefined
+  /** Since when what needs a person is so, ms since the start. */
+  const needed = new Map<string, number>()
+
+  /** What the daemon owes its recovery. */
+  function isOpen(record: SimulatedRecord): boolean {
+    const { attempts, eventAt, plan, status } = record
+    if (status === 'successful' || plan.unreadable !== undefined || plan.aheadMs !== undefined) return false
+    if (!expectations.isSelected(record) || expectations.isExhausted({ attempts, tries: 0 })) return false
+    return (
+      !expectations.isExpired(record, platform.now(), 0) && eventAt < platform.now() - config.window.settle - minuteMs
+    )
+  }
+
+  /** Since when a record's receiver is known to be dead, ms since the start; Infinity: it is not. */
+  function deadSince({ plan, subscriptionId }: SimulatedRecord): number {
+    const receiver = scenario.subscriptions[plan.subscription] ?? 0
+    const [first = Infinity, ...others] = failures.get(subscriptionId) ?? []
+    const from = platform.outageAt(receiver, timeline.now())?.from ?? Infinity
+    return Math.max(from, first + deadMs, others[deadFailures - 2] ?? Infinity)
+  }
+
+  /** Since when nothing at all could be recovered, ms since the start; undefined while something can. */
+  function stoppedSince(open: readonly SimulatedRecord[]): number | undefined {
+    const now = timeline.now()
+    const causes = scenario.faults.flatMap(({ from, kind, on, share, to }) => {
+      const isHard = !['slow', 'odd-date', 'bad-span', 'health-404', 'throttled', 'overloaded'].includes(kind)
+      if (share < 1 || from > now || to <= now || !isHard || on === 'list') return []
+      return [identityFaults.has(kind) ? from + 1000 * scenario.habits.tokenLifeSeconds : from]
+    })
+    const dead = open.map(deadSince)
+    // Others that take what is sent show that not everything is stopped.
+    const isAll = scenario.subscriptions.every((receiver) => platform.outageAt(receiver, now) !== undefined)
+    const since = Math.min(...causes, isAll && dead.length > 0 ? Math.max(...dead) : Infinity)
+    return since <= now ? since : undefined
+  }
+
+  function checkPaged(open: readonly SimulatedRecord[], critical: readonly string[]): void {
+    const since = stoppedSince(open)
+    if (since === undefined || openSince === undefined || startedAt < 0) return
+    const stoppedFor = timeline.now() - Math.max(since, openSince, startedAt)
+    if (stoppedFor <= pageMs) return
+    exercise('what stops all for a quarter of an hour pages')
+    if (critical.length === 0)
+      violate(`no alert is critical, though nothing could be recovered for ${Math.round(stoppedFor / minuteMs)} min`)
+  }
+
+  const hostNow = (): number => {
+    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
+    return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
+  }
+  const identityNow = (): number => scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
+  const clocksApart = (): number => Math.max(...[hostNow(), identityNow()].map((now) => Math.abs(now - platform.now())))
+
+  /** What needs a person, each with the alerts of which one has to say it. */
+  function needs(open: readonly SimulatedRecord[]): [need: string, isNeeded: boolean, alerts: RegExp][] {
+    const all = [...platform.records.values()]
+    const isCertificateEnding = scenario.certificates
+      .filter(({ at }) => at <= timeline.now())
+      .slice(-1)
+      .some(({ notAfter }) => notAfter < hostNow() + 29 * 24 * hourMs)
+    const isUnreadable = all.some(({ plan, status }) => status === 'failed' && plan.unreadable !== undefined)
+    return [
+      ['a dead receiver', open.some((record) => deadSince(record) <= timeline.now()), /./],
+      ['rows that cannot be read', isUnreadable, /^UnreadableRecords$/],
+      ['clocks that are apart', Math.abs(hostNow() - platform.now()) > 70_000, /^ClockSkew$/],
+      ['a certificate that ends', isCertificateEnding, /^ClientCertificateExpiring$/],
+      ['records of an hour ago', open.some(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000), /./],
+    ]
+  }
+
+  function checkWarned(open: readonly SimulatedRecord[], firing: readonly string[]): void {
+    for (const [need, isNeeded, alerts] of needs(open)) {
+      if (!isNeeded || startedAt < 0) needed.delete(need)
+      else needed.set(need, needed.get(need) ?? timeline.now())
+      const since = Math.max(needed.get(need) ?? Infinity, startedAt)
+      if (timeline.now() - since <= warnMs) continue
+      exercise('what needs a person is a warning')
+      if (!firing.some((name) => alerts.test(name)))
+        violate(
+          `says nothing of ${need}, for ${Math.round((timeline.now() - since) / minuteMs)} min; fires: ${firing.join()}`,
+        )
+    }
+  }
+
+  /** True where the world itself has what the alert says, and no time mends it. */
+  function isLasting(alert: string): boolean {
+    const { certificates, env, habits, lives, receivers, records } = scenario
+    const hasRefused = records.some(({ kind }) => kind !== 'plain') || receivers.some(({ flaky }) => flaky >= 0.2)
+    switch (alert) {
+      case 'Expired':
+      case 'Expiring':
+        return config.window.lookback < 24 * hourMs
+      case 'ClockSkew':
+        return clocksApart() > 40_000
+      case 'ClientCertificateExpiring':
+        return certificates.length > 0
+      case 'OldestFailedTooOld':
+        return true
+      case 'RetriesFailing':
+      case 'RetriesNotAccepted':
+      case 'ExhaustedRising':
+      case 'ReceiverFailing':
+      case 'AllReceiversFailing':
+        return hasRefused
+      case 'UnreadableRecords':
+        return records.some(({ unreadable }) => unreadable !== undefined)
+      case 'SweepIncomplete':
+        return (habits.listsAtOnce ?? habits.listsFor) !== undefined
+      case 'Throttled':
+        return habits.limits.length > 0
+      case 'CrashLooping':
+        return lives.length > 1
+      case 'Unprocessed':
+      case 'ManyUnprocessed':
+      case 'BooksStale':
+        return 'RECONCILER_LEDGER_URL' in env
+      default:
+        return false
+    }
+  }
+
+  function checkQuiet(firing: readonly string[]): void {
+    if (scenario.calmAt > healMs) return
+    exercise('what heals by itself within ten minutes fires nothing')
+    for (const alert of firing)
+      if (!isLasting(alert)) violate(`${alert} fires, though all trouble is over within ten minutes`)
+  }
+
+  return {
+    fact(fact) {
+      if (fact.type !== 'outcome' || fact.outcome === 'unknown') return
+      const id = fact.subscriptionId.toLowerCase()
+      if (fact.outcome === 'recovered') failures.delete(id)
+      else failures.getOrInsertComputed(id, () => []).push(timeline.now())
+    },
+    scraped(process) {
+      if (process?.startedAt !== startedAt) {
+        if (startedAt >= 0) failures.clear()
+        startedAt = process?.startedAt ?? -1
+      }
+      const samples = [...(process?.metrics ?? [])].map(
+        ([series, value]) => [labelled.getOrInsertComputed(series, ofTarget), value] as const,
+      )
+      const own: [string, number][] = [[`up{${target}}`, process === undefined ? 0 : 1]]
+      if (process !== undefined)
+        own.push([`process_start_time_seconds{${target}}`, (scenario.startAt + startedAt) / 1000])
+      const alerts = rules.scrape(scenario.startAt + timeline.now(), [...samples, ...own])
+      const names = (severity: string): string[] =>
+        alerts
+          .filter((alert) => severity === '' || alert['severity'] === severity)
+          .map(({ alertname = '' }) => alertname.replace('WebhookReconciler', ''))
+      const open = [...platform.records.values()].filter(isOpen)
+      openSince = open.length === 0 ? undefined : (openSince ?? timeline.now())
+      checkPaged(open, names('critical'))
+      checkWarned(open, names(''))
+      checkQuiet(names(''))
+    },
+  }
+}
