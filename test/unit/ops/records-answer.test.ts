@@ -1,4 +1,4 @@
-// GET /records/response, and the answer of an instance that stands by: who is told what.
+// GET /records/response, as far as test/daemon/records.test.ts does not have it, and the answer of an instance that stands by.
 import { expect, test } from 'vitest'
 import { createResponseAnswer, standbyAnswer, type RecordsAnswerOptions } from '../../../src/ops/records-answer.ts'
 import { idOf } from '../../support/fake-platform.ts'
@@ -9,20 +9,13 @@ const event = idOf(1)
 
 /** What is answered, as `[status, document]`. */
 async function answered(query: string, changes: object = {}): Promise<unknown> {
-  const records = { receiverAnswers: () => Promise.resolve([{ id: event, error: 'reset', body: null }]) }
+  const records = { receiverAnswers: () => Promise.resolve([]) }
   const options = { records, access: () => ({ by: 'token' }), instance: 'a', standsBy: () => undefined, ...changes }
   const { status, ...answer } = await createResponseAnswer(options as unknown as RecordsAnswerOptions)(query, asker)
   return [status, JSON.parse(await textOf(answer)) as unknown]
 }
 
 test.each<[string, string, object, number, object]>([
-  [
-    'the words of the receiver',
-    `event=${event}`,
-    {},
-    200,
-    { answers: [{ webhookId: event, message: 'reset', body: null }] },
-  ],
   ['no event', '', {}, 400, { error: expect.stringContaining('event') as string }],
   [
     'a parameter that there is not',
@@ -31,14 +24,6 @@ test.each<[string, string, object, number, object]>([
     400,
     { error: expect.stringContaining('limit') as string },
   ],
-  [
-    'a platform that fails',
-    `event=${event}`,
-    { records: { receiverAnswers: () => Promise.resolve({ error: 'The platform fails.' }) } },
-    503,
-    { error: 'The platform fails.' },
-  ],
-  ['a caller without the token', `event=${event}`, { access: () => ({ status: 401, error: 'No token.' }) }, 401, {}],
   ['an instance that stands by', `event=${event}`, { standsBy: () => ({ leader: 'b_1' }) }, 409, { leader: 'b_1' }],
 ])('%s', async (_, query, changes, status, document) => {
   expect(await answered(query, changes)).toMatchObject([status, document])
