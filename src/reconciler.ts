@@ -178,7 +178,10 @@ export function createReconciler(
   const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
-  const subscriptions = createSubscriptions(policy.circuit, emit)
+  const subscriptions = createSubscriptions(policy.circuit, (event) => {
+    if (event.to === 'closed') planner.closed(event.subscriptionId)
+    emit(event)
+  })
   const answers = createReceiverAnswers()
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
@@ -309,6 +312,7 @@ export function createReconciler(
         gate: blocking ?? gates.ofSubscription(subscriptionId),
         stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
         pausesForMs: view?.pausesForMs,
+        backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
         failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
         mendingOf(record) {
           const { chanceTries, mendedAt, takingSince } = answers.mendingOf(subscriptionId, record)

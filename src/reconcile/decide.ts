@@ -2,6 +2,7 @@
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
+import { refusesRecord } from './retry/circuit-breaker.ts'
 import { isBreakers, type Gate } from './retry/gates.ts'
 import { expiryWarningMs } from './window.ts'
 
@@ -77,6 +78,8 @@ export interface Situation {
   stopsForMs?: number | undefined
   /** How long the cooldown of its circuit goes on, in ms. Default: 0. */
   pausesForMs?: number | undefined
+  /** How long ago the closing of its circuit ended the backoffs of its receiver's failures, in ms. Default: never. */
+  backoffsEndedMs?: number
   /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's newest answer. */
   failing?: { since: number; responseStatusCode: number | null } | undefined
   /** Default: its receiver never failed. */
@@ -124,11 +127,12 @@ function stepsOf({ attempts, tries }: Known): number {
 }
 
 /**
- * `last + delay(steps + refusals)`. A backoff that would end after its record has left the window is cut to two periods before it
+ * `last + delay(steps + refusals)`. The backoff of an earlier failure of its receiver ends at `endedAt`. One that would end after its record has left the window is cut to two periods before it
  * leaves; once, as a retry after that moment is not followed by another cut.
  */
-export function dueAt(known: Known, policy: Policy): number {
+export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
   const last = Math.max(known.lastAt, known.triedAt)
+  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode ?? null)) return endedAt
   const due = last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookback
   // Cut to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
@@ -183,8 +187,8 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
 }
 
 /** First match wins. */
-export function decide(known: Known, policy: Policy, { gate, now }: Situation): Verdict {
-  const due = dueAt(known, policy)
+export function decide(known: Known, policy: Policy, { backoffsEndedMs = Infinity, gate, now }: Situation): Verdict {
+  const due = dueAt(known, policy, now - backoffsEndedMs)
   if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
   if (known.askedFor === true) {
     const at = Math.min(due, now)

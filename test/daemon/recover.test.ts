@@ -88,6 +88,54 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
 })
 
+test('a receiver that takes deliveries again ends the backoffs of its failures, but of none that it refuses', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const [now, subscriptions] = [clock.now(), ['aaaaaaaa-0000-4000-8000-000000000001']]
+  const times = { from: now - 48 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions }
+  sandbox.receiver.fail({ status: 422, eventTypes: ['account-activated'] })
+  sandbox.seed({ count: 5, ...times, eventTypes: ['account-activated'] })
+  const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
+  expect(daemon.ops().status().failed).toMatchObject({ 'backing-off': 5 })
+  sandbox.receiver.down()
+  sandbox.seed({ count: 100, ...times, eventTypes: ['incoming-transfer-completed'] })
+  await daemon.goOn(120)
+  expect(daemon.ops().status().failed['backing-off']).toBeGreaterThan(40)
+  sandbox.receiver.up()
+  const sent = sandbox.stats.retries.accepted
+  await daemon.goOn(15)
+  expect(sandbox.stats.retries.accepted).toBeLessThanOrEqual(sent + 103)
+  expect(sandbox.counts()).toMatchObject({ failed: 5, successful: 100 })
+  expect(daemon.ops().status().failed).toMatchObject({ 'backing-off': 5, due: 0 })
+})
+
+test('records that fail again after each closing of their circuit go out for it once an hour, and back off otherwise', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const [types, subscriptions] = [['account-activated'], ['aaaaaaaa-0000-4000-8000-000000000001']]
+  sandbox.receiver.fail({ status: 500, eventTypes: types })
+  const seed = (count: number, eventTypes: readonly string[]): void => {
+    sandbox.seed({
+      count,
+      from: clock.now() - 48 * hourMs,
+      to: clock.now() - 12 * hourMs,
+      attempts: 1,
+      subscriptions,
+      eventTypes,
+    })
+  }
+  seed(100, types)
+  const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
+  for (let closing = 0; closing < 12; closing += 1) {
+    seed(4, ['incoming-transfer-completed'])
+    await daemon.goOn(15)
+  }
+  const retries = daemon.facts.filter((fact) => fact.type === 'retry')
+  const counts = [...Map.groupBy(retries, ({ webhookId }) => webhookId).values()].map(({ length }) => length)
+  expect(Math.max(...counts)).toBeLessThanOrEqual(4)
+  expect(sandbox.counts()).toMatchObject({ failed: 100, successful: 48 })
+})
+
 test("during the operator's pause nothing is retried, all is blocked, and outcomes are still found", async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 90_000 } })
   const { clock, sandbox } = day

@@ -1,6 +1,6 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
-import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
+import { circuitNumbers, refusesRecord } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { soundAtOf, type Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'
@@ -13,6 +13,8 @@ export interface Attempts {
   /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
   refusals: number
   lastAt: number
+  /** When the backoffs of its receiver's failures ended; -Infinity when they did not. */
+  endedAt: number
 }
 
 export interface Expectations {
@@ -72,9 +74,15 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   const shownAt = ({ eventAt }: SimulatedRecord): number =>
     habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
 
+  /** An earlier failure of its receiver, and not of this record alone. */
+  function isEnded({ responseStatusCode }: SimulatedRecord, { endedAt, lastAt, refusals }: Attempts, slackMs: number) {
+    return refusals === 0 && !refusesRecord(responseStatusCode) && lastAt < endedAt + slackMs
+  }
+
   return {
     earliestDue(record, known) {
-      const { lastAt } = known
+      const { endedAt, lastAt } = known
+      if (isEnded(record, known, 2 * clockTolerance)) return endedAt
       const due = lastAt + longest(known) / 2
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
@@ -83,7 +91,9 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
     },
     latestDue: (record, known) =>
-      Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
+      isEnded(record, known, -2 * clockTolerance)
+        ? known.endedAt
+        : Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
     isSelected: (record) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
       (notBefore === undefined || shownAt(record) >= notBefore),

@@ -3,6 +3,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { isSweepPage } from './asked.ts'
 import { createCallLimits } from './call-limits.ts'
+import { createEndedBackoffs } from './ended-backoffs.ts'
 import type { Expectations } from './expectations.ts'
 import type { Call, NetworkWatch } from './network.ts'
 import { createKnowledge, type Known } from './knowledge.ts'
@@ -147,6 +148,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const listings = createOpenListings(scenario.sweep.sliceRecords)
   /** Records that an operator asked for, until they are sent. */
   const askedFor = new Set<string>()
+  const endedBackoffs = createEndedBackoffs(timeline, platform)
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
@@ -191,6 +193,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
             attempts,
             tries,
             refusals,
+            endedAt: endedBackoffs.at(record.subscriptionId, 'perhaps'),
             // When its last retry was is the daemon's idea of the platform's time, as now is.
             lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
           }),
@@ -282,6 +285,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       return isTroubled() || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
     },
     isSureOfTime,
+    backoffsEndedAt: (id) => endedBackoffs.at(id, 'surely'),
     notClosed: () => notClosed,
     isAskedFor: (id) => askedFor.has(id),
     isBeingListed,
@@ -317,6 +321,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     fact(told) {
       const fact = inLowerCase(told)
+      endedBackoffs.fact(fact)
       const isSent = fact.type === 'retry' && fact.answer.sent && fact.answer.result !== 'throttled'
       if (isSent || fact.type === 'outcome') askedFor.delete(fact.webhookId)
       if (fact.type === 'outcome') {

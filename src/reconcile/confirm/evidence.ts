@@ -3,7 +3,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
-import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
+import { refusesRecord, type ReceiverVerdict } from '../retry/circuit-breaker.ts'
 
 export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
 export type Outcome = (typeof outcomes)[number]
@@ -23,15 +23,11 @@ export const firstCheckMs = 500
 /** The longest doubt, 32 s, is so many times `firstCheck`. */
 const maxDoubtFactor = 64
 
-/** Answers that any record would get. Other 4xx refuse one record: the receiver is up. */
-const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
-
 /** The verdict of an outcome about the receiver; `responseStatusCode` is its answer, null without one. @see docs/architecture.md "Circuits" */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
   if (outcome === 'unknown') return 'unknown'
-  const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
-  return isClientError && !tellingStatuses.has(responseStatusCode) ? 'refused' : 'failed-again'
+  return refusesRecord(responseStatusCode) ? 'refused' : 'failed-again'
 }
 
 /**

@@ -256,7 +256,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
         stateOf(subscriptions.circuitOf(subscriptionId), monotonic) === 'closed'
       let ready = 0
       for (const entry of byKey.values()) {
-        const { decision } = decide(entry, policy, { now })
+        const backoffsEndedMs = subscriptions.backoffsEndedMs(entry.subscriptionId, monotonic)
+        const { decision } = decide(entry, policy, { now, backoffsEndedMs })
         if (decision === 'awaiting' || (decision === 'due' && isClosed(entry))) ready += 1
         if (ready > maxRecords / 2) return true
       }
@@ -286,6 +287,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
           else if (situation.failing !== undefined) endless.circuit += 1
           else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
           else if (refusal?.why === 'mended') {
+            if (decision !== 'backing-off') continue
             const since = Math.max(mended?.since ?? -Infinity, refusal.mendedAt)
             const last = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
             mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt: last }

@@ -8,7 +8,7 @@ import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
 import type { Planner } from './planner.ts'
-import { decide } from '../decide.ts'
+import { decide, type Verdict } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
@@ -100,10 +100,15 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const idleOnly = (): boolean => inFlight() === options.concurrency - 1
   const mayRetry = (): boolean => inFlight() < options.concurrency && gates.admits(inFlight())
 
+  function verdictOf(record: FailedRecord, now: number): Verdict {
+    const backoffsEndedMs = subscriptions.backoffsEndedMs(record.subscriptionId, clock.monotonic())
+    return decide(record, policy, { now, backoffsEndedMs })
+  }
+
   /** What keeps a record itself from going out now. The plan may be older than its present state. */
   function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
-    const { decision, dueAt } = decide(record, policy, { now })
+    const { decision, dueAt } = verdictOf(record, now)
     if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
     return listed.values().some((span) => contains(span, record.localSecond)) ? 'listed' : 'ready'
   }
@@ -152,7 +157,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
     const subscription = subscriptions.of(record.subscriptionId)
-    const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, { now: client.now() }).because
+    const why = isHalfOpen(subscription) ? 'probe' : verdictOf(record, client.now()).because
     const attempt = nextAttempt(record)
     planner.take(picked)
     const sent = subscriptions.send(record, clock.monotonic())

@@ -15,7 +15,7 @@ export interface OverflowOptions {
   now: number
   /** Monotonic ms. */
   monotonic: number
-  subscriptions: Pick<Subscriptions, 'circuitOf'>
+  subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'circuitOf'>
 }
 
 /** The evicted records, and the subscriptions that lose due ones. */
@@ -65,7 +65,9 @@ function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds
 }
 
 /** The records of a lane that go out after those that are kept. */
-function* lastOf({ kept, records }: PlaceShare, { now, policy }: OverflowOptions): Steps<FailedRecord[]> {
+function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: OverflowOptions): Steps<FailedRecord[]> {
+  const { monotonic, now, policy, subscriptions } = options
+  const endedAt = now - subscriptions.backoffsEndedMs(subscriptionId, monotonic)
   const count = records.length - kept
   if (count === 0) return []
   const inTurn = inLane(policy, now)
@@ -75,7 +77,7 @@ function* lastOf({ kept, records }: PlaceShare, { now, policy }: OverflowOptions
   )
   for (const [index, record] of records.entries()) {
     if (index > 0 && index % recordsPerStep === 0) yield
-    last.push({ record, goesAt: Math.max(now, dueAt(record, policy)) })
+    last.push({ record, goesAt: Math.max(now, dueAt(record, policy, endedAt)) })
     if (last.length > count) last.pop()
   }
   return last.data.map(({ record }) => record)
@@ -94,7 +96,8 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
   for (const record of records) {
     seen += 1
     if (seen % recordsPerStep === 0) yield
-    const { decision } = decide(record, policy, { now })
+    const backoffsEndedMs = subscriptions.backoffsEndedMs(record.subscriptionId, monotonic)
+    const { decision } = decide(record, policy, { now, backoffsEndedMs })
     if (decision === 'awaiting') places -= 1
     else if (decision === 'exhausted') exhausted.push(record)
     else {

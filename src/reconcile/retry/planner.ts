@@ -9,7 +9,7 @@ import type { Subscriptions } from './subscriptions.ts'
 export interface PlannerOptions {
   backlog: Pick<Backlog, 'entries' | 'holds'>
   policy: Policy
-  subscriptions: Pick<Subscriptions, 'of'>
+  subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'of'>
   /** The platform's time, epoch ms. */
   now: () => number
   clock: Pick<Clock, 'monotonic'>
@@ -24,6 +24,8 @@ export interface Planner {
   take(picked: Picked): void
   /** Records of the backlog are new, have changed, or may be retried again. */
   changed(records: Iterable<FailedRecord>): void
+  /** The circuit of this subscription has closed: backoffs may have ended. */
+  closed(subscriptionId: string): void
   /** Many may not be retried any more: a plan made anew costs less than to pick and leave each. */
   renew(): void
   /** A span is listed no more: its records may go out again. */
@@ -40,7 +42,14 @@ const maxPlanAgeMs = 60_000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   const plan = newPlan()
-  const optionsAt = (at: number) => ({ policy, now: at, subscriptionOf: subscriptions.of })
+  /** Subscriptions whose circuits have closed since the last look at the plan. */
+  const closed = new Set<string>()
+  const optionsAt = (at: number) => ({
+    policy,
+    now: at,
+    subscriptionOf: subscriptions.of,
+    backoffsEndedMs: (id: string) => subscriptions.backoffsEndedMs(id, clock.monotonic()),
+  })
   /** Monotonic ms. */
   let madeAt = -Infinity
 
@@ -55,13 +64,18 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       if (clock.monotonic() > madeAt + maxPlanAgeMs) {
         madeAt = clock.monotonic()
         planRetries(plan, backlog.entries(), optionsAt(at))
-      } else moveOn(plan, optionsAt(at))
+      } else moveOn(plan, optionsAt(at), closed)
+      closed.clear()
       return plan
     },
     take(picked) {
       take(plan, picked)
     },
     changed,
+    closed(subscriptionId) {
+      closed.add(subscriptionId)
+      wake()
+    },
     renew() {
       madeAt = -Infinity
       wake()

@@ -1,7 +1,7 @@
 // Recent answers of receivers: how many deliveries of a subscription were taken, and which failures are over. No I/O.
-import { verdictOf } from '../confirm/evidence.ts'
 import type { OutcomeEvent } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
+import { refusesRecord } from './circuit-breaker.ts'
 
 /** The last deliveries of a subscription that have ended, at most 20. */
 export interface Lately {
@@ -109,7 +109,7 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
 /** Its circuit may be closed all the same: it took others before. */
 function takesNothing(line: Recent): boolean {
   const { failedAt, failingSince, responseStatusCode } = line
-  const isRefusing = verdictOf('failed-again', responseStatusCode) === 'refused'
+  const isRefusing = refusesRecord(responseStatusCode)
   return !isRefusing && inARow(line, 'failed') >= deadStreak && failedAt - failingSince >= deadMs
 }
 
@@ -154,7 +154,7 @@ export function createReceiverAnswers(): ReceiverAnswers {
     mendingOf(subscriptionId, { eventType, responseStatusCode, tries }) {
       const ofType = repeated.of(keyOf(subscriptionId, eventType))
       // An answer that refuses one record says nothing of other types.
-      const isOfRecord = verdictOf('failed-again', responseStatusCode) === 'refused'
+      const isOfRecord = refusesRecord(responseStatusCode)
       const of = isOfRecord ? ofType : repeated.of(subscriptionId)
       const ofAll = subscriptions.of(subscriptionId)
       const mendedAt = Math.max(ofType.mendedAt, of.mendedAt, tries <= maxWeakTries ? of.takingSince : -Infinity)

@@ -27,6 +27,8 @@ export interface PlanOptions {
   /** Epoch ms of the platform's clock. */
   now: number
   subscriptionOf: (id: string) => Subscription
+  /** How long ago the backoffs of its receiver's failures ended, in ms. */
+  backoffsEndedMs: (subscriptionId: string) => number
 }
 
 /** Rules at the moment of picking. */
@@ -66,7 +68,8 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
   }
 }
 
-const laterQueue = (): TinyQueue<BackingOff> => new TinyQueue<BackingOff>([], (a, b) => a.dueAt - b.dueAt)
+const laterQueue = (records: BackingOff[] = []): TinyQueue<BackingOff> =>
+  new TinyQueue(records, (a, b) => a.dueAt - b.dueAt)
 
 export function newPlan(): RetryPlan {
   return { lanes: new Set(), later: laterQueue(), listed: [] }
@@ -74,8 +77,9 @@ export function newPlan(): RetryPlan {
 
 /** Adds a record that is new or has changed. Where it stands in the plan already, that is seen when it is picked. */
 export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options: PlanOptions): void {
-  const { now, policy, subscriptionOf } = options
-  const { decision, dueAt } = decide(record, policy, options)
+  const { backoffsEndedMs, now, policy, subscriptionOf } = options
+  const situation = { now, backoffsEndedMs: backoffsEndedMs(record.subscriptionId) }
+  const { decision, dueAt } = decide(record, policy, situation)
   if (decision === 'backing-off') later.push({ record, dueAt })
   if (decision !== 'due') return
   const subscription = subscriptionOf(record.subscriptionId)
@@ -85,8 +89,15 @@ export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options
   lanes.add(lane)
 }
 
-/** Moves the records whose backoff has ended into their lanes. */
-export function moveOn(plan: RetryPlan, options: PlanOptions): void {
+/** Moves the records whose backoff has ended into their lanes. Those of circuits that have `closed` are decided anew. */
+export function moveOn(plan: RetryPlan, options: PlanOptions, closed: ReadonlySet<string>): void {
+  if (closed.size > 0) {
+    const { false: others = [], true: ofClosed = [] } = Object.groupBy(plan.later.data, ({ record }) =>
+      closed.has(record.subscriptionId) ? 'true' : 'false',
+    )
+    plan.later = laterQueue(others)
+    for (const { record } of ofClosed) addTo(plan, record, options)
+  }
   const { later } = plan
   for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
     later.pop()

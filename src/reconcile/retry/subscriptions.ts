@@ -70,6 +70,8 @@ export interface Subscription {
   lastEventType: string | undefined
   /** Lanes with a record. @see retry-plan.ts */
   readonly lanes: Partial<Record<Lane['age'], Lane>>
+  /** When the backoffs of its receiver's failures ended: at the closing of its circuit, at most once an hour. */
+  backoffsEndedAt: number
   /** When it was last used, or had open records. */
   neededAt: number
 }
@@ -104,6 +106,8 @@ export interface Subscriptions {
   nextChangeAt(): number | undefined
   /** When the subscription's circuit last closed; -Infinity when it was never open. */
   closedAt(id: string): number
+  /** How long ago the backoffs of its receiver's failures ended; Infinity when they did not. @see decide.ts */
+  backoffsEndedMs(id: string, now: number): number
   /** Forgets subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
@@ -119,6 +123,8 @@ export const receiverKinds = ['failing', 'other'] as const
 export type ReceiverKind = (typeof receiverKinds)[number]
 
 const idleMs = 600_000
+/** A receiver that fails again within this time gets no more retries at each of its closings: they would use up all attempts. */
+const endsBackoffsAgainMs = 3_600_000
 
 /** `report` gets every change of state. */
 export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
@@ -131,7 +137,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
   const of = (id: string): Subscription =>
     all.getOrInsertComputed(id, () => ({
       ...{ id, circuit: newCircuit, places: new Set<number>(), lanes: {}, lastEventType: undefined },
-      ...{ sent: 0, openedAfter: 0, inFlight: 0, neededAt: -Infinity },
+      ...{ sent: 0, openedAfter: 0, inFlight: 0, backoffsEndedAt: -Infinity, neededAt: -Infinity },
     }))
 
   function gateOf({ circuit, places }: Subscription, now: number): SubscriptionGate | undefined {
@@ -168,7 +174,11 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       open.add(subscription)
       const pauseMs = circuit.openUntil - now
       report({ type: 'circuit', subscriptionId, to, pauseMs, ...circuit.judgement, responseStatusCode })
-    } else if (to !== stateOf(before, now)) report({ type: 'circuit', subscriptionId, to })
+    } else if (to !== stateOf(before, now)) {
+      report({ type: 'circuit', subscriptionId, to })
+      if (to === 'closed' && now >= subscription.backoffsEndedAt + endsBackoffsAgainMs)
+        subscription.backoffsEndedAt = now
+    }
   }
 
   return {
@@ -223,6 +233,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       const circuit = all.get(id)?.circuit
       return circuit?.name === 'up' ? circuit.closedAt : -Infinity
     },
+    backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
       for (const [id, subscription] of all) {
         const { circuit, inFlight, lanes, neededAt } = subscription

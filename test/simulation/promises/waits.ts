@@ -57,7 +57,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     if (shown > since || record.changedAt > shown - lagMs) return false
     if (known.touchedAt > since || !expectations.isSelected(record)) return false
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
-    const attempts = { attempts: record.attempts, tries: known.tries, refusals: known.refusals, lastAt }
+    const endedAt = holds.backoffsEndedAt(record.subscriptionId)
+    const attempts = { attempts: record.attempts, tries: known.tries, refusals: known.refusals, lastAt, endedAt }
     if (expectations.isExhausted(attempts) || expectations.isExpired(record, platform.now(), 60_000)) return false
     const due = expectations.latestDue(record, attempts)
     return due + expectations.clockTolerance < platform.now() - ms

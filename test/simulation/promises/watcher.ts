@@ -71,6 +71,8 @@ export interface Holds {
   isAskedFor(id: string): boolean
   /** False from a moment on which the platform's clock was set until the daemon can know. */
   isSureOfTime(): boolean
+  /** When the closing of its circuit surely ended the backoffs of a subscription, by the platform's clock; -Infinity for never. */
+  backoffsEndedAt(subscriptionId: string): number
   /** Subscriptions whose circuit is not closed, lower case. */
   notClosed(): ReadonlySet<string>
   /** True while a list that the record stands in is being read: what its pages show is not known yet. */

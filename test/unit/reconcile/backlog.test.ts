@@ -63,7 +63,8 @@ describe('places of a full backlog', () => {
         return entry
       }),
     )
-    const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions: { circuitOf } }
+    const subscriptions = { circuitOf, backoffsEndedMs: () => Infinity }
+    const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions }
     const left = new Set(finish(overflowOf(all.flat(), options)).records)
     for (const [index, group] of all.entries()) {
       // Jitter decides which of these can go out first.

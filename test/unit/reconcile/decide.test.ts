@@ -190,6 +190,18 @@ describe('when a record becomes due', () => {
     expect(dueAt({ ...record, ...fields }, policy)).toBe(last + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
 
+  const failed = { tries: 5, triedAt: now - minute, responseStatusCode: 503 }
+  test.each<[string, Partial<Known>, endedMs: number, due: boolean]>([
+    ['of its receiver ends with the closing of its circuit', failed, 30_000, true],
+    ['of its receiver that did not answer', { ...failed, responseStatusCode: null }, 30_000, true],
+    ['that began after the closing', failed, 90_000, false],
+    ['of a record that its receiver refuses', { ...failed, responseStatusCode: 422 }, 30_000, false],
+    ['of a retry that the platform refused', { ...failed, refusals: 1 }, 30_000, false],
+  ])('a backoff %s', (_, fields, backoffsEndedMs, due) => {
+    const { decision } = decide({ ...record, ...fields }, policy, { now, backoffsEndedMs })
+    expect(decision).toBe(due ? 'due' : 'backing-off')
+  })
+
   test('a backoff that would end after the window is cut to two periods before; one that ends within it is not', () => {
     const eventAt = now - 6 * day
     const end = eventAt + 7 * day

@@ -40,7 +40,7 @@ const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
 function planOf(text: string) {
   const records = recordsOf(text)
   const subscriptionOf = createSubscriptions(defaultPolicy.circuit, () => undefined).of
-  const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf })
+  const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf, backoffsEndedMs: () => Infinity })
   const made = newPlan()
   const anew = (now: number): void => {
     planRetries(made, records, optionsAt(now))
@@ -69,6 +69,7 @@ function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity):
   return sent.join(' ')
 }
 
+const none: ReadonlySet<string> = new Set()
 const isB = ({ id }: Subscription): boolean => id === 'b'
 const halfOpen = { isHalfOpen: isB }
 
@@ -111,23 +112,29 @@ test('a probe is of another event type than the last retry, if there is one', ()
 
 test('a record that backs off goes out once it is due', () => {
   const { made, optionsAt } = planOf('a1 2d attempts=5 rests=1min')
-  moveOn(made, optionsAt(testNow))
+  moveOn(made, optionsAt(testNow), none)
   expect(send(made)).toBe('')
-  moveOn(made, optionsAt(testNow + 15 * minuteMs))
+  moveOn(made, optionsAt(testNow + 15 * minuteMs), none)
+  expect(send(made)).toBe('a1')
+})
+
+test('a circuit that has closed: its records are decided anew, and others keep their backoffs', () => {
+  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=1min, b1 2d attempts=5 rests=1min')
+  moveOn(made, { ...optionsAt(testNow), backoffsEndedMs: (id) => (id === 'a' ? 0 : Infinity) }, new Set(['a']))
   expect(send(made)).toBe('a1')
 })
 
 test('a record whose backoff has become longer holds up no other', () => {
   const { made, optionsAt, records } = planOf('a1 2d attempts=2 rests=0s, a2 2d attempts=4 rests=0s')
   records.find(({ id }) => id === 'a1')?.note({ refusals: 9 })
-  moveOn(made, optionsAt(testNow + 10 * minuteMs))
+  moveOn(made, optionsAt(testNow + 10 * minuteMs), none)
   expect(send(made)).toBe('a2')
 })
 
 test('a record that is early again, as the clock was set back, goes out once it is due', () => {
   const { made, optionsAt } = planOf('a1 2d attempts=5 rests=15min')
   expect(send(made, { standingOf: () => testNow })).toBe('')
-  moveOn(made, optionsAt(testNow))
+  moveOn(made, optionsAt(testNow), none)
   expect(send(made)).toBe('a1')
 })
 
