@@ -11,9 +11,7 @@ import type { Probes } from './reconcile/retry/subscriptions.ts'
 import type { Listener } from './ops/listen.ts'
 import { createAccess } from './ops/access.ts'
 import { createGrace } from './ops/grace.ts'
-import { notifyChanges } from './ops/notify.ts'
 import { startOpsServer } from './ops/server.ts'
-import type { StatusDocument } from './ops/status-document.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
 import { exitCode, type ExitCode } from './runtime/errors.ts'
@@ -59,20 +57,12 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, emit, jobs, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
-  const { certificate, clock, config, status, transport } = options
-  const { url } = config.notify
-  const { commandPrefix = '', pageUrl } = config.server
+function backgroundTasks({ connection, emit, jobs }: DaemonParts, options: DaemonOptions): Task[] {
+  const { certificate, clock } = options
   const tasks: Task[] = [connection.tokens.run, jobs.run]
   if (certificate !== undefined) {
     const check = certificateCheck(certificate, options, emit)
     tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
-  }
-  if (url !== undefined) {
-    const isMuted = (): boolean => !leaderElection.isLeading()
-    tasks.push((signal) =>
-      notifyChanges({ url, pageUrl, commandPrefix, status, isMuted, transport, clock, emit }, signal),
-    )
   }
   return tasks
 }
@@ -119,12 +109,8 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
 }
 
-interface WorkOptions extends DaemonOptions {
-  status: () => StatusDocument
-}
-
 /** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
+async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
   const { leaderElection, progress, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
@@ -181,7 +167,7 @@ async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal
   }
 }
 
-function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () => StatusDocument): Promise<Listener> {
+function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, secrets, stop } = options
   const { leaderElection, metrics, pause, reconciler, snapshot } = parts
   const { allowRemote } = config.control
@@ -206,7 +192,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () =>
     metrics: async () => ({ text: await metrics.text(snapshot()), contentType: metrics.contentType }),
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
-    status,
+    status: statusReader(options, parts),
     records: { ...asked, access, records: parts.records },
     commandPrefix: config.server.commandPrefix ?? '',
     control: {
@@ -249,13 +235,12 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
 export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
   const { clock, config, log, stop } = options
   const parts = createParts(options)
-  const status = statusReader(options, parts)
-  const server = await openOpsServer(options, parts, status)
+  const server = await openOpsServer(options, parts)
   log.event('daemon_started', startedFields(options, server.port))
   const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) await work({ ...options, status }, parts, grace.signal)
+    if (!stop.aborted) await work(options, parts, grace.signal)
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
     return options.once === true ? codeOfOnce(parts, options) : exitCode.done
   } finally {

@@ -74,7 +74,6 @@ const misplaced: readonly (readonly [key: string, form: RegExp, message: string]
     /\/(?:protocol|\.well-known)(?:\/|$)|\/token$/i,
     'is not an issuer, but a URL below one: give the part before /protocol or /.well-known',
   ],
-  ['server.pageUrl', /\/(?:status|metrics|livez|readyz)$/, 'is not the page, which is at /: give the part before it'],
 ]
 
 const inPlace: Check = (config) =>
@@ -86,7 +85,6 @@ const inPlace: Check = (config) =>
 /** Keys that do nothing unless another one is set. */
 const dependent: readonly (readonly [key: string, needed: string])[] = [
   ['control.allowRemote', 'control.token'],
-  ['server.pageUrl', 'notify.url'],
   ['leaderElection.leaseName', 'leaderElection.kind'],
   ['leaderElection.leaseDuration', 'leaderElection.kind'],
 ]
@@ -103,7 +101,7 @@ const inEffect: Check = (config) =>
 const encrypted: Check = (config) =>
   config.value('platform.allowInsecure') === true
     ? none()
-    : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl', 'notify.url'].flatMap((key) => {
+    : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl'].flatMap((key) => {
         const url = config.value(key)
         if (typeof url !== 'string' || !/^http:/i.test(url) || isLoopback(new URL(url))) return []
         const message =

@@ -198,14 +198,6 @@ export const schema = z.strictObject({
       healthUrl(),
       'URL of your copy of docs/runbook.md: notices in /status and on the page link to their section.',
     ),
-    pageUrl: optional(healthUrl(), 'Public URL of the status page, for the link in notifications.'),
-  }),
-  notify: z.strictObject({
-    url: optional(
-      healthUrl(),
-      'Gets a POST once the level has changed for a minute: trouble, waiting, or well again. Unset: none.',
-      { secret: true, fileTwin: true },
-    ),
   }),
   control: z.strictObject({
     token: optional(

@@ -11,15 +11,6 @@ import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 
-/** A POST to `notify.url`. */
-export interface NotificationEvent {
-  type: 'notification'
-  level: string
-  result: 'sent' | 'failed'
-  /** The answer (`HTTP 503`), or the reason why none came (`timeout`). */
-  detail: string
-}
-
 export type TelemetryEvent =
   | TokenEvent
   | RequestEvent
@@ -31,7 +22,6 @@ export type TelemetryEvent =
   | TroubleEvent
   | SweeperEvent
   | LeadershipEvent
-  | NotificationEvent
   | LedgerEvent
   | HourEvent
 

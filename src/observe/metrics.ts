@@ -321,11 +321,6 @@ export const metricDefinitions = {
     help: 'Listed rows whose own time or status was not requested. They are not retried.',
     labels: { kind: ['time', 'status'] },
   },
-  notifications_total: {
-    type: 'counter',
-    help: 'Notifications posted to notify.url, by result.',
-    labels: { result: ['sent', 'failed'] },
-  },
   log_messages_total: {
     type: 'counter',
     help: 'Log lines since the start, by level, dropped lines included.',

@@ -48,9 +48,6 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   'standing-by': (metrics, { cause }) => {
     if (cause !== 'seen') metrics.add('leader_terms_ended_total', { cause })
   },
-  notification: (metrics, { result }) => {
-    metrics.add('notifications_total', { result })
-  },
   unexpected: (metrics, { wrongStatus, wrongTime }) => {
     metrics.add('unexpected_records_total', { kind: 'time' }, wrongTime)
     metrics.add('unexpected_records_total', { kind: 'status' }, wrongStatus)

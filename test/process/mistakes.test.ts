@@ -35,8 +35,7 @@ test.each<[given: Given, said: string, code: number]>([
     'control.allowRemote (RECONCILER_CONTROL_ALLOW_REMOTE): has no effect without control.token: set that too, or omit this',
     78,
   ],
-  [{ SERVER_PAGE_URL: 'https://page.example' }, 'has no effect without notify.url', 78],
-  [{ SERVER_PAGE_URL: 'https://page.example/status', NOTIFY_URL: 'https://n.example' }, 'is not the page', 78],
+  [{ NOTIFY_URL: 'https://hooks.example' }, 'RECONCILER_NOTIFY_URL', 78],
   [{ LEADER_ELECTION_LEASE_NAME: 'mine' }, 'has no effect without leaderElection.kind', 78],
   [{ LEADER_ELECTION_LEASE_DURATION: '30s' }, 'has no effect without leaderElection.kind', 78],
   // A switch that is off, and one that was set on purpose, need nothing.

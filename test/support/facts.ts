@@ -136,6 +136,5 @@ export const everyFact = {
     unprocessed: 2,
     withoutKey: 0,
   },
-  notification: { type: 'notification', level: 'trouble', result: 'failed', detail: 'timeout' },
   'lease-available': { type: 'lease-available' },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

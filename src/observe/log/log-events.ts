@@ -126,8 +126,6 @@ export interface LogFields {
   ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'>
   ledger_usable: { failures: number }
   hour_compared: Own<FactOf<'hour-compared'>>
-  notification_sent: Own<FactOf<'notification'>>
-  notification_failed: Own<FactOf<'notification'>>
   ops_request_failed: ErrorFields
   log_lines_dropped: { lines: number }
   unexpected_error: ErrorFields
@@ -319,12 +317,6 @@ export const logEvents = {
     ['debug', 'warn'],
     'hour compared with the ledger',
     'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/records?group=unprocessed` names them.',
-  ],
-  notification_sent: [['info'], 'notification sent', '`notify.url` accepted it.'],
-  notification_failed: [
-    ['warn'],
-    'notification not sent',
-    '`notify.url` did not accept it. It is sent again after a minute while the level lasts.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [

@@ -254,8 +254,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return logLedger(event)
         case 'hour-compared':
           return log.event('hour_compared', event, event.unprocessed > 0 ? 'warn' : 'debug')
-        case 'notification':
-          return log.event(event.result === 'sent' ? 'notification_sent' : 'notification_failed', event)
         case 'leading':
           return logLeading(event)
         case 'standing-by':

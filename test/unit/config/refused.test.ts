@@ -201,17 +201,8 @@ const variables: [names: string[], value: string, told: string][] = [
     '${CLIENT_ID}',
     ': holds the placeholder ${CLIENT_ID}, which',
   ],
-  [
-    ['RECONCILER_CONTROL_TOKEN', 'RECONCILER_NOTIFY_URL'],
-    'https://hunter2/${X}',
-    ': holds a placeholder such as ${NAME}, which',
-  ],
+  [['RECONCILER_CONTROL_TOKEN'], 'https://hunter2/${X}', ': holds a placeholder such as ${NAME}, which'],
   [['RECONCILER_AUTH_CLIENT_ID'], 'hunter2\u200d', ': holds an invisible character (U+200D)'],
-  [
-    ['RECONCILER_NOTIFY_URL'],
-    'http://hooks.example.com/hunter2',
-    'notify.url (RECONCILER_NOTIFY_URL): must start with https://',
-  ],
   [['NODE_TLS_REJECT_UNAUTHORIZED'], '0', 'NODE_TLS_REJECT_UNAUTHORIZED (environment): is 0, so any certificate'],
   [['RECONCILER_CONTROL_TOKEN'], 'hunter2-äöü', 'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII'],
 ]

@@ -75,7 +75,6 @@ test('changes of state are logged each time, what changed nothing and calls not 
     [{ type: 'trouble', trouble: undefined }, 'info: platform_available'],
     [everyFact.leading, 'info: leading'],
     [everyFact['standing-by'], 'warn: standing_by'],
-    [everyFact.notification, 'warn: notification_failed'],
   ]
   const twice = changes.flatMap((change) => [change, change])
   expect(told(twice.map(([fact]) => fact)).map((one) => one.line)).toEqual(twice.map(([, text]) => text))

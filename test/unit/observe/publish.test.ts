@@ -64,7 +64,6 @@ test('each fact moves what it should, and no other series', async () => {
     'circuit_transitions_total{to="open"}': 1,
     expired_webhooks_total: 5,
     'leader_terms_ended_total{cause="expired"}': 1,
-    'notifications_total{result="failed"}': 1,
     'ledger_requests_total{result="refused"}': 1,
   })
 })
