@@ -153,7 +153,10 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const incidents = createIncidents({
     clock,
     gates: () => current.gates.shut(),
-    causes: () => causesOf(current, policy, current.situations()).list,
+    open() {
+      const { endless, oldestOpenAt } = current.backlog.summary(current.situations())
+      return { refusedAgain: endless.refused, oldestAt: oldestOpenAt }
+    },
     report: reporter.incident,
   })
 
@@ -277,6 +280,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     },
     emit,
     end() {
+      incidents.end()
       isOver = true
     },
   }

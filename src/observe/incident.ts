@@ -5,34 +5,35 @@ import type { SweepKind } from '../reconcile/sweep/sweep-report.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from './events.ts'
 
-/** One cause, as it was when the most deliveries were missing. */
-export interface IncidentCause {
-  subscriptionId: string
-  responseStatusCode: number | null
-  records: number
+/** A cause that kept deliveries from arriving: an answer of a receiver to events of one type, and how many retries got it. */
+export type IncidentCause = Pick<FactOf<'outcome'>, 'eventType' | 'responseStatusCode' | 'subscriptionId'> & {
+  failedAgain: number
 }
 
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Gates that are shut now. */
   gates: () => readonly { gate: Gate }[]
-  /** The largest causes, most records first: it iterates over all records. */
-  causes: () => readonly (IncidentCause & { refusedAgain: number })[]
-  /** Called when one begins, and when it is over. */
-  report: (incident: Incident) => void
+  /** Records that are refused again and again, and the oldest open event, epoch ms: it iterates over all records. */
+  open: () => { refusedAgain: number; oldestAt: number | undefined }
+  /** Called when one begins, when it is over, and for the one that is `open` when the process ends. */
+  report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
 }
 
 export interface Incidents {
   note(event: TelemetryEvent): void
   /** The one under way, or the last one; undefined before the first. */
   last(): Incident | undefined
+  /** Reports the one under way, as the process ends. */
+  end(): void
 }
 
 /** For this long nothing may be due, blocked, awaited or refused again and again before an incident is over. */
 const calmMs = 300_000
 /** Fewer repeatedly rejected ones keep no incident open: they matter as little as exhausted ones. */
 export const minRefused = 10
-const maxCauses = 5
+/** Causes that are shown, and that are counted. */
+const [maxCauses, maxCounted] = [5, 1000]
 
 /** Events with which a gate may open or shut. */
 const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
@@ -46,11 +47,12 @@ function empty() {
   const sums = {
     /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
     begunBefore: false,
+    /** The oldest event that was missing when it began; epoch ms. */
+    oldestAt: undefined as number | undefined,
     /** Until when sweeps had failed, from its beginning on; null when none had. */
     unlistedUntil: null as number | null,
-    /** The most open records at the end of a full sweep; their largest causes. */
+    /** The most open records at the end of a full sweep. */
     peak: 0,
-    causes: [] as readonly IncidentCause[],
     /** Outcomes of retries since then. */
     recovered: 0,
     failedAgain: 0,
@@ -62,6 +64,8 @@ function empty() {
   }
   return {
     sums,
+    /** By subscription, answer and event type. */
+    causes: new Map<string, IncidentCause>(),
     since: 0,
     shutMs: new Map<Gate, number>(),
     exhaustedBefore: 0,
@@ -75,7 +79,14 @@ type Running = ReturnType<typeof empty>
 
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
 
-function toIncident(clock: IncidentOptions['clock'], { longestMs, shutMs, since, sums }: Running, endedAt?: number) {
+function toIncident(clock: IncidentOptions['clock'], running: Running, endedAt?: number) {
+  const {
+    causes,
+    longestMs,
+    shutMs,
+    since,
+    sums: { oldestAt, ...sums },
+  } = running
   const toDate = (monotonic: number | null): Date | null =>
     monotonic === null ? null : new Date(onWallClock(clock, monotonic))
   return {
@@ -84,6 +95,9 @@ function toIncident(clock: IncidentOptions['clock'], { longestMs, shutMs, since,
     endedAt: toDate(endedAt ?? null),
     ...sums,
     unlistedUntil: toDate(sums.unlistedUntil),
+    oldestEvent: oldestAt === undefined ? null : new Date(oldestAt),
+    /** The largest first; with those of the others they add up to `failedAgain`. */
+    causes: [...causes.values()].sort((a, b) => b.failedAgain - a.failedAgain).slice(0, maxCauses),
     /** Null before the first delivery was seen. */
     longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
     /** How long each gate was shut, as sweeps and commands saw it. */
@@ -94,7 +108,7 @@ function toIncident(clock: IncidentOptions['clock'], { longestMs, shutMs, since,
 /** As /status has it. Times are by this host's clock. */
 export type Incident = ReturnType<typeof toIncident>
 
-export function createIncidents({ causes, clock, gates, report }: IncidentOptions): Incidents {
+export function createIncidents({ clock, gates, open, report }: IncidentOptions): Incidents {
   let running: Running | undefined
   /** Since the last sweep: retries go out, and arrive, before the sweep that finds the incident has ended. */
   let next = empty()
@@ -122,26 +136,22 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   function begin(counts: Counts, seconds: number): Running {
     const sweptAt = clock.monotonic() - seconds * 1000
     next.sums.begunBefore = isFirstSweep
+    next.sums.oldestAt = open().oldestAt
     next.sums.unlistedUntil = failingSince.size === 0 ? null : sweptAt
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
     return Object.assign(next, { since: Math.min(sweptAt, ...failingSince.values()), exhaustedBefore })
   }
 
   function noteCounts(incident: Running, counts: Counts): void {
-    const open = openOf(counts)
     incident.sums.backingOff = counts['backing-off']
     incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
-    if (open <= incident.sums.peak) return
-    incident.sums.peak = open
-    incident.sums.causes = causes()
-      .slice(0, maxCauses)
-      .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
+    incident.sums.peak = Math.max(incident.sums.peak, openOf(counts))
   }
 
   /** True while so many keep being rejected, although others succeed, that the incident continues. */
   function isRefused(counts: Counts): boolean {
     if (running === undefined || counts['backing-off'] < minRefused) return false
-    return causes().reduce((sum, { refusedAgain }) => sum + refusedAgain, 0) >= minRefused
+    return open().refusedAgain >= minRefused
   }
 
   function noteSweep({ failed: counts, kind, result, seconds }: FactOf<'sweep'>['report']): void {
@@ -160,16 +170,30 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     if (running === undefined) return
     noteCounts(running, counts)
     noteGates()
-    if (isNew) report(toIncident(clock, running))
+    if (isNew) report('started', toIncident(clock, running))
     if (calmSince === undefined || clock.monotonic() - calmSince < calmMs) return
     last = [running, running.lastArrivalAt ?? calmSince]
     running = undefined
     leftOver = openOf(counts)
-    report(toIncident(clock, ...last))
+    report('ended', toIncident(clock, ...last))
   }
 
-  function noteOutcome(incident: Running, { outcome, sinceEventMs }: FactOf<'outcome'>): void {
-    if (outcome === 'failed-again') incident.sums.failedAgain += 1
+  function noteFailure({ causes, sums }: Running, fact: FactOf<'outcome'>): void {
+    const { eventType, responseStatusCode, subscriptionId } = fact
+    sums.failedAgain += 1
+    const key = [subscriptionId, responseStatusCode, eventType].join(' ')
+    if (causes.size >= maxCounted && !causes.has(key)) return
+    causes.getOrInsertComputed(key, () => ({
+      subscriptionId,
+      responseStatusCode,
+      eventType,
+      failedAgain: 0,
+    })).failedAgain += 1
+  }
+
+  function noteOutcome(incident: Running, fact: FactOf<'outcome'>): void {
+    const { outcome, sinceEventMs } = fact
+    if (outcome === 'failed-again') noteFailure(incident, fact)
     if (outcome !== 'recovered') return
     incident.sums.recovered += 1
     incident.lastArrivalAt = clock.monotonic()
@@ -196,6 +220,10 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
       noteGates()
       if (running !== undefined) return toIncident(clock, running)
       return last && toIncident(clock, ...last)
+    },
+    end() {
+      noteGates()
+      if (running !== undefined) report('open', toIncident(clock, running))
     },
   }
 }

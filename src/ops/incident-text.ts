@@ -3,7 +3,7 @@ import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isWholeKnown, openOf } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { clockTime, count, fromNow, response, span, subscriptionName } from './words.ts'
+import { clockTime, count, counted, fromNow, response, span, subscriptionName } from './words.ts'
 
 /** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
 function isCalm({ endedAt }: Incident, status: StatusFacts): boolean {
@@ -22,28 +22,33 @@ function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
   return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
 }
 
-function peakPairs({ causes, peak }: Incident, { subscriptions: names }: StatusFacts): (readonly [string, string])[] {
-  const others = causes.reduce((rest, { records }) => rest - records, peak)
+/** What kept deliveries from arriving: answers of receivers, which add up to all that failed again. */
+function failedText({ causes, failedAgain }: Incident, { subscriptions: names }: StatusFacts): string {
+  const others = causes.reduce((rest, cause) => rest - cause.failedAgain, failedAgain)
   const texts = causes.map(
-    ({ records, responseStatusCode: code, subscriptionId: id }) =>
-      `${subscriptionName(id, names)}, ${response(code)}: ${count(records)}`,
+    ({ eventType, failedAgain: retries, responseStatusCode: code, subscriptionId: id }) =>
+      `${subscriptionName(id, names)}, ${response(code)} to ${eventType}: ${count(retries)}`,
   )
-  if (others > 0 && causes.length > 0) texts.push(`others: ${count(others)}`)
-  return [['peak', `${count(peak)} missing at once`], ...texts.map((text) => ['at the peak', text] as const)]
+  if (others > 0) texts.push(`others: ${count(others)}`)
+  return `${counted(failedAgain, 'retry', 'retries')}. ${texts.join('; ')}`
 }
 
-/** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
+/** Gates by how long they were shut; without what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
-  const { recovered, unlistedUntil } = incident
-  const counts: readonly (readonly [name: string, value: number])[] = [
-    ['failed again', failedAgain],
-    ['gave up', exhausted],
-  ]
+  const { begunBefore, oldestEvent, recovered, unlistedUntil } = incident
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   return [
     ['time', lasted(incident, status.now)],
+    ...(begunBefore && oldestEvent !== null
+      ? [
+          [
+            'oldest event',
+            `${clockTime(oldestEvent, status.now)} UTC, of those that were missing at its beginning`,
+          ] as const,
+        ]
+      : []),
     ...(unlistedUntil === null
       ? []
       : [['not listed', `until ${clockTime(unlistedUntil, status.now)} UTC: all sweeps failed`] as const]),
@@ -53,10 +58,11 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
     ...(openOf(status) > peak && endedAt === null
       ? [['peak', 'not yet: more are missing now'] as const]
-      : peakPairs(incident, status)),
+      : [['peak', `${count(peak)} missing at once`] as const]),
     ['recovered', `${count(recovered)}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
-    ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
+    ...(failedAgain === 0 ? [] : [['failed again', failedText(incident, status)] as const]),
+    ...(exhausted === 0 ? [] : [['gave up', count(exhausted)] as const]),
     ...shut.map(({ gate, seconds }) => ['blocked', `${span(seconds * 1000)}: "${describeGate(gate).reason}"`] as const),
   ]
 }

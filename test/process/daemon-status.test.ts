@@ -77,11 +77,12 @@ describe('status', () => {
   test('shows the last incident alone, as text and as JSON', async () => {
     const incident = {
       since: '2026-01-15T02:46:00.000Z',
-      begunBefore: false,
+      begunBefore: true,
+      oldestEvent: '2026-01-15T02:40:00.000Z',
       unlistedUntil: '2026-01-15T02:59:00.000Z',
       endedAt: '2026-01-15T03:26:10.000Z',
       peak: 1470,
-      causes: [{ subscriptionId: missing, responseStatusCode: 401, records: 482 }],
+      causes: [{ subscriptionId: missing, responseStatusCode: 401, eventType: 'payment', failedAgain: 40 }],
       recovered: 1461,
       failedAgain: 44,
       exhausted: 3,
@@ -97,15 +98,14 @@ describe('status', () => {
     await using daemon = await startStatus({ ...whole, incident })
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`beside: Last incident, with deliveries still missing
-time           02:46:00 UTC to 03:26:10 UTC, 40 min
+time           02:46:00 UTC or earlier to 03:26:10 UTC, 40 min
+oldest event   02:40:00 UTC, of those that were missing at its beginning
 not listed     until 02:59:00 UTC: all sweeps failed
 still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
-at the peak    11111111, HTTP 401: 482
-at the peak    others: 988
 recovered      1,461, the slowest 52 min after its event
 expired        none
-failed again   44
+failed again   44 retries. 11111111, HTTP 401 to payment: 40; others: 4
 gave up        3
 blocked        30 min: "Nearly all retries of a subscription failed again: its circuit is open."
 blocked        1 min: "Retries are paused by an operator."

@@ -39,11 +39,17 @@ type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' 
 type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
-/** The sums of an incident, with spans in seconds, and lists as texts. */
+/** The sums of an incident, with spans in seconds. */
 type IncidentFields = Pick<
   Incident,
-  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered'
-> & { from: string; to: string; longestSeconds: number | undefined; causes: string[]; gates: string[] }
+  'backingOff' | 'begunBefore' | 'causes' | 'exhausted' | 'expired' | 'failedAgain' | 'gates' | 'peak' | 'recovered'
+> & {
+  from: string
+  longestSeconds: number | undefined
+  oldestEvent: string | undefined
+  to: string | undefined
+  unlistedUntil: string | undefined
+}
 /** Where the daemon points, and what it may do there. */
 interface Started {
   version: string
@@ -101,9 +107,8 @@ export interface LogFields {
   operator_probed: Own<Extract<FactOf<'operator'>, { command: 'probe' }>>
   operator_paused: CommandFields
   operator_resumed: CommandFields
-  /** Selection and sums as JSON. */
-  retry_job_started: Omit<Own<Extract<FactOf<'operator'>, { command: 'retry' }>>, 'selection'> & { selection: string }
-  retry_job_ended: Omit<Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>, 'sums'> & { sums: string }
+  retry_job_started: Own<Extract<FactOf<'operator'>, { command: 'retry' }>>
+  retry_job_ended: Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>
   leading: Own<FactOf<'leading'>> & { identity: string }
   standing_by: Own<FactOf<'standing-by'>>
   lease_unavailable: Own<FactOf<'lease-unavailable'>>
@@ -121,8 +126,9 @@ export interface LogFields {
   certificate_invalid: { file: string; problem: string }
   key_weak: { key: string; problem: string }
   memory_limit_low: MemoryShortfall
-  incident_started: Pick<Incident, 'begunBefore' | 'peak'>
+  incident_started: Pick<IncidentFields, 'begunBefore' | 'oldestEvent' | 'peak'>
   incident_ended: IncidentFields
+  incident_open: IncidentFields
   ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'>
   ledger_usable: { failures: number }
   hour_compared: Own<FactOf<'hour-compared'>>
@@ -305,7 +311,12 @@ export const logEvents = {
   incident_ended: [
     ['info'],
     'incident ended',
-    'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once, with their `causes` then; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+    'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once; `causes` of `failedAgain`: the largest five; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+  ],
+  incident_open: [
+    ['info'],
+    'incident under way at the end of the process',
+    'The fields of `incident_ended`, so far. After a start another one begins; its `oldestEvent` says since when deliveries are missing.',
   ],
   ledger_unusable: [
     ['warn', 'debug'],

@@ -13,8 +13,8 @@ import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void
-  /** One begins, or is over. */
-  incident(incident: Incident): void
+  /** One begins, is over, or is open at the end of the process. */
+  incident(what: 'started' | 'ended' | 'open', incident: Incident): void
 }
 
 /** A larger offset of attempt times means a wrong time zone. */
@@ -169,29 +169,25 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logOperator(event: FactOf<'operator'>): void {
     if (event.command === 'probe') return log.event('operator_probed', event)
-    if (event.command === 'retry')
-      return log.event('retry_job_started', { ...event, selection: JSON.stringify(event.selection) })
-    if (event.command === 'retry-ended')
-      return log.event('retry_job_ended', { ...event, sums: JSON.stringify(event.sums) })
+    if (event.command === 'retry') return log.event('retry_job_started', event)
+    if (event.command === 'retry-ended') return log.event('retry_job_ended', event)
     const until = event.until === undefined ? undefined : new Date(event.until).toISOString()
     const name = event.command === 'pause' ? 'operator_paused' : 'operator_resumed'
     log.event(name, { ...event, until }, event.changed ? 'info' : 'debug')
   }
 
-  function logIncident({ causes, endedAt, gates, longestSeconds, since: begunAt, ...sums }: Incident): void {
-    if (endedAt === null) {
-      log.event('incident_started', { begunBefore: sums.begunBefore, peak: sums.peak })
-      return
-    }
-    log.event('incident_ended', {
+  function logIncident(what: 'started' | 'ended' | 'open', incident: Incident): void {
+    const { endedAt, longestSeconds, oldestEvent, since: begunAt, unlistedUntil, ...sums } = incident
+    const { begunBefore, peak } = sums
+    const oldest = oldestEvent?.toISOString()
+    if (what === 'started') return log.event('incident_started', { begunBefore, oldestEvent: oldest, peak })
+    log.event(`incident_${what}`, {
       ...sums,
       from: begunAt.toISOString(),
-      to: endedAt.toISOString(),
+      oldestEvent: oldest,
+      unlistedUntil: unlistedUntil?.toISOString(),
+      to: endedAt?.toISOString(),
       longestSeconds: longestSeconds ?? undefined,
-      causes: causes.map(({ records, responseStatusCode, subscriptionId }) =>
-        [subscriptionId, responseStatusCode ?? 'no response', records].join(' '),
-      ),
-      gates: gates.map(({ gate, seconds }) => `${gate} ${Math.round(seconds)}`),
     })
   }
 

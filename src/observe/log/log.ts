@@ -64,6 +64,8 @@ export function auditOnly(log: Log): Log {
 
 const maxTextLength = 4_000
 const maxEntries = 100
+/** Fields of objects, one deep. Of all others a cast may let one in, such as a request. */
+const dataFields: ReadonlySet<string> = new Set(['causes', 'gates', 'selection', 'sums'])
 
 function cut(text: string): string {
   const clean = redact(text)
@@ -71,17 +73,21 @@ function cut(text: string): string {
 }
 
 /** Turns a value into one that JSON can hold. Types allow no others, but a cast may let one in. */
-function plain(value: unknown): unknown {
+function plain(value: unknown, isData = false): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value === 'string') return cut(value)
   if (typeof value === 'number') return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : String(value)
-  if (Array.isArray(value)) return value.slice(0, maxEntries).map((entry) => cut(String(plain(entry))))
-  return `[${typeof value}]`
+  if (Array.isArray(value))
+    return value.slice(0, maxEntries).map((entry) => (isData ? plain(entry, true) : cut(String(plain(entry)))))
+  return isData && typeof value === 'object' ? plainFields(value) : `[${typeof value}]`
 }
 
 function plainFields(fields: object): object {
   return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, name === 'type' ? undefined : plain(value)]),
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      name === 'type' ? undefined : plain(value, dataFields.has(name)),
+    ]),
   )
 }
 

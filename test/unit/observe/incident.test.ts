@@ -21,15 +21,15 @@ type Step =
 async function play(
   steps: readonly Step[],
   refusedAgain = 0,
-): Promise<{ reports: Incident[]; last: Incident | undefined }> {
+): Promise<{ reports: (Incident & { what: string })[]; last: Incident | undefined }> {
   const clock = createVirtualClock(0)
-  const reports: Incident[] = []
+  const reports: (Incident & { what: string })[] = []
   const gates = (): { gate: Gate }[] => [{ gate: 'circuit' }, { gate: 'limit' }]
   const incidents = createIncidents({
     clock,
     gates,
-    causes: () => [{ subscriptionId: 'a', responseStatusCode: 422, records: 20, refusedAgain }],
-    report: (incident) => reports.push(incident),
+    open: () => ({ refusedAgain, oldestAt: -minuteMs }),
+    report: (what, incident) => reports.push({ ...incident, what }),
   })
   for (const step of steps) {
     if (step === 'a year ahead') clock.jump(525_600 * minuteMs)
@@ -37,18 +37,41 @@ async function play(
     else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
     await clock.advance(minuteMs)
   }
-  return { reports, last: incidents.last() }
+  const last = incidents.last()
+  incidents.end()
+  return { reports, last }
 }
 
 const calm: Step[] = Array.from({ length: 6 }, () => ({}))
 const leftOver: Step[] = calm.map(() => ({ 'backing-off': 2 }))
 const recovered = (seconds: number): Step => outcomeFact({ outcome: 'recovered', sinceEventMs: seconds * 1000 })
+const cause = { subscriptionId: 'a', eventType: 'a' }
+const failed = (responseStatusCode: number | null, eventType = 'a'): Step =>
+  outcomeFact({ outcome: 'failed-again', subscriptionId: 'a', eventType, responseStatusCode })
 const at = (minute: number, seconds = 0): Date => new Date(minute * minuteMs + seconds * 1000)
 
 test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['nothing is missing', calm, undefined, 0],
   ['what backs off or is exhausted begins none', [{ 'backing-off': 3, exhausted: 2 }, ...calm], undefined, 0],
-  ['found by the first sweep', [{ due: 1 }], { since: at(0, -1), begunBefore: true, endedAt: null }, 1],
+  [
+    'found by the first sweep',
+    [{ due: 1 }],
+    { since: at(0, -1), begunBefore: true, oldestEvent: at(-1), endedAt: null },
+    1,
+  ],
+  [
+    'its causes are the answers while it lasted, and add up',
+    [failed(500), {}, { due: 9 }, failed(422), failed(null), failed(422), failed(422, 'b'), ...calm],
+    {
+      failedAgain: 4,
+      causes: [
+        { ...cause, responseStatusCode: 422, failedAgain: 2 },
+        { ...cause, responseStatusCode: null, failedAgain: 1 },
+        { ...cause, responseStatusCode: 422, eventType: 'b', failedAgain: 1 },
+      ],
+    },
+    1,
+  ],
   ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 3, longestSeconds: 7 }, 1], // prettier-ignore
   ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
   [
@@ -96,7 +119,10 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
 ])('%s', async (_, steps, shown, started) => {
   const { reports, last } = await play(steps)
-  expect(reports.filter(({ endedAt }) => endedAt === null)).toHaveLength(started)
+  const told = reports.map(({ what }) => what)
+  const isOpen = last?.endedAt === null
+  expect(told.filter((what) => what === 'started')).toHaveLength(started)
+  expect([told.at(-1) === 'open', told.filter((what) => what === 'open').length]).toEqual([isOpen, Number(isOpen)])
   if (shown === undefined) expect(last).toBeUndefined()
   else expect(last).toMatchObject(shown)
 })

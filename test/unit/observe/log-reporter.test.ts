@@ -43,7 +43,7 @@ function times<T>(count: number, make: (index: number) => T): T[] {
 
 const line = (text: string, fields: object = {}): object => ({ line: text, fields })
 
-test('what a retry job was asked for, and its sums, are in its lines as texts', () => {
+test('what a retry job was asked for, and its sums, are in its lines', () => {
   const job = { type: 'operator', job: 'a' } as const
   const lines: string[] = []
   const log = createLog({ level: 'info', instance: 'i', clock: { now: () => 0 }, write: (one) => lines.push(one) })
@@ -51,8 +51,8 @@ test('what a retry job was asked for, and its sums, are in its lines as texts', 
   observe({ ...job, command: 'retry', by: 'proof', selection: { since: '6h' }, exhausted: true, rate: undefined })
   observe({ ...job, command: 'retry-ended', stoppedBy: undefined, sums: { found: 2, recovered: 2 } })
   expect(lines.map((one) => JSON.parse(one) as unknown)).toMatchObject([
-    { by: 'proof', selection: '{"since":"6h"}' },
-    { sums: '{"found":2,"recovered":2}' },
+    { by: 'proof', selection: { since: '6h' } },
+    { sums: { found: 2, recovered: 2 } },
   ])
 })
 

@@ -165,6 +165,7 @@ describe('in one look', () => {
     const status = toStatus(anIncident())
     const sums = {
       begunBefore: false,
+      oldestEvent: null,
       unlistedUntil: null,
       recovered: 1,
       failedAgain: 0,
@@ -187,7 +188,8 @@ describe('in one look', () => {
   test('its title and its end, as it stands', () => {
     const calm = toStatus(aStatusState(swept))
     const sums = { recovered: 1, failedAgain: 0, exhausted: 0, expired: 2, backingOff: 0, longestSeconds: null }
-    const under = { ...sums, since: calm.now, begunBefore: false, unlistedUntil: null, peak: 1, gates: [], causes: [] }
+    const none = { oldestEvent: null, unlistedUntil: null, gates: [], causes: [] }
+    const under = { ...sums, ...none, since: calm.now, begunBefore: false, peak: 1 }
     const shown = (changes: { backingOff?: number; endedAt: Date | null }): unknown => {
       const incident = { ...under, ...changes }
       const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, calm))
