@@ -30,6 +30,7 @@ test('an idle day is fewer than 200 lines: a sign of life every 15 minutes, and 
 
 test('a day on which the platform never answers is not much more', async () => {
   const { events } = await day(503)
-  expect(events).toContain('sweep_failed')
+  // At least one in 15 minutes says that it goes on.
+  expect(events.filter((event) => event === 'sweep_failed').length).toBeGreaterThan(96)
   expect(events.length).toBeLessThan(200)
 })

@@ -46,7 +46,7 @@ const sweepsOf = ({ facts }: RunningDaemon, result: string): number =>
 const hasToken = ({ facts }: RunningDaemon): boolean =>
   facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
 
-test('a refused key: alive, not ready, and said once; a sweep comes within seconds after a token', async () => {
+test('a refused key: alive, not ready, and said again within 15 minutes; a sweep comes within seconds after a token', async () => {
   let isRefused = true
   await using scene = startDaemon({
     instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
@@ -56,7 +56,11 @@ test('a refused key: alive, not ready, and said once; a sweep comes within secon
   expect(scene.ops().live()).toEqual([])
   expect(scene.ops().ready()).toEqual(['no access token yet', 'no list page of the platform yet'])
   const told = scene.lines.filter(({ level }) => level === 'error' || level === 'warn')
-  expect(told.map(({ event }) => event)).toEqual(['token_rejected', 'sweep_failed'])
+  expect(told.slice(0, 2).map(({ event }) => event)).toEqual(['token_rejected', 'sweep_failed'])
+  for (const kind of ['token_rejected', 'sweep_failed']) {
+    const { length } = told.filter(({ event }) => event === kind)
+    expect([length >= 4, length <= 6]).toEqual([true, true])
+  }
   expect(told[1]?.fields['advice']).toContain('auth.clientId')
   isRefused = false
   await msUntil(scene, () => hasToken(scene))

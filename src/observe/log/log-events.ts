@@ -15,9 +15,10 @@ export type LogEvent = readonly [levels: readonly [LogLevel, ...LogLevel[]], mes
 /** The event's own fields. */
 type Own<Event extends TelemetryEvent> = Omit<Event, 'type'>
 
-/** Lines of the event that were logged at debug only, because there were too many. */
-interface Limited {
-  suppressed: number | undefined
+/** Of a failure that goes on: how many there were so far, and for how long. */
+interface StillFailing {
+  failures: number | undefined
+  failingSeconds: number | undefined
 }
 /** Counted from one full sweep to the next. */
 export const nothingSince = {
@@ -88,12 +89,12 @@ export interface LogFields {
   shutdown_started: { signal: string | undefined; inFlight: number; grace: string }
   shutdown_grace_expired: { inFlight: number }
   daemon_stopped: { cutOff: number }
-  full_sweep_completed: SweepFields &
-    Partial<Record<Decision, number>> &
-    typeof nothingSince & { failures: number | undefined }
-  sweep_failed: SweepFields & Partial<Omit<Failure, 'message'>> & { problem?: string }
-  slice_skipped: Slice & Partial<Limited>
-  record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string } & Limited
+  full_sweep_completed: Partial<
+    SweepFields & Record<Decision, number> & typeof nothingSince & { failures: number | undefined }
+  >
+  sweep_failed: Partial<SweepFields & StillFailing & Omit<Failure, 'message'>> & { problem?: string }
+  slice_skipped: Slice
+  record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string }
   records_unexpected: Own<FactOf<'unexpected'>>
   attempt_limit_early: Own<FactOf<'early-at-limit'>>
   platform_time_offset: { offsetSeconds: number }
@@ -111,15 +112,15 @@ export interface LogFields {
   retry_job_ended: Own<Extract<FactOf<'operator'>, { command: 'retry-ended' }>>
   leading: Own<FactOf<'leading'>> & { identity: string }
   standing_by: Own<FactOf<'standing-by'>>
-  lease_unavailable: Own<FactOf<'lease-unavailable'>>
+  lease_unavailable: Own<FactOf<'lease-unavailable'>> & StillFailing
   lease_available: { failures: number }
   receiver_down: Pick<FactOf<'receiver'>, 'detail'>
   receiver_up: Pick<FactOf<'receiver'>, 'detail'>
-  circuit_opened: Own<FactOf<'circuit'>> & Limited
-  circuit_closed: Pick<FactOf<'circuit'>, 'subscriptionId' | 'to'> & Limited
+  circuit_opened: Own<FactOf<'circuit'>>
+  circuit_closed: Pick<FactOf<'circuit'>, 'subscriptionId' | 'to'>
   token_obtained: Own<Extract<FactOf<'token-refreshed'>, { result: 'success' }>> & { failures: number | undefined }
-  token_unavailable: RefusalFields
-  token_rejected: RefusalFields
+  token_unavailable: RefusalFields & StillFailing
+  token_rejected: RefusalFields & StillFailing
   token_scope_missing: Own<FactOf<'token-scope-missing'>>
   credential_reloaded: Own<FactOf<'credential-reloaded'>>
   credential_reload_failed: Own<FactOf<'credential-reload-failed'>>
@@ -129,7 +130,7 @@ export interface LogFields {
   incident_started: Pick<IncidentFields, 'begunBefore' | 'oldestEvent' | 'peak'>
   incident_ended: IncidentFields
   incident_open: IncidentFields
-  ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'>
+  ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'> & StillFailing
   ledger_usable: { failures: number }
   hour_compared: Own<FactOf<'hour-compared'>>
   ops_request_failed: ErrorFields
@@ -158,7 +159,7 @@ export const logEvents = {
   full_sweep_completed: [
     ['info', 'debug'],
     'full sweep completed',
-    'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but the first in 15 minutes is at info, as a sign of life.',
+    'A sweep of the whole window, and the work since the one before, without numbers that are 0; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but the first in 15 minutes is at info, as a sign of life.',
   ],
   sweep_failed: [
     ['error', 'debug'],
@@ -257,11 +258,7 @@ export const logEvents = {
     'circuit opened, retries paused for this subscription',
     '`failedAgain` of the last `judged` retries failed again; `responseStatusCode`: of the last (null: none). At debug when it opens again before it was closed.',
   ],
-  circuit_closed: [
-    ['info', 'debug'],
-    'circuit closed',
-    'Deliveries succeed again. At debug when the opening was logged at debug.',
-  ],
+  circuit_closed: [['info', 'debug'], 'circuit closed', 'Deliveries succeed again. At debug when it was not open.'],
   token_obtained: [
     ['info', 'debug'],
     'access token obtained',

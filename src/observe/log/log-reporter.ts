@@ -4,7 +4,7 @@ import type { FactOf, TelemetryEvent } from '../events.ts'
 import { nothingSince } from './log-events.ts'
 import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
-import { createCondition, createLimit } from './repetition.ts'
+import { createCondition } from './repetition.ts'
 import { problemOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
@@ -21,6 +21,8 @@ export interface LogReporter {
 const wrongZoneMs = 600_000
 /** One full sweep in this time is logged at info, even when it shows nothing new. */
 const signOfLifeMs = 900_000
+/** A failure that goes on is logged again after this time; the next one comes at most 5 min later. */
+const againMs = 600_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
@@ -39,6 +41,10 @@ function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: s
   return { seconds: span.to - span.from, from, reason }
 }
 
+function withoutZeros<Fields extends object>(fields: Fields): Partial<Fields> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== 0)) as Partial<Fields>
+}
+
 const countedAs = {
   recovered: 'recovered',
   'failed-again': 'failedAgain',
@@ -47,24 +53,18 @@ const countedAs = {
 
 /** `identity`: of this instance as a holder of the lease. */
 export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, identity = ''): LogReporter {
-  const sweepFailure = createCondition(clock)
-  const tokenFailure = createCondition(clock)
+  const sweepFailure = createCondition(clock, { againMs })
+  const tokenFailure = createCondition(clock, { againMs })
+  const noLease = createCondition(clock, { againMs })
+  const noBooks = createCondition(clock, { againMs })
   const skipped = createCondition(clock)
   const expiry = createCondition(clock)
-  const noLease = createCondition(clock)
-  const noBooks = createCondition(clock)
-  const unreadable = createCondition(clock, forgottenAfterMs)
-  const unexpected = createCondition(clock, forgottenAfterMs)
-  const earlyAtLimit = createCondition(clock, forgottenAfterMs)
-  const wrongZone = createCondition(clock, forgottenAfterMs)
-  const limits = {
-    opened: createLimit(clock),
-    closed: createLimit(clock),
-    skipped: createLimit(clock),
-    unreadable: createLimit(clock),
-  }
-  /** Circuits that opened and are not closed yet; true when that was logged above debug. */
-  const openCircuits = new Map<string, boolean>()
+  const unreadable = createCondition(clock, { quietMs: forgottenAfterMs })
+  const unexpected = createCondition(clock, { quietMs: forgottenAfterMs })
+  const earlyAtLimit = createCondition(clock, { quietMs: forgottenAfterMs })
+  const wrongZone = createCondition(clock, { quietMs: forgottenAfterMs })
+  /** Circuits that opened and are not closed yet. */
+  const openCircuits = new Set<string>()
   let since = { ...nothingSince }
   let listed = -1
   let sweepLoggedAt = -Infinity
@@ -92,19 +92,16 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logCircuit(event: FactOf<'circuit'>): void {
     const { subscriptionId, to } = event
-    const wasLogged = openCircuits.get(subscriptionId)
     if (to === 'open') {
-      const { passes, suppressed } = limits.opened(wasLogged === undefined)
-      if (wasLogged === undefined) {
-        openCircuits.set(subscriptionId, passes)
-        since.circuitsOpened += 1
-      }
-      log.event('circuit_opened', { ...event, suppressed }, passes ? 'warn' : 'debug')
+      const isNew = !openCircuits.has(subscriptionId)
+      openCircuits.add(subscriptionId)
+      since.circuitsOpened += Number(isNew)
+      log.event('circuit_opened', event, isNew ? 'warn' : 'debug')
     }
     if (to === 'closed') {
-      const { passes, suppressed } = limits.closed(wasLogged === true)
-      log.event('circuit_closed', { ...event, suppressed }, passes ? 'info' : 'debug')
-      if (openCircuits.delete(subscriptionId)) since.circuitsClosed += 1
+      const wasOpen = openCircuits.delete(subscriptionId)
+      since.circuitsClosed += Number(wasOpen)
+      log.event('circuit_closed', event, wasOpen ? 'info' : 'debug')
     }
   }
 
@@ -117,19 +114,18 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     }
     const tlsCode = event.reason === 'tls' ? event.code : undefined
     const isNew = tokenFailure.begins([event.result, event.reason, event.oauthError, tlsCode].join(' '))
-    if (event.result === 'rejected') log.event('token_rejected', event, isNew ? 'error' : 'debug')
-    else log.event('token_unavailable', event, isNew ? 'warn' : 'debug')
+    const fields = { ...event, ...tokenFailure.soFar() }
+    if (event.result === 'rejected') log.event('token_rejected', fields, isNew ? 'error' : 'debug')
+    else log.event('token_unavailable', fields, isNew ? 'warn' : 'debug')
   }
 
   function logSweep({ report }: FactOf<'sweep'>): void {
     const { failed, failure, ...own } = report
     if (failure !== undefined) {
       const { message, ...why } = failure
-      log.event(
-        'sweep_failed',
-        { ...own, ...why, problem: problemOf({ ...why, message }) },
-        sweepFailure.begins(causeOf(failure)) ? 'error' : 'debug',
-      )
+      const isNew = sweepFailure.begins(causeOf(failure))
+      const fields = { ...withoutZeros(own), ...why, ...sweepFailure.soFar(), problem: problemOf({ ...why, message }) }
+      log.event('sweep_failed', fields, isNew ? 'error' : 'debug')
     } else if (own.kind === 'full') logFullSweep({ ...own, ...failed })
   }
 
@@ -139,7 +135,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     const isNews = hasWork || sweep.listed !== listed || sweep.result !== 'complete'
     const isSaid = isNews || clock.monotonic() - sweepLoggedAt >= signOfLifeMs
     if (isSaid) sweepLoggedAt = clock.monotonic()
-    log.event('full_sweep_completed', { ...sweep, ...since, failures }, isSaid ? 'info' : 'debug')
+    log.event('full_sweep_completed', withoutZeros({ ...sweep, ...since, failures }), isSaid ? 'info' : 'debug')
     if (since.expired === 0) expiry.ends()
     if (sweep.skippedSlices === 0) skipped.ends()
     since = { ...nothingSince }
@@ -147,14 +143,14 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
-    const { passes, suppressed } = limits.skipped(skipped.begins(`${span.from} ${span.to} ${reason}`))
-    log.event('slice_skipped', { sweepId, ...sliceFields({ span, reason }), suppressed }, passes ? 'warn' : 'debug')
+    const isNew = skipped.begins(`${span.from} ${span.to} ${reason}`)
+    log.event('slice_skipped', { sweepId, ...sliceFields({ span, reason }) }, isNew ? 'warn' : 'debug')
   }
 
   function logUnreadable({ rows, sweepId }: FactOf<'unreadable'>): void {
     for (const { field, id } of rows) {
-      const { passes, suppressed } = limits.unreadable(unreadable.begins(id ?? `without id: ${field}`))
-      log.event('record_unreadable', { sweepId, webhookId: id, field, suppressed }, passes ? 'warn' : 'debug')
+      const isNew = unreadable.begins(id ?? `without id: ${field}`)
+      log.event('record_unreadable', { sweepId, webhookId: id, field }, isNew ? 'warn' : 'debug')
     }
   }
 
@@ -192,10 +188,17 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logLedger({ problem, result }: FactOf<'ledger'>): void {
-    if (problem !== undefined)
-      return log.event('ledger_unusable', { problem, result }, noBooks.begins(result) ? 'warn' : 'debug')
+    if (problem !== undefined) {
+      const isNew = noBooks.begins(result)
+      return log.event('ledger_unusable', { problem, result, ...noBooks.soFar() }, isNew ? 'warn' : 'debug')
+    }
     const failures = noBooks.ends()
     if (failures > 0) log.event('ledger_usable', { failures })
+  }
+
+  function logNoLease(event: FactOf<'lease-unavailable'>): void {
+    const isNew = noLease.begins(event.reason)
+    log.event('lease_unavailable', { ...event, ...noLease.soFar() }, isNew ? 'warn' : 'debug')
   }
 
   /** What earlier terms have logged is forgotten: another instance has worked since. */
@@ -255,7 +258,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'standing-by':
           return log.event('standing_by', event, ['released', 'seen'].includes(event.cause) ? 'info' : 'warn')
         case 'lease-unavailable':
-          return log.event('lease_unavailable', event, noLease.begins(event.reason) ? 'warn' : 'debug')
+          return logNoLease(event)
         case 'lease-available':
           return log.event('lease_available', { failures: noLease.ends() })
         case 'token-request':

@@ -13,6 +13,7 @@ import {
   type LogFields,
   type LogLevel,
 } from './log-events.ts'
+import { createLimit } from './repetition.ts'
 import { escapeInvisible, redact } from '../../runtime/redact.ts'
 
 export interface Log {
@@ -38,7 +39,7 @@ export interface LogOptions {
   audit?: boolean
   /** Writes one finished line with its line break, synchronously. When it throws, the line is lost and the work continues. */
   write: (line: string) => unknown
-  clock: Pick<Clock, 'now'>
+  clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
 /** The audit: each retry, each outcome, each payload that was written, and each command of the operator. */
@@ -91,7 +92,9 @@ function plainFields(fields: object): object {
   )
 }
 
-/** Makes the log. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
+const noLimit = { passes: true, suppressed: undefined }
+
+/** Makes the log. At most 20 lines of an event in 10 minutes are above debug; the audit has all. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
 export function createLog({ audit = false, clock, instance, level: minLevel, write }: LogOptions): CountedLog {
   let countLine: (level: CountedLevel) => void = () => undefined
 
@@ -113,14 +116,19 @@ export function createLog({ audit = false, clock, instance, level: minLevel, wri
     { write: writeLine },
   )
 
+  const limits = new Map<LogEventId, ReturnType<typeof createLimit>>()
   const auditLogger = audit ? logger.child({ audit }, { level: 'debug' }) : logger
 
   return {
-    event(id, fields, level: LogLevel = logEvents[id][0][0]) {
-      const to = auditEvents.has(id) ? auditLogger : logger
+    event(id, fields, wanted: LogLevel = logEvents[id][0][0]) {
+      const isAudit = auditEvents.has(id)
+      const isFree = isAudit || wanted === 'debug' || wanted === 'fatal'
+      const { passes, suppressed } = isFree ? noLimit : limits.getOrInsertComputed(id, () => createLimit(clock))()
+      const level = passes ? wanted : 'debug'
+      const to = isAudit ? auditLogger : logger
       if (!to.isLevelEnabled(level)) return
       if (level !== 'fatal') countLine(level)
-      to[level]({ event: id, ...plainFields(fields) }, logEvents[id][1])
+      to[level]({ event: id, ...plainFields(fields), suppressed }, logEvents[id][1])
     },
     countLines(listener) {
       countLine = listener

@@ -2,8 +2,10 @@
 import type { Clock } from '../../runtime/clock.ts'
 
 export interface Condition {
-  /** Reports a sign of the condition; true for the first one of each key since it began. */
+  /** Reports a sign of the condition; true for the first one of each key since it began, and where it has to be said again. */
   begins(key?: string): boolean
+  /** Number of signs, and for how long it holds; undefined for the first sign. */
+  soFar(): { failures: number | undefined; failingSeconds: number | undefined }
   /** Ends it; returns the number of signs, 0 when it did not hold. */
   ends(): number
 }
@@ -11,11 +13,17 @@ export interface Condition {
 /** Maximum number of keys of a condition; further ones count as known. */
 const maxKeys = 1_000
 
-/** A condition that is logged when it begins and when it ends. After `quietMs` without a sign, the next sign begins it again. */
-export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infinity): Condition {
+/**
+ * A condition that is logged when it begins and when it ends, and again `againMs` after its last line. After `quietMs` without a sign,
+ * the next sign begins it again.
+ */
+export function createCondition(
+  clock: Pick<Clock, 'monotonic'>,
+  { againMs = Infinity, quietMs = Infinity }: { againMs?: number; quietMs?: number } = {},
+): Condition {
   const keys = new Set<string>()
   let signs = 0
-  let lastAt = 0
+  let [since, saidAt, lastAt] = [0, 0, 0]
 
   function ends(): number {
     const ended = signs
@@ -27,12 +35,20 @@ export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infin
   return {
     ends,
     begins(key = '') {
-      if (clock.monotonic() - lastAt >= quietMs) ends()
-      lastAt = clock.monotonic()
+      const now = clock.monotonic()
+      if (now - lastAt >= quietMs) ends()
+      lastAt = now
+      if (signs === 0) since = now
       signs += 1
-      if (keys.has(key) || keys.size >= maxKeys) return false
-      keys.add(key)
+      const isKnown = keys.has(key) || keys.size >= maxKeys
+      if (isKnown && now - saidAt < againMs) return false
+      if (!isKnown) keys.add(key)
+      saidAt = now
       return true
+    },
+    soFar() {
+      const failingSeconds = Math.round((clock.monotonic() - since) / 1000)
+      return signs > 1 ? { failures: signs, failingSeconds } : { failures: undefined, failingSeconds: undefined }
     },
   }
 }
@@ -40,22 +56,18 @@ export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infin
 const maxLines = 20
 const limitMs = 600_000
 
-/** Allows 20 lines of a kind in 10 minutes, of those that are news; `suppressed` counts the others since the last allowed one. */
+/** Allows 20 lines in 10 minutes; `suppressed` counts the others since the last allowed one. */
 export function createLimit(
   clock: Pick<Clock, 'monotonic'>,
-): (isNews: boolean) => { passes: boolean; suppressed: number | undefined } {
+): () => { passes: boolean; suppressed: number | undefined } {
   let [since, lines, held] = [-Infinity, 0, 0]
-  return (isNews) => {
-    if (!isNews) return { passes: false, suppressed: undefined }
+  return () => {
     const now = clock.monotonic()
     if (now - since >= limitMs) [since, lines] = [now, 0]
     lines += 1
-    if (lines > maxLines) {
-      held += 1
-      return { passes: false, suppressed: undefined }
-    }
-    const suppressed = held || undefined
-    held = 0
-    return { passes: true, suppressed }
+    const passes = lines <= maxLines
+    const suppressed = passes ? held || undefined : undefined
+    held = passes ? 0 : held + 1
+    return { passes, suppressed }
   }
 }

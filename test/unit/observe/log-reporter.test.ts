@@ -14,7 +14,6 @@ import {
   tokenRefused,
   type FactOf,
 } from '../../support/facts.ts'
-import { keepingLog } from '../../support/log.ts'
 
 interface Told {
   /** `level: event`. */
@@ -26,10 +25,13 @@ interface Told {
 function told(facts: readonly TelemetryEvent[], everyMs = 0): Told[] {
   const lines: Told[] = []
   let now = 0
-  const log = keepingLog(({ event, fields, level }) => {
-    if (level !== 'debug') lines.push({ line: `${level}: ${event}`, fields })
-  })
-  const reporter = createLogReporter(log, { monotonic: () => now })
+  const clock = { now: () => 0, monotonic: () => now }
+  const write = (text: string): void => {
+    const { event, level, ...fields } = JSON.parse(text) as { event: string; level: string }
+    lines.push({ line: `${level}: ${event}`, fields })
+  }
+  const log = createLog({ level: 'info', instance: 'i', clock, write })
+  const reporter = createLogReporter(log, clock)
   for (const fact of facts) {
     reporter.observe(fact)
     now += everyMs
@@ -46,7 +48,12 @@ const line = (text: string, fields: object = {}): object => ({ line: text, field
 test('what a retry job was asked for, and its sums, are in its lines', () => {
   const job = { type: 'operator', job: 'a' } as const
   const lines: string[] = []
-  const log = createLog({ level: 'info', instance: 'i', clock: { now: () => 0 }, write: (one) => lines.push(one) })
+  const log = createLog({
+    level: 'info',
+    instance: 'i',
+    clock: { now: () => 0, monotonic: () => 0 },
+    write: (one) => lines.push(one),
+  })
   const { observe } = createLogReporter(log, { monotonic: () => 0 })
   observe({ ...job, command: 'retry', by: 'proof', selection: { since: '6h' }, exhausted: true, rate: undefined })
   observe({ ...job, command: 'retry-ended', stoppedBy: undefined, sums: { found: 2, recovered: 2 } })
@@ -126,7 +133,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       sweepFact({ listed: 6 }),
       sweepFact({ listed: 7 }),
     ],
-    [line(swept, work), line(swept, { listed: 7, retries: 0, recovered: 0, failedAgain: 0, unknown: 0 })],
+    [line(swept, work), line(swept, { listed: 7 })],
   ],
   ['attempt times that do not fit are silent when single ones do not', [0, 0.1, 2, 0, -2, 0.1].map(offset), []],
   [
@@ -154,6 +161,21 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line('error: sweep_failed', { reason: 'timeout', stage: 'list', problem: 'list: timeout', advice: 'wait' }),
       line(swept, { failures: 51 }),
     ],
+  ],
+  [
+    'a failure that goes on is said again within 15 min, with its number and its time',
+    times(8, () => failedSweep()),
+    [
+      line('error: sweep_failed'),
+      line('error: sweep_failed', { failures: 4, failingSeconds: 600 }),
+      line('error: sweep_failed', { failures: 7, failingSeconds: 1200 }),
+    ],
+    200_000,
+  ],
+  [
+    'gates that open and shut are 20 lines of each kind in ten minutes',
+    times(100, () => [everyFact.trouble, { type: 'trouble', trouble: undefined } as const]).flat(),
+    times(20, () => [line('warn: platform_unavailable'), line('info: platform_available')]).flat(),
   ],
   [
     'sweeps that fail in two ways by turns: each needs another remedy, two codes of TLS too',
@@ -273,7 +295,9 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
   [
     'unreadable records are logged once each by id, those without one once',
     times(30, () => unreadable('a', 'b', undefined, undefined)),
-    ['a', 'b', undefined].map((webhookId) => line('warn: record_unreadable', { webhookId })),
+    ['a', 'b']
+      .map((webhookId) => line('warn: record_unreadable', { webhookId }))
+      .concat(line('warn: record_unreadable')),
   ],
   [
     'and are 20 lines in ten minutes too',

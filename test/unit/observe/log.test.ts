@@ -40,7 +40,7 @@ const textFields = (detail: unknown): LogFields['receiver_up'] => ({ detail }) a
 describe('a line', () => {
   test('holds level, time, instance, event, fields and message, at once', () => {
     const { log, lines } = capture()
-    log.event('circuit_closed', { subscriptionId: 'x y', to: 'closed', suppressed: undefined }, 'info')
+    log.event('circuit_closed', { subscriptionId: 'x y', to: 'closed' }, 'info')
     expect(lines).toEqual([
       '{"level":"info","time":"2026-01-02T03:04:05.678Z","instance":"reconciler-0","event":"circuit_closed","subscriptionId":"x y","to":"closed","msg":"circuit closed"}\n',
     ])
