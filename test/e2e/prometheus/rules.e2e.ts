@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { testLimitMs } from '../../support/limits.ts'
 import { makeFolder } from '../../support/process.ts'
 import { promtool, rulesFile, success, unitTests } from './promtool.ts'
 import { alertPrefix, ofTarget, testFile, toTestFile } from './scenario.ts'
@@ -24,7 +25,8 @@ describe('every alert', () => {
 
   beforeAll(async () => {
     told = await unitTests(...scenarios.map(toTestFile))
-  })
+    // All scenarios in one run of promtool, beside whatever else works on the machine.
+  }, 2 * testLimitMs)
 
   test.each(scenarios.map(({ name }, index) => [name, index] as const))('%s', (_name, index) => {
     expect(told[index]).toMatch(success)
