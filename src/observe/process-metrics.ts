@@ -22,14 +22,18 @@ const readings = [
   ['process_resident_memory_bytes', 'Resident memory in bytes.', () => process.memoryUsage.rss()],
   ['nodejs_heap_size_total_bytes', 'Size of the heap in bytes.', () => memory().heapTotal],
   ['nodejs_heap_size_used_bytes', 'Bytes of the heap that are in use.', () => memory().heapUsed],
+  [
+    'nodejs_eventloop_active_seconds_total',
+    'Time in which the event loop was busy in seconds.',
+    () => performance.eventLoopUtilization().active / 1000,
+  ],
   ['nodejs_external_memory_bytes', 'Memory of objects outside of the heap in bytes.', () => memory().external],
 ] as const satisfies readonly ProcessReading[]
 
-const eventLoopName = 'nodejs_eventloop_utilization'
 const collectionsName = 'nodejs_gc_duration_seconds'
 
 /** Names as prom-client and others have them; docs/metrics.md names them. */
-export const processMetricNames = [...readings.map(([name]) => name), eventLoopName, collectionsName] as const
+export const processMetricNames = [...readings.map(([name]) => name), collectionsName] as const
 
 const gcKinds: ReadonlyMap<unknown, string> = new Map([
   [constants.NODE_PERFORMANCE_GC_MAJOR, 'major'],
@@ -59,18 +63,6 @@ function add(registry: Registry, [name, help, read]: ProcessReading): void {
   }
 }
 
-/** The share of the time since the last scrape; since the start of the process at the first. */
-function createEventLoopReading(): () => number {
-  let last = performance.eventLoopUtilization({ idle: 0, active: 0, utilization: 0 })
-  return () => {
-    const present = performance.eventLoopUtilization()
-    const { utilization } = performance.eventLoopUtilization(present, last)
-    last = present
-    // Two scrapes in the same moment leave no time to measure.
-    return Number.isFinite(utilization) ? Math.min(1, Math.max(0, utilization)) : 0
-  }
-}
-
 /** An entry of type `gc`; its `detail` is missing in the types. */
 type GcEntry = PerformanceEntry & { detail?: { kind?: number } }
 
@@ -96,7 +88,5 @@ function garbageCollection(registry: Registry): void {
 /** Adds CPU, memory, heap, event loop and garbage collection of this process. */
 export function addProcessMetrics(registry: Registry): void {
   for (const reading of readings) add(registry, reading)
-  const help = 'Share of the time since the last scrape in which the event loop was busy, 0 to 1.'
-  add(registry, [eventLoopName, help, createEventLoopReading()])
   garbageCollection(registry)
 }

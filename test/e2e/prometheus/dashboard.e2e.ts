@@ -14,7 +14,8 @@ const leader = {
   ...healthySeries(minutes),
   ...common,
   [`${own}leader`]: constant(1),
-  [`${own}failed_webhooks{decision="due"}`]: constant(7),
+  [`${own}missing_webhooks{subscription="eu"}`]: constant(7),
+  [`${own}missing_webhooks{subscription="other"}`]: constant(3),
   [`${own}failed_webhooks{decision="exhausted"}`]: constant(3),
   [`${own}oldest_failed_event_timestamp_seconds`]: constant(600),
   [`${own}gates{gate="paused"}`]: constant(1),
@@ -27,7 +28,8 @@ const standby = { ...standbySeries(minutes), ...common, [`${own}gates{gate="not-
 
 /** Panel, query by its legend, and the values by label at minute 30 (1,800 s). */
 const expected: [panel: string, legend: string, values: Readonly<Record<string, number>>][] = [
-  ['Missing', 'missing', { '{}': 7 }],
+  ['Missing', 'missing', { '{}': 10 }],
+  ['Missing, by subscription', '{{subscription}}', { '{subscription="eu"}': 7, '{subscription="other"}': 3 }],
   ['Oldest missing event', 'age', { '{}': 1200 }],
   ['Exhausted', 'exhausted', { '{}': 3 }],
   ['Last complete sweep', 'ago', { '{}': 0 }],

@@ -47,6 +47,14 @@ export const recovery: Scenario[] = [
     firing: { 72: ['ReceiverDown'], 130: ['OldestFailedTooOld', 'ReceiverDown'] },
   },
   {
+    name: 'webhooks of a named subscription are missing, and then arrive',
+    series: {
+      [`${own}missing_webhooks{subscription="eu"}`]: '0x60 3x90 0x500',
+      [`${own}missing_webhooks{subscription="other"}`]: '9x500',
+    },
+    firing: { 119: none, 125: ['SubscriptionMissing'], 149: ['SubscriptionMissing'], 165: none },
+  },
+  {
     name: 'receiver down while records expire',
     series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="blocked"}`]: '0x100 4x500' },
     firing: { 99: ['ReceiverDown'], 112: ['Expiring', 'ReceiverDown'] },
