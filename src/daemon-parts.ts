@@ -121,7 +121,7 @@ function chartedOf(
 
 /** Iterates over all records in memory. */
 function causesOf({ backlog }: Reconciler, policy: Policy, situationOf: SituationOf): Causes {
-  return groupByCause(backlog.entries(), { policy, situationOf, maxCauses })
+  return groupByCause(backlog.bySubscription(), { policy, situationOf, maxCauses })
 }
 
 export function createParts(options: DaemonOptions): DaemonParts {

@@ -302,21 +302,24 @@ export function createReconciler(
       const paused = pause.of(subscriptionId)
       return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
     }
-    const views = new Map(subscriptions.views(monotonic).map((view) => [view.subscriptionId, view]))
+    const toWallClock = (at: number): number => now - (monotonic - at)
     const situationOf = (subscriptionId: string): Situation => {
-      const view = views.get(subscriptionId)
-      const closedAt = subscriptions.closedAt(subscriptionId)
+      const circuit = subscriptions.circuitOf(subscriptionId)
+      const closedAt = circuit.name === 'up' ? circuit.closedAt : -Infinity
+      const notClosed = 'opening' in circuit ? circuit : undefined
       return {
         now,
         monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
         stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
-        pausesForMs: view?.pausesForMs,
+        pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
-        failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
+        failing: notClosed && {
+          since: toWallClock(notClosed.opening.at),
+          responseStatusCode: notClosed.opening.responseStatusCode,
+        },
         mendingOf(record) {
           const { chanceTries, mendedAt, takingSince } = answers.mendingOf(subscriptionId, record)
-          const toWallClock = (at: number): number => now - (monotonic - at)
           return {
             chanceTries,
             mendedAt: toWallClock(Math.max(closedAt, mendedAt)),

@@ -8,7 +8,6 @@ import {
   refusalOf,
   soonerOf,
   type Counts,
-  type Decision,
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
@@ -65,48 +64,34 @@ const maxEventTypes = 20
 /** Records of one cause. There may be very many causes, of which few are listed: only those are looked at closely. */
 interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'records' | 'oldestAt'> {
   situation: Situation
-  /** Of one that is listed. */
-  detail: Detail | undefined
 }
 
-interface Detail {
-  cause: Omit<Cause, 'eventTypes'>
-  /** Records by event type. */
-  types: Map<string, number>
+/** The receiver's latest known response to a record. */
+function answerTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situation): number | null {
+  const isStale = failing !== undefined && Math.max(entry.lastAt, entry.triedAt) < failing.since
+  return isStale && !isExhausted ? failing.responseStatusCode : entry.responseStatusCode
 }
 
-/** A subscription, with its causes. */
-interface Line {
-  situation: Situation
-  groups: Group[]
-}
-
-function groupOf({ groups, situation }: Line, subscriptionId: string, responseStatusCode: number | null): Group {
-  const known = groups.find((group) => group.responseStatusCode === responseStatusCode)
-  if (known !== undefined) return known
-  const group = { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation, detail: undefined }
-  groups.push(group)
-  return group
-}
-
-function newDetail({ oldestAt, records, responseStatusCode, subscriptionId }: Group): Detail {
+/** `all`: the records of its subscription. */
+function toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Cause {
+  const { situation, ...known } = group
   const none = { refusedAgain: 0, exhaustedAt: Infinity, lastAt: -Infinity, next: noRetry, byDecision: noCounts() }
-  return { cause: { subscriptionId, responseStatusCode, records, oldestAt, ...none }, types: new Map() }
-}
-
-function addTo({ cause, types }: Detail, entry: FailedRecord, policy: Policy, situation: Situation): void {
-  const verdict = decide(entry, policy, situation)
-  types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
-  if (verdict.decision !== 'exhausted' && refusalOf(entry, situation)?.why === 'refused') {
-    cause.refusedAgain += 1
-    cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
+  const cause = { ...known, ...none }
+  const types = new Map<string, number>()
+  for (const entry of all) {
+    const verdict = decide(entry, policy, situation)
+    const isExhausted = verdict.decision === 'exhausted'
+    if (verdict.decision === 'excluded') continue
+    if (answerTo(entry, isExhausted, situation) !== group.responseStatusCode) continue
+    types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
+    if (!isExhausted && refusalOf(entry, situation)?.why === 'refused') {
+      cause.refusedAgain += 1
+      cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
+    }
+    cause.byDecision[verdict.decision] += 1
+    cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
+    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
   }
-  cause.byDecision[verdict.decision] += 1
-  cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
-  cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
-}
-
-function toCause({ cause, types }: Detail): Cause {
   const first = [...types].toSorted(([, a], [, b]) => b - a).slice(0, maxEventTypes)
   const list = first.map(([eventType, records]) => ({ eventType: redact(eventType), records }))
   return { ...cause, eventTypes: { total: types.size, list } }
@@ -114,43 +99,37 @@ function toCause({ cause, types }: Detail): Cause {
 
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
-/** The receiver's latest known response to a record. */
-function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situation): number | null {
-  const isStale = failing !== undefined && Math.max(entry.lastAt, entry.triedAt) < failing.since
-  return isStale && decision !== 'exhausted' ? failing.responseStatusCode : entry.responseStatusCode
-}
-
 /** Groups the records. Those that are excluded are not ours to miss. */
-export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
-  const { policy, situationOf, maxCauses } = options
-  const lines = new Map<string, Line>()
-  const newLine = (id: string): Line => ({ situation: situationOf(id), groups: [] })
-  /** Side by side: an object for each record would be garbage of megabytes. */
-  const [grouped, groupOfEach]: [FailedRecord[], Group[]] = [[], []]
+export function groupByCause(
+  bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>,
+  { maxCauses, policy, situationOf }: CausesOptions,
+): Causes {
+  const groups: Group[] = []
   const exhausted = { total: 0, oldestAt: Infinity }
-  for (const entry of entries) {
-    const { eventAt, subscriptionId } = entry
-    const line = lines.getOrInsertComputed(subscriptionId, newLine)
-    const { decision } = decide(entry, policy, line.situation)
-    if (decision === 'excluded') continue
-    const group = groupOf(line, subscriptionId, answerTo(entry, decision, line.situation))
-    group.records += 1
-    group.oldestAt = Math.min(group.oldestAt, eventAt)
-    grouped.push(entry)
-    groupOfEach.push(group)
-    if (decision !== 'exhausted') continue
-    exhausted.total += 1
-    exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
+  let records = 0
+  for (const [subscriptionId, entries] of bySubscription) {
+    const situation = situationOf(subscriptionId)
+    const first = groups.length
+    for (const entry of entries) {
+      const { eventAt } = entry
+      const { decision } = decide(entry, policy, situation)
+      if (decision === 'excluded') continue
+      const isExhausted = decision === 'exhausted'
+      const responseStatusCode = answerTo(entry, isExhausted, situation)
+      let at = first
+      while (at < groups.length && groups[at]?.responseStatusCode !== responseStatusCode) at += 1
+      const group = (groups[at] ??= { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation })
+      group.records += 1
+      group.oldestAt = Math.min(group.oldestAt, eventAt)
+      records += 1
+      if (!isExhausted) continue
+      exhausted.total += 1
+      exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
+    }
   }
-  const groups = [...lines.values()].flatMap((line) => line.groups)
   const listed = groups.toSorted(byCount).slice(0, maxCauses)
-  for (const group of listed) group.detail = newDetail(group)
-  for (const [index, entry] of grouped.entries()) {
-    const { detail, situation } = groupOfEach[index] ?? {}
-    if (detail !== undefined && situation !== undefined) addTo(detail, entry, policy, situation)
-  }
-  const list = listed.flatMap(({ detail }) => (detail === undefined ? [] : toCause(detail)))
-  return { total: groups.length, records: grouped.length, list, exhausted }
+  const list = listed.map((group) => toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
+  return { total: groups.length, records, list, exhausted }
 }
 
 /** A cause as documents have it. */

@@ -172,9 +172,10 @@ export interface Refusal {
  * `mended` since, and its next retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
-  const { awaiting, eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
+  const { awaiting } = known
   const tries = awaiting === undefined ? known.tries : known.tries - 1
   if (tries < 2 || situation.failing !== undefined) return undefined
+  const { eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { mendedAt = -Infinity, takingSince = -Infinity, chanceTries = 0 } = mending ?? {}
   if (tries <= chanceTries) return { why: 'partly', mendedAt }

@@ -3,7 +3,16 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { decide, exclusionOf, noCounts, refusalOf, type Counts, type SituationOf } from '../decide.ts'
+import {
+  decide,
+  exclusionOf,
+  noCounts,
+  refusalOf,
+  type Counts,
+  type Situation,
+  type SituationOf,
+  type Verdict,
+} from '../decide.ts'
 import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
@@ -65,6 +74,8 @@ export interface Backlog {
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined when it doesn't remember one. */
   triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
+  /** The records of each subscription; none is empty. */
+  bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
   size(): number
   /** True while more than half of the places have a record that can go out now. */
   isBusy(now: number): boolean
@@ -75,7 +86,7 @@ export interface Backlog {
 export interface Summary {
   counts: Counts
   /** Records that are missing, by subscription: without excluded ones. */
-  missingOf: ReadonlyMap<string, number>
+  missingOf: Map<string, number>
   /** Of these: the ones that leave the window soon; no awaited ones. */
   expiring: Counts
   /** Epoch ms of the oldest event that is not exhausted; undefined when there is none. */
@@ -99,6 +110,25 @@ const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
+/** Adds a record, but for its event's time in the window. */
+function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict, situation: Situation): void {
+  const { endless, mended } = sums
+  sums.counts[decision] += 1
+  if (decision === 'backing-off') sums.lastDueAt = Math.max(sums.lastDueAt ?? -Infinity, dueAt)
+  if (decision === 'exhausted') return
+  sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
+  const refusal = refusalOf(entry, situation)
+  if (situation.gate === 'subscription-paused') endless.paused += 1
+  else if (situation.failing !== undefined) endless.circuit += 1
+  else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
+  else if (refusal?.why === 'mended') {
+    if (decision !== 'backing-off') return
+    const since = Math.max(mended?.since ?? -Infinity, refusal.mendedAt)
+    const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
+    sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
+  } else if (refusal !== undefined) endless[refusal.why] += 1
+}
+
 /** Keeps equal topics once. */
 function createTopics(): (record: Topic) => Topic {
   const topics = new Map<string, Topic>()
@@ -112,6 +142,7 @@ function createTopics(): (record: Topic) => Topic {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
   const byKey = new Map<string, FailedRecord>()
+  const bySubscription = new Map<string, Set<FailedRecord>>()
   /** Tried records that are not held any more, in the order of their drop, until a restart. */
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
   /** Keys of expired records, until a restart. */
@@ -119,9 +150,22 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const topicOf = createTopics()
   const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
 
+  function hold(entry: FailedRecord): void {
+    byKey.set(entry.key, entry)
+    bySubscription.getOrInsertComputed(entry.subscriptionId, () => new Set()).add(entry)
+  }
+
+  function remove(entry: FailedRecord): void {
+    const { subscriptionId } = entry
+    const others = bySubscription.get(subscriptionId)
+    byKey.delete(entry.key)
+    others?.delete(entry)
+    if (others?.size === 0) bySubscription.delete(subscriptionId)
+  }
+
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
-    byKey.delete(entry.key)
+    remove(entry)
     if (entry.askedFor) entry.note({ askedFor: false })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
@@ -161,7 +205,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
     const { decision } = decide(entry, policy, { now })
     if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
-    byKey.set(key, entry)
+    hold(entry)
     dropped.delete(key)
     learned.changed.push(entry)
     if (expired.delete(key)) learned.returned += 1
@@ -236,7 +280,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       let gone = 0
       for (const entry of byKey.values()) {
         if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.askedFor) continue
-        byKey.delete(entry.key)
+        remove(entry)
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1
       }
@@ -249,61 +293,41 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return (byKey.get(key) ?? dropped.get(key)?.ours)?.triedAt
     },
     entries: () => byKey.values(),
+    bySubscription: () => bySubscription,
     size: () => byKey.size,
     isBusy(now) {
       const monotonic = clock.monotonic()
-      const isClosed = ({ subscriptionId }: FailedRecord): boolean =>
-        stateOf(subscriptions.circuitOf(subscriptionId), monotonic) === 'closed'
       let ready = 0
-      for (const entry of byKey.values()) {
-        const backoffsEndedMs = subscriptions.backoffsEndedMs(entry.subscriptionId, monotonic)
-        const { decision } = decide(entry, policy, { now, backoffsEndedMs })
-        if (decision === 'awaiting' || (decision === 'due' && isClosed(entry))) ready += 1
+      for (const [subscriptionId, records] of bySubscription) {
+        const isClosed = stateOf(subscriptions.circuitOf(subscriptionId), monotonic) === 'closed'
+        const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
+        for (const entry of records)
+          if (entry.awaiting !== undefined || (isClosed && decide(entry, policy, situation).decision === 'due'))
+            ready += 1
         if (ready > maxRecords / 2) return true
       }
       return false
     },
     summary(situationOf) {
-      const counts = noCounts()
-      const expiring = noCounts()
-      let edge: number | undefined
-      let oldest = Infinity
-      let lastDueAt: number | undefined
-      const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
-      let mended: Summary['mended']
-      const missingOf = new Map<string, number>()
-      for (const entry of byKey.values()) {
-        const situation = situationOf(entry.subscriptionId)
-        edge ??= expiringBefore(situation.now, policy.window, zone)
-        const { decision, dueAt } = decide(entry, policy, situation)
-        counts[decision] += 1
-        const { subscriptionId } = entry
-        if (decision !== 'excluded') missingOf.set(subscriptionId, (missingOf.get(subscriptionId) ?? 0) + 1)
-        if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
-        if (decision !== 'exhausted') {
-          oldest = Math.min(oldest, entry.eventAt)
-          const refusal = refusalOf(entry, situation)
-          if (situation.gate === 'subscription-paused') endless.paused += 1
-          else if (situation.failing !== undefined) endless.circuit += 1
-          else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
-          else if (refusal?.why === 'mended') {
-            if (decision !== 'backing-off') continue
-            const since = Math.max(mended?.since ?? -Infinity, refusal.mendedAt)
-            const last = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
-            mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt: last }
-          } else if (refusal !== undefined) endless[refusal.why] += 1
+      const sums: Summary = {
+        ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
+        ...{ oldestOpenAt: undefined, lastDueAt: undefined },
+        endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
+      }
+      let expiringUntil: number | undefined
+      for (const [subscriptionId, records] of bySubscription) {
+        const situation = situationOf(subscriptionId)
+        expiringUntil ??= expiringBefore(situation.now, policy.window, zone)
+        let missing = 0
+        for (const entry of records) {
+          const verdict = decide(entry, policy, situation)
+          if (verdict.decision !== 'excluded') missing += 1
+          addUp(sums, entry, verdict, situation)
+          if (verdict.decision !== 'awaiting' && entry.localSecond < expiringUntil) sums.expiring[verdict.decision] += 1
         }
-        if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
+        sums.missingOf.set(subscriptionId, missing)
       }
-      return {
-        counts,
-        missingOf,
-        expiring,
-        oldestOpenAt: oldest === Infinity ? undefined : oldest,
-        lastDueAt,
-        endless,
-        mended,
-      }
+      return sums
     },
   }
 }

@@ -311,15 +311,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** Forgets the circuits of subscriptions without a record that could be retried. */
   function forgetCircuits(): void {
-    const open = new Set<string>()
     const now = client.now()
-    for (const record of backlog.entries()) {
-      if (open.has(record.subscriptionId)) continue
-      if (decide(record, policy, { now }).decision !== 'exhausted') open.add(record.subscriptionId)
-    }
-    // Of a subscription whose records gave way it is not known here that it still has some.
+    const isOpen = (record: FailedRecord): boolean => decide(record, policy, { now }).decision !== 'exhausted'
     subscriptions.forgetIdle(
-      (subscriptionId) => findings.onlyCounted > 0 || open.has(subscriptionId),
+      // Of a subscription whose records gave way it is not known here that it still has some.
+      (id) => findings.onlyCounted > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
       clock.monotonic(),
     )
   }

@@ -31,7 +31,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 
 function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
   const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 }
-  return groupByCause(backlog.entries(), { ...options, ...changes })
+  return groupByCause(backlog.bySubscription(), { ...options, ...changes })
 }
 
 /** Subscription, answer, number of records, and its event types. */

@@ -147,6 +147,19 @@ describe('learning from a listing', () => {
     expect(backlog.size()).toBe(isHeld ? 1 : 0)
   })
 
+  test('the summary counts what is held, however a record went', () => {
+    const backlog = testBacklog()
+    const [expires, released, absent, ...stay] = ['a', 'b', 'a', 'a', 'c'].map((subscriptionId, index) =>
+      due({ subscriptionId, eventLocal: now - dayMs + index * minuteMs }),
+    ) as [WebhookRecord, WebhookRecord, WebhookRecord, ...WebhookRecord[]]
+    learn(backlog, listingOf([expires, released, absent, ...stay]), now)
+    backlog.forgetBefore((now - dayMs) / 1000 + 1)
+    backlog.release(entryOf(backlog, released))
+    learn(backlog, listingOf(stay, { askedAt: 2000 }), now)
+    const { counts, missingOf } = backlog.summary(() => ({ now }))
+    expect([counts.due, backlog.size(), [...missingOf]]).toEqual([2, 2, [['a', 1], ['c', 1]]]) // prettier-ignore
+  })
+
   test('a row that shows fewer attempts than were seen is stale', () => {
     const backlog = testBacklog()
     const record = due({ attempts: 3, lastAttemptLocal: now - hourMs })
