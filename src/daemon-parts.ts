@@ -260,7 +260,10 @@ export function createParts(options: DaemonOptions): DaemonParts {
     progress,
     history,
     incidents,
-    records: createRecords(asked),
+    records: createRecords({
+      ...asked,
+      isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
+    }),
     snapshot(situationOf) {
       const nextTickAt = schedule.nextAt()
       return {

@@ -1,6 +1,7 @@
 // Requests of the commands to the running daemon: where it is, the proof that opens it, and what its refusals mean for people.
 import { loadSections } from '../config/load.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
+import { prefixed } from '../ops/words.ts'
 import { CommandFailure, ConfigurationError, exitCode, UsageError } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
@@ -62,11 +63,12 @@ export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
 }
 
 /** No daemon there: the two ways to have one. */
-function notRunning({ name, url }: Daemon, problem: string): CommandFailure {
+function notRunning({ commandPrefix, name, url }: Daemon, problem: string): CommandFailure {
+  const there = prefixed(`webhook-reconciler ${name}`, commandPrefix || 'kubectl exec POD -c webhook-reconciler --')
   return new CommandFailure(
     exitCode.platformUnreachable,
     `No daemon at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ` +
-      `or run this where it runs: kubectl exec POD -c webhook-reconciler -- webhook-reconciler ${name}.`,
+      `or run this where it runs: ${there}.`,
   )
 }
 
@@ -78,6 +80,7 @@ function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<stri
     const why = `${url} rejects the token: use the daemon's control.token or its private key.`
     return new CommandFailure(exitCode.authenticationRejected, why)
   }
+  if (status === 503 && told !== undefined) return new CommandFailure(exitCode.platformUnreachable, `${url}: ${told}`)
   const other = `${url} returns HTTP ${status}, unlike a daemon of this version: check server.host and server.port, or use the daemon's own version (kubectl exec).`
   const code = status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
   return new CommandFailure(code, told === undefined ? other : `${url} refuses: ${told}`)
@@ -130,7 +133,7 @@ export async function ask(
   if ('problem' in answer) {
     if (!isCommand || answer.problem !== 'TIMEOUT') throw notRunning(daemon, answer.problem)
     const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
-    throw new CommandFailure(exitCode.incomplete, `${url} ${why}; check with webhook-reconciler status.`)
+    throw new CommandFailure(exitCode.incomplete, `${url} ${why}. It is safe to repeat it.`)
   }
   const fields = fieldsOf(answer.body)
   if (answer.status === 200 && has in fields) return fields

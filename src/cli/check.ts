@@ -5,7 +5,7 @@ import { spellingAdvice, withoutQuery } from '../config/url.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLog } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
-import { span } from '../ops/words.ts'
+import { prefixed, span } from '../ops/words.ts'
 import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
 import type { SigningKey } from '../platform/auth/private-key.ts'
 import { SignCommandError } from '../platform/auth/sign-command.ts'
@@ -106,7 +106,7 @@ const worrySkewMs = 5000
 
 /** How far the servers' clocks are ahead of this host's, ms; undefined for one that was not learned. */
 export function skewFinding(auth: number | undefined, api: number | undefined): Finding {
-  if (auth === undefined && api === undefined) return skipped('no platform response has a Date header')
+  if (auth === undefined && api === undefined) return skipped('no response with a Date header')
   const shown = (ms: number): string => `${(Math.abs(ms) / 1000).toFixed(1)} s ${ms < 0 ? 'behind' : 'ahead'}`
   const of = (name: string, ms: number | undefined): string => `${name} ${ms === undefined ? 'unknown' : shown(ms)}`
   const isFar = [auth, api].some((ms = 0) => Math.abs(ms) >= worrySkewMs)
@@ -216,22 +216,27 @@ async function checkToken({ connection: { tokens }, events }: Watched, { clock, 
   return { ...okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice), value: true }
 }
 
-async function checkListing({ client }: Watched, { clock, signal }: Io): Promise<Found<true>> {
+/** Its value: a failed webhook, if there is one. */
+async function checkListing(
+  { client }: Watched,
+  { clock, signal }: Io,
+): Promise<Found<{ failedId: string | undefined }>> {
   const startedAt = clock.monotonic()
   const page = await client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
   const found = `response in ${ms} ms; ${total}`
+  const value = { failedId: page.records.find(({ status }) => status === 'failed')?.id }
   const unreadable = createUnreadableSum()
   unreadable.add(page.unreadable)
   const sum = unreadable.sum()
   if (sum !== undefined) {
     const advice = "these are not retried: ask the platform's operator what has changed, and check platform.baseUrl"
-    return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value: true }
+    return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value }
   }
   const isOdd = page.records.some(({ status }) => status !== 'failed')
   const advice = 'a listed row does not match the request: check platform.baseUrl'
-  return { ...okUnless(found, isOdd ? advice : undefined), value: true }
+  return { ...okUnless(found, isOdd ? advice : undefined), value }
 }
 
 function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | undefined {
@@ -290,8 +295,12 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
   return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
 }
 
-const hint =
-  'check is read-only. To test the retry permission: webhook-reconciler retry, with the id of a failed webhook.'
+/** How to find out whether this account may retry. */
+function hintOf(failedId: string | undefined, commandPrefix: string): string {
+  if (failedId === undefined) return 'check is read-only: the first retry tests the retry permission.'
+  const command = prefixed(`webhook-reconciler retry ${failedId}`, commandPrefix)
+  return `check is read-only. To test the retry permission, with the daemon running: ${command}`
+}
 
 /** Runs `check`. */
 export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
@@ -299,6 +308,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   const { show } = createMoments(options.zone)
   const steps: Step[] = []
   let platform: Watched | undefined
+  let listed: { failedId: string | undefined } | undefined
 
   /** One step; skipped without a check. A problem with the configuration or the platform is its finding. */
   async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | undefined): Promise<Found<T>> {
@@ -332,15 +342,16 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
     const watched = opened && key && openWatched(opened, key, io, options.verbose === true)
     platform = watched
     const hasToken = await run('token', watched && (() => checkToken(watched, io)))
-    const isListed = await run('list call', watched && hasToken && (() => checkListing(watched, io)))
+    listed = await run('list call', watched && hasToken && (() => checkListing(watched, io)))
     await run('clock skew', watched && (() => skewFinding(aheadMs(watched, 'auth'), aheadMs(watched, 'api'))))
-    await run('time zone', watched && isListed && (() => checkZone(watched, signal)))
+    await run('time zone', watched && listed && (() => checkZone(watched, signal)))
     await run('receiver', watched && (async () => receiverFinding(healthUrl, await watched.receiver.ask(signal))))
     await run('daemon', opened && (() => checkDaemon(options, io)))
   } finally {
     await opened?.http.close()
   }
   const code = exitCodeOf(steps)
+  const hint = hintOf(listed?.failedId, opened?.config.server.commandPrefix ?? '')
   const text = (): string => (code === exitCode.done ? paragraph(hint, widthOf(stdout)) : '')
   answer(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
   return code

@@ -74,6 +74,7 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
   const { timeout = Infinity } = options
   const end = io.clock.monotonic() + timeout
   const line = createProgressLine(io.stderr, io.clock)
+  let isAway = false
   for (;;) {
     const asked = await askStatus(daemon, io).catch((error: unknown) => {
       if (error instanceof CommandFailure) return error
@@ -89,10 +90,12 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
     const isOver = io.clock.monotonic() >= end
     if ('never' in state || isOver) {
       line.clear()
-      const why = 'never' in state ? state.never : `${state.awaited} Timed out (--timeout).`
+      const why = 'never' in state ? state.never : `${isAway ? '' : `${state.awaited} `}Timed out (--timeout).`
       io.stderr.write(`${name}${visibleText(why)}\n`)
       return asked instanceof CommandFailure ? asked.code : exitCode.incomplete
     }
+    if (asked instanceof CommandFailure && !isAway) io.stderr.write(`${visibleText(asked.message)} Waiting for it.\n`)
+    isAway = asked instanceof CommandFailure
     line.show(() => name + visibleText(state.awaited))
     await io.clock.sleep(Math.min(watchMs, Math.max(1, end - io.clock.monotonic())), io.signal)
   }
@@ -154,7 +157,8 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
     fields = await ask(daemon, request, io)
   } catch (error) {
     if (!isAbort(error, io.signal)) throw error
-    io.stderr.write('Interrupted: the command may have taken effect. Check with webhook-reconciler status.\n')
+    const why = 'Interrupted: the command may have taken effect. Check with webhook-reconciler status'
+    io.stderr.write(`${prefixed(why, daemon.commandPrefix)}\n`)
     return exitCode.interrupted
   }
   const probed = isProbe ? (fields as ProbeAnswer) : undefined

@@ -1,7 +1,7 @@
 // Text for terminals: answers, tables that fit the width, short ids, colours, and one line of progress.
 import { styleText } from 'node:util'
 import type { Clock } from '../runtime/clock.ts'
-import { count, type SubscriptionNames } from '../ops/words.ts'
+import { count, prefixed, type SubscriptionNames } from '../ops/words.ts'
 import { redact, redactedJson, shownText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
@@ -106,9 +106,15 @@ export function pairs(
   return shown.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
 }
 
+/** The width of lines, and `server.commandPrefix`, which stands before each command in them. */
+export interface TextShown {
+  commandPrefix: string
+  width: number | undefined
+}
+
 /** The texts that hold, each a paragraph. */
-export function paragraphs(texts: readonly (string | false)[], width?: number): string {
-  return texts.map((text) => (text === false ? '' : paragraph(text, width))).join('')
+export function paragraphs(texts: readonly (string | false)[], { commandPrefix, width }: TextShown): string {
+  return texts.map((text) => (text === false ? '' : paragraph(prefixed(text, commandPrefix), width))).join('')
 }
 
 /** A text behind a label, broken between words where lines have a width; further lines are indented as far as the label. */

@@ -1,14 +1,14 @@
 // `webhook-reconciler plan`: what the daemon would retry now, by cause, and how long that takes. It changes nothing.
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isWholeKnown } from '../ops/figures.ts'
-import { count, counted, prefixed, retryExhausted, span } from '../ops/words.ts'
+import { count, counted, retryExhausted, span } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import { causeTable } from './cause-table.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, cell, paragraph, paragraphs, widthOf } from './format.ts'
+import { answer, cell, paragraph, paragraphs, widthOf, type TextShown } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { selectionOf } from './selection.ts'
@@ -37,7 +37,7 @@ type Plan = ReturnType<typeof planOf>
 function conclusions(
   { blockedBy, estimate, failed, retriesEnabled }: Plan,
   oldestExhausted: Date | null,
-  { commandPrefix, width }: PlanShown,
+  shown: PlanShown,
 ): string {
   const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
   const reasons = blockedBy.map((gate) => reasonOf(gate)).join('; ')
@@ -51,10 +51,7 @@ function conclusions(
       `Manual only: ${count(failed.exhausted)} exhausted; ${retryExhausted([oldestExhausted])} retries them.`,
     failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
   ]
-  return paragraphs(
-    lines.map((line) => line && prefixed(line, commandPrefix)),
-    width,
-  )
+  return paragraphs(lines, shown)
 }
 
 function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string {
@@ -72,11 +69,9 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
     .join('')}${causes}\n${conclusions(plan, status.exhausted.oldest, shown)}`
 }
 
-interface PlanShown {
+interface PlanShown extends TextShown {
   moments: Moments
   url: string
-  commandPrefix: string
-  width: number | undefined
 }
 
 /** Runs `plan`; with a selection it is the dry run of `retry`. */

@@ -62,7 +62,7 @@ const since = new Option('--since <time>', `events since then: ${moment}`)
 const span = [
   new Option('--until <time>', 'with --since: only earlier events; default now'),
   new Option('--type <name>', 'with --since: only this event type; repeatable').argParser(collect),
-  new Option('--subscription <id>', 'with --since: only this subscription; repeatable').argParser(collect),
+  new Option('--subscription <name or id>', 'with --since: only this subscription; repeatable').argParser(collect),
 ]
 
 const responseFlag = new Option(
@@ -124,7 +124,9 @@ function addCommands(add: Add): void {
         collect,
       ),
     )
-    .addOption(new Option('-o, --format <name>', 'json: one document; csv').choices(['json', 'csv']))
+    .addOption(
+      new Option('-o, --format <name>', 'instead of text: json, one document, or csv').choices(['json', 'csv']),
+    )
     .option('--limit <number>', 'max. records', numberFrom(1, 1_000_000))
   add(
     'explain',

@@ -15,6 +15,7 @@ import {
   table,
   widthOf,
   type TableColumn,
+  type TextShown,
 } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
@@ -47,6 +48,8 @@ export interface JobDocument {
 }
 
 const pollMs = 500
+/** A daemon may be silent for so long while its job goes on. */
+const patienceMs = 60_000
 /** More records than this need a yes. */
 const maxUnasked = 100
 const maxBad = 20
@@ -64,10 +67,17 @@ async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<
 async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => void, io: Io): Promise<JobDocument> {
   const request = { path: '/-/retry', method: 'POST', has: 'sums', body } as const
   let job = (await ask(daemon, request, io)) as unknown as JobDocument
+  let answeredAt = io.clock.monotonic()
   while (job.state !== 'ended') {
     show(job)
     await io.clock.sleep(pollMs, io.signal)
-    job = await askJob(daemon, job.job, io)
+    try {
+      job = await askJob(daemon, job.job, io)
+      answeredAt = io.clock.monotonic()
+    } catch (error) {
+      const isAway = error instanceof CommandFailure && error.code === exitCode.platformUnreachable
+      if (!isAway || io.clock.monotonic() - answeredAt >= patienceMs) throw error
+    }
   }
   return job
 }
@@ -90,8 +100,8 @@ function progressText({ blockedBy, state, sums }: JobDocument): string {
   if (state === 'listing') return `Looking for the selected records: ${count(sums.found)} found so far ...`
   const done = sums.asked - sums.waiting - sums.awaiting
   const bar = '#'.repeat(Math.round((done / Math.max(1, sums.asked)) * barWidth)).padEnd(barWidth, '.')
-  const waits = blockedBy.length > 0 && sums.waiting > 0 ? `; ${sums.waiting} wait: ${blockedBy.join(', ')}` : ''
-  return `[${bar}] ${done}/${sums.asked}: ${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused${waits}`
+  const waits = blockedBy.length > 0 && sums.waiting > 0 ? `, ${sums.waiting} wait (${blockedBy.join(', ')})` : ''
+  return `[${bar}] ${done}/${sums.asked}${waits}: ${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused`
 }
 
 const bad: ReadonlySet<Result> = new Set(['failed-again', 'unknown', 'refused', 'underway', 'absent', 'awaiting'])
@@ -155,24 +165,32 @@ function badTable({ retried }: JobDocument, width: number | undefined): string {
   return `\n${table(columns, shown, { width, max: maxBad })}`
 }
 
+const stops: Readonly<Record<string, string>> = {
+  timeout: 'timed out (--timeout)',
+  interrupted: 'this command was interrupted',
+  cancelled: 'somebody cancelled the job',
+  'not-leader': 'this instance does not lead any more',
+  platform: 'the platform cannot be listed',
+}
+
 function remarksOf({ blockedBy, listing, problem, stoppedBy, sums }: JobDocument): string[] {
   const isNothing = sums.found + listing.notFailed === 0 && listing.notFound.length === 0
   const unknown = (id: string): string =>
     `There is no failed record with webhook id ${cell(id)}: it was delivered, is being delivered, or the id is wrong.`
-  const stopped = stoppedBy !== null && stoppedBy !== 'dry-run' ? `Stopped early (${stoppedBy}).` : ''
   return [
     ...(isNothing ? ['No failed record was found for this selection.'] : []),
     ...listing.notFound.map(unknown),
     ...(listing.incomplete === null ? [] : [sentence(listing.incomplete)]),
     ...(problem === null ? [] : [sentence(problem)]),
-    ...(stopped === '' ? [] : [stopped]),
+    ...(stoppedBy === null || stoppedBy === 'dry-run' ? [] : [`Stopped early: ${stops[stoppedBy] ?? stoppedBy}.`]),
     ...gateTexts(blockedBy),
   ]
 }
 
-function jobText(job: JobDocument, isDryRun: boolean, width: number | undefined): string {
+function jobText(job: JobDocument, isDryRun: boolean, shown: TextShown): string {
+  const { width } = shown
   const { instance, sums } = job
-  const remarks = paragraphs(remarksOf(job), width)
+  const remarks = paragraphs(remarksOf(job), shown)
   if (!isDryRun) {
     const sent = sums.asked - sums.left - sums.waiting
     return `${cell(instance)}: ${counted(sent, 'retry', 'retries')}\n${sumsText(job)}${badTable(job, width)}${remarks}`
@@ -191,7 +209,7 @@ async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promi
   const { instance, sums } = plan
   if (options.yes === true || sums.asked <= maxUnasked) return true
   const what = `${visibleText(instance)}: retry ${counted(sums.asked, 'record')}`
-  if (io.ask === undefined) throw new UsageError(`${what}: confirm with --yes`)
+  if (io.ask === undefined) throw new UsageError(`${what}: more than ${maxUnasked} need --yes`)
   const typed = await io.ask(`${what}? [y/N] `, io.signal)
   return /^y(?:es)?$/i.test((typed ?? '').trim())
 }
@@ -225,10 +243,12 @@ async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandF
   try {
     return await follow(daemon, request, show, { ...io, signal })
   } catch (error) {
-    if (isAbort(error, signal) && known !== undefined) return await cancel(daemon, known.job, io)
+    if (isAbort(error, signal) && known !== undefined) {
+      return { ...(await cancel(daemon, known.job, io)), stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
+    }
     if (known === undefined || !(error instanceof CommandFailure)) throw error
-    const lost = 'The daemon no longer knows the job: unsent records are still failed. Run it again for the rest.'
-    throw new CommandFailure(error.code, `${error.message} ${lost}`)
+    const rest = 'Unsent records are still failed: run the command again for them.'
+    throw new CommandFailure(error.code, `${error.message} ${rest}`)
   } finally {
     line.clear()
   }
@@ -246,7 +266,6 @@ export async function retryCommand(
   const daemon = findDaemon(io, options, name)
   const request = { selection, exhausted: options.exhausted, rate: options.rate }
   const isDryRun = name === 'plan' || options.dryRun === true
-  const width = widthOf(io.stdout)
   const isSmall = selection.webhooks !== undefined && selection.webhooks.length <= maxUnasked
   let job: JobDocument | undefined
   if (isDryRun || !(isSmall || options.yes === true)) {
@@ -264,6 +283,6 @@ export async function retryCommand(
   const code = exitCodeOf(shown, isDryRun)
   const document = { ...shown, schemaVersion: 3, exitCode: code }
   if (options.json === true) io.stdout.write(`${redactedJson(document, 2)}\n`)
-  else answer(io.stdout, options, document, () => jobText(shown, isDryRun, width))
+  else answer(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
   return code
 }

@@ -60,7 +60,7 @@ export async function inSession(
   } catch (error) {
     const failure = failureOf(error)
     if (failure === undefined) throw error
-    return unavailable(failure, target, { stderr: progress.output })
+    return unavailable(failure, { commandPrefix: config.server.commandPrefix ?? '', stderr: progress.output, target })
   } finally {
     progress.clear()
     await http.close()

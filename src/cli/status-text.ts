@@ -5,15 +5,13 @@ import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow, prefixed, rateText } from '../ops/words.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { causeTable } from './cause-table.ts'
-import { cell, pairs, paragraph, type Colour, type Paint } from './format.ts'
+import { cell, pairs, paragraph, type Colour, type Paint, type TextShown } from './format.ts'
 import type { Moments } from './moments.ts'
 
-export interface StatusShown {
+export interface StatusShown extends TextShown {
   url: string
-  commandPrefix: string
   moments: Moments
   paint: Paint
-  width: number | undefined
 }
 
 const colours: Readonly<Record<string, Colour>> = { well: 'green', working: 'green', waiting: 'yellow', trouble: 'red' }

@@ -50,7 +50,7 @@ function checkKey(key: Key, given: Given | undefined): CheckedKey {
   if (result.success && misread === undefined) return { given, value: result.data }
   const [origin, message] =
     given === undefined
-      ? ['missing', `is required: set it in the file, or as ${key.environment}`]
+      ? ['missing', `is required: set it in the file that --config names, or as ${key.environment}`]
       : [given.origin, misread ?? refusalOf(key, raw, result.error?.issues[0]?.message ?? 'is not what it should be')]
   return { given, value: undefined, problem: { key: key.key, origin, message } }
 }

@@ -192,7 +192,7 @@ export const schema = z.strictObject({
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     commandPrefix: optional(
       text(),
-      'Prefix of each command on the page, so that it can be run as printed: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
+      'Prefix of each command that is printed, so that it can be run as it stands: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
     ),
     runbookUrl: optional(
       healthUrl(),

@@ -40,7 +40,7 @@ export function span(ms: number): string {
 
 /** A clause as a sentence of its own. */
 export function sentence(clause: string): string {
-  return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`
+  return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}${clause.endsWith('.') ? '' : '.'}`
 }
 
 /** `11:57:00` for a time of the same day, else `2026-01-14 11:57:00`. */

@@ -2,6 +2,7 @@
 import type { CallAnswer } from '../platform/operations.ts'
 import { PlatformFailure } from '../platform/http/response.ts'
 import { TokenError } from '../platform/auth/token-answer.ts'
+import { redact } from '../runtime/redact.ts'
 
 export function isPlatformTrouble(error: unknown): error is PlatformFailure | TokenError {
   return error instanceof PlatformFailure || error instanceof TokenError
@@ -29,6 +30,13 @@ export interface CallFailure extends CallAnswer {
 /** The message with what the platform says of it. */
 export function problemOf({ message, problem }: Pick<CallFailure, 'message' | 'problem'>): string {
   return problem === undefined ? message : `${message}: ${problem}`
+}
+
+/** What failed, and what to do, as sentences. */
+export function sentencesOf(failure: CallFailure): string {
+  const { advice } = failure
+  const problem = problemOf(failure).replace(/\.$/, '')
+  return redact(`The platform cannot be asked: ${problem}. ${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`)
 }
 
 /** Undefined for a bug. */

@@ -66,7 +66,7 @@ export function subscriptionIdOf(text: string, names: Names): string {
   if (named !== undefined) return named.toLowerCase()
   if (isUuid(text)) return text.toLowerCase()
   const known = Object.values(names).slice(0, 20).join(', ')
-  const which = `an id (UUID), or a name of subscriptions in the configuration${known && `: ${known}`}`
+  const which = `an id (a whole UUID, as explain shows it), or a name of subscriptions in the configuration${known && `: ${known}`}`
   throw new BadRequest(`subscription: ${which}.`)
 }
 
@@ -96,13 +96,18 @@ function typeOf(text: string): string {
   throw new BadRequest('type: an event type of 1 to 200 characters.')
 }
 
+function countProblem(name: string, count: number): string {
+  const problem = `${name}: 1 to ${maxValues} ${name === 'webhook' ? 'ids' : 'values'}, not ${count}.`
+  return name === 'webhook' && count > 0 ? `${problem} To select more, give a time: since, or --since TIME.` : problem
+}
+
 /** The filter of these fields; others are left alone. @throws BadRequest */
 export function readFilter(fields: Fields, { now, subscriptions }: ReadContext): RecordFilter {
   const filter: RecordFilter = {}
   function list(name: string, read: (text: string) => string): string[] | undefined {
     const texts = fields[name]
     if (texts === undefined) return undefined
-    if (texts.length === 0 || texts.length > maxValues) throw new BadRequest(`${name}: 1 to ${maxValues} values.`)
+    if (texts.length === 0 || texts.length > maxValues) throw new BadRequest(countProblem(name, texts.length))
     return [...new Set(texts.map(read))]
   }
   const [event, since, until] = [textOf(fields, 'event'), textOf(fields, 'since'), textOf(fields, 'until')]

@@ -59,7 +59,7 @@ export interface JobView extends Omit<JobRequest, 'filter'> {
     incomplete: string | undefined
   }
   sums: Record<'found' | 'excluded' | 'exhausted' | 'asked' | Standing, number>
-  /** Gates that are shut while records wait. */
+  /** Gates that are shut for records that wait, or waited at the end. */
   blockedBy: readonly Gate[]
 }
 
@@ -75,7 +75,7 @@ export interface RetriedView {
   detail: string | null
 }
 
-export interface RetryJob extends Omit<JobView, 'blockedBy'> {
+export interface RetryJob extends JobView {
   filter: RecordFilter
   items: Map<string, Item>
   retried: Item[]

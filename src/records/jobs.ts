@@ -2,14 +2,14 @@
 import { decide, exclusionOf } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
-import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
+import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
 import type { CommandedBy, OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
 import {
   detailOf,
   leaveOut,
@@ -62,6 +62,17 @@ export function createJobs(options: JobsOptions): Jobs {
   const tasks = new Set<Promise<void>>()
   const running = (): RetryJob[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
 
+  const waitingOf = (job: RetryJob): Item[] => [...job.items.values()].filter(({ standing }) => standing === 'waiting')
+
+  /** Gates that are shut for these. */
+  function gatesOf(items: readonly Item[]): Gate[] {
+    if (items.length === 0) return []
+    const { gates } = reconciler()
+    const ofAll = gates.shut().flatMap(({ gate, subscriptions }) => (subscriptions === undefined ? [gate] : []))
+    const subscriptions = new Set(items.map(({ entry }) => entry.subscriptionId))
+    return [...new Set([...ofAll, ...[...subscriptions].flatMap((id) => gates.ofSubscription(id) ?? [])])]
+  }
+
   /** An ended job is kept for an hour, and few of them. */
   function forgetOld(): void {
     const ended = [...jobs.values()].filter(({ state }) => state === 'ended')
@@ -84,7 +95,8 @@ export function createJobs(options: JobsOptions): Jobs {
 
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
-    const left = [...job.items.values()].filter(({ standing }) => standing === 'waiting')
+    const left = waitingOf(job)
+    job.blockedBy = gatesOf(left)
     for (const item of left) move(job, item, 'left')
     Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
@@ -165,7 +177,7 @@ export function createJobs(options: JobsOptions): Jobs {
     } catch (error) {
       const failure = failureOf(error)
       if (failure === undefined) throw error
-      job.problem = redact(`${problemOf(failure)}. ${failure.advice}`)
+      job.problem = sentencesOf(failure)
       if (job.sums.asked === 0) {
         end(job, 'platform')
         return
@@ -209,26 +221,12 @@ export function createJobs(options: JobsOptions): Jobs {
   }
 
   function viewOf(job: RetryJob): JobView {
-    const { dryRun, exhausted, rate, selection, state, sums } = job
-    const blockedBy =
-      state !== 'ended' && sums.waiting > 0
-        ? reconciler()
-            .gates.shut()
-            .map(({ gate }) => gate)
-        : []
-    const { endedAt, listing, problem, startedAt, stoppedBy } = job
-    const times = { startedAt, endedAt, stoppedBy, problem }
+    const { dryRun, endedAt, exhausted, listing, problem, rate, selection, startedAt, state, stoppedBy, sums } = job
     return {
-      job: job.job,
-      state,
-      ...times,
-      selection,
-      exhausted,
-      rate,
-      dryRun,
+      ...{ job: job.job, state, startedAt, endedAt, stoppedBy, problem, selection, exhausted, rate, dryRun },
       listing: { ...listing },
       sums: { ...sums },
-      blockedBy,
+      blockedBy: state === 'ended' ? job.blockedBy : gatesOf(waitingOf(job)),
     }
   }
 
@@ -253,6 +251,7 @@ export function createJobs(options: JobsOptions): Jobs {
         items: new Map(),
         retried: [],
         queue: [],
+        blockedBy: [],
         ending: new AbortController(),
         endedAtMonotonic: Infinity,
       }

@@ -6,7 +6,7 @@ import type { Steps } from '../runtime/steps.ts'
 export type ListPlace = Pick<FailedRecord, 'key' | 'localSecond'>
 
 /** Records of one step, which takes a few milliseconds. */
-const recordsPerStep = 2000
+const recordsPerStep = 4000
 
 export function inOrder(a: ListPlace, b: ListPlace): number {
   if (a.localSecond !== b.localSecond) return a.localSecond - b.localSecond

@@ -5,7 +5,7 @@ import type { Reconciler } from '../reconciler.ts'
 import { decide } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { maxNamed } from '../reconcile/books/hours.ts'
-import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
+import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
@@ -52,6 +52,8 @@ export interface RecordsOptions {
   reconciler: () => Reconciler
   policy: Policy
   hasListedAll: () => boolean
+  /** True while newer failures are not known. */
+  isListFailing: () => boolean
   clock: Pick<Clock, 'monotonic' | 'timer'>
   turn: Turn
 }
@@ -66,8 +68,13 @@ export interface RecordsReader {
   receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }>
 }
 
-/** Records of one batch: about 60 KB of text. */
-const batchRecords = 100
+/** Records of one batch: about 150 KB of text. */
+const batchRecords = 250
+
+function joined(texts: readonly (string | undefined)[]): string | undefined {
+  const given = texts.filter((text) => text !== undefined)
+  return given.length === 0 ? undefined : given.join(' ')
+}
 
 /** Reasons why the backlog may lack records that fit; undefined when it lacks none. */
 export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
@@ -82,7 +89,7 @@ export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string |
     ...(unlisted > 0 ? [`${unlisted} parts of the window cannot be listed.`] : []),
     ...(unreadable === undefined ? [] : [`${unreadable} rows cannot be read.`]),
   ]
-  return gaps.length === 0 ? undefined : gaps.join(' ')
+  return joined(gaps)
 }
 
 /** Reasons why there may be more deliveries that are not processed; undefined for none. */
@@ -113,6 +120,7 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 export function createRecords({
   clock,
   hasListedAll,
+  isListFailing,
   lister,
   policy,
   reconciler,
@@ -135,10 +143,11 @@ export function createRecords({
     const all = webhookIds?.flatMap((id) => get(id) ?? []) ?? entries()
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
+    const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
       notFound: isLast ? notAmong(filter, (id) => get(id) !== undefined) : [],
-      incomplete: group === undefined ? gapsOf(current, hasListedAll()) : bookGapsOf(current),
+      incomplete: group === undefined ? joined([newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
       error: undefined,
     }
     async function* batches(): AsyncGenerator<ListedRecord[]> {
@@ -232,7 +241,7 @@ export function createRecords({
       const failure = failureOf(error)
       if (failure === undefined && !isAbort(error, late.signal)) throw error
       end.next = last
-      if (failure !== undefined) end.error = redact(`${problemOf(failure)}. ${failure.advice}`)
+      if (failure !== undefined) end.error = sentencesOf(failure)
       else if (last === undefined) end.error = `The platform has listed nothing within ${maxListingMs / 1000} s.`
     } finally {
       cancel()
@@ -271,7 +280,7 @@ export function createRecords({
       return answers
     } catch (error) {
       const failure = failureOf(error)
-      if (failure !== undefined) return { error: redact(`${problemOf(failure)}. ${failure.advice}`) }
+      if (failure !== undefined) return { error: sentencesOf(failure) }
       if (isAbort(error, late.signal)) return { error: `The platform did not respond within ${maxListingMs / 1000} s.` }
       throw error
     } finally {

@@ -84,7 +84,8 @@ test('a job that is deleted leaves what was not sent, as it was; another that wa
   const waiting = await daemon.job('GET', `/${first}`)
   expect(waiting).toMatchObject({ state: 'running', sums: { waiting: 40 }, blockedBy: ['paused'] })
   expect((await daemon.records('decision=blocked')).count).toBe(40)
-  expect(await daemon.job('DELETE', `/${first}`)).toMatchObject({ stoppedBy: 'cancelled', sums: { left: 40 } })
+  const cancelled = await daemon.job('DELETE', `/${first}`)
+  expect(cancelled).toMatchObject({ stoppedBy: 'cancelled', sums: { left: 40 }, blockedBy: ['paused'] })
   expect((await daemon.records('decision=blocked')).count).toBe(40)
   const gone = await daemon.job('DELETE', `/${second}`)
   balanced(gone)
@@ -222,8 +223,11 @@ describe('a request at fault is answered with the field and what is allowed, and
     [{ selection: { since: '1d', event: uuid } }, 'selection: only one of'],
     [{ selection: { webhooks: [uuid], since: '1d' } }, 'selection: only one of'],
     [{ selection: { event: uuid, type: ['x'] } }, 'type: requires since.'],
-    [{ selection: { webhooks: [] } }, 'webhook: 1 to 1000 values.'],
-    [{ selection: { webhooks: Array.from({ length: 1001 }, () => uuid) } }, 'webhook: 1 to 1000 values.'],
+    [{ selection: { webhooks: [] } }, 'webhook: 1 to 1000 ids, not 0.'],
+    [
+      { selection: { webhooks: Array.from({ length: 1001 }, () => uuid) } },
+      'webhook: 1 to 1000 ids, not 1001. To select more, give a time: since, or --since TIME.',
+    ],
     [{ selection: { webhooks: ['x'] } }, 'webhook: a UUID'],
     [{ selection: { webhooks: [7] } }, 'webhooks: a text, or a list of texts.'],
     [{ selection: { webhooks: { length: 1 } } }, 'webhooks: a text, or a list of texts.'],
@@ -232,7 +236,7 @@ describe('a request at fault is answered with the field and what is allowed, and
     [{ selection: { since: 'ever' } }, 'since: a moment with its zone'],
     [{ selection: { since: '1h', until: '2h' } }, 'since: a moment before until.'],
     [{ selection: { since: '1d', response: ['6xx'] } }, 'response: a status code'],
-    [{ selection: { since: '1d', subscription: ['who'] } }, 'subscription: an id (UUID)'],
+    [{ selection: { since: '1d', subscription: ['who'] } }, 'subscription: an id (a whole UUID'],
     [{ selection: { since: '1d', decision: ['due'] } }, 'There is no field "decision": known are webhooks,'],
     [{ selection: { since: '1d' }, exhausted: 'yes' }, 'exhausted: true or false.'],
     [{ selection: { since: '1d' }, dryRun: 1 }, 'dryRun: true or false.'],

@@ -95,13 +95,23 @@ test('lines say the same as the document, and their end shows that they are whol
   expect(lines.at(-1)).toMatchObject({ end: true, count: 20, error: null })
 })
 
+const newer = 'The last sweep failed: newer failures are not known.'
+
+test('while the list fails the answer says that newer failures are not known', async () => {
+  await using day = await beginDay()
+  const daemon = await observed(day)
+  day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 503 } })
+  await daemon.goOn(2)
+  expect(await daemon.records('limit=1')).toMatchObject({ count: 1, incomplete: newer })
+})
+
 test('before the first full sweep the answer says that it is not whole', async () => {
   await using day = await beginDay()
   day.sandbox.seed({ count: 5, from: day.clock.now() - 2 * hourMs, to: day.clock.now() - hourMs, attempts: 1 })
   const daemon = await day.start({}, ({ url }) => (url.pathname.endsWith('/webhooks') ? { status: 503 } : undefined))
   expect(await daemon.records('')).toMatchObject({
     count: 0,
-    incomplete: 'No full sweep has ended yet since the start.',
+    incomplete: `${newer} No full sweep has ended yet since the start.`,
   })
 })
 
@@ -282,7 +292,10 @@ describe('a request at fault is answered with the field and what is allowed', ()
     [`event=${uuid}%00`, 'event: a UUID such as'],
     [`event=${uuid}&event=${uuid}`, 'event: one value, not 2.'],
     [`webhook=${uuid}/../x`, 'webhook: a UUID such as'],
-    [Array.from({ length: 1001 }, () => `webhook=${uuid}`).join('&'), 'webhook: 1 to 1000 values.'],
+    [
+      Array.from({ length: 1001 }, () => `webhook=${uuid}`).join('&'),
+      'webhook: 1 to 1000 ids, not 1001. To select more, give a time: since, or --since TIME.',
+    ],
     ['since=yesterday', 'since: a moment with its zone'],
     ['since=2026-01-15T12:00:00', 'since: a moment with its zone'],
     ['since=7', 'since: a moment with its zone'],
@@ -293,7 +306,7 @@ describe('a request at fault is answered with the field and what is allowed', ()
     ['since=1h&until=1h', 'since: a moment before until.'],
     ['type=', 'type: an event type of 1 to 200 characters.'],
     [`type=${'x'.repeat(201)}`, 'type: an event type of 1 to 200 characters.'],
-    ['subscription=nobody', 'subscription: an id (UUID), or a name'],
+    ['subscription=nobody', 'subscription: an id (a whole UUID, as explain shows it), or a name'],
     ['response=600', 'response: a status code such as 503'],
     ['response=5XX', 'response: a status code such as 503'],
     ['response=50', 'response: a status code such as 503'],

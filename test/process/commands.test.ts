@@ -149,7 +149,10 @@ describe('pause and resume', () => {
     const wrong = await runCommand(['resume'], { env: other })
     expect(wrong).toMatchObject({ code: 4, out: '', err: expect.stringContaining('rejects the token') as string })
     const unknown = await runCommand(['resume', '--subscription', 'nobody'], { env: own })
-    expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining('subscription: an id (UUID)') as string })
+    expect(unknown).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('subscription: an id (a whole UUID') as string,
+    })
   })
 
   test('no token and no key: 78; no daemon there: 69; no port: 2', async () => {
@@ -174,6 +177,6 @@ describe('pause and resume', () => {
     await silent.received(1)
     await clock.advance(25_000)
     const { code, err } = await pausing
-    expect([code, err]).toEqual([1, expect.stringContaining('was sent but not confirmed') as string])
+    expect([code, err]).toEqual([1, expect.stringContaining('was sent but not confirmed. It is safe') as string])
   })
 })

@@ -216,7 +216,10 @@ describe('wait', () => {
     const clock = createVirtualClock()
     const args = ['wait', '--until', 'recovered', '--timeout', '30m', '--port', '1']
     const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
-    expect([code, err]).toEqual([69, expect.stringMatching(/^No daemon at .* Timed out/) as string])
+    expect([code, err]).toEqual([
+      69,
+      expect.stringMatching(/^No daemon at .* Waiting for it\.\nTimed out \(--timeout\)\.\n$/) as string,
+    ])
     expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
   })
 })

@@ -7,6 +7,7 @@ import { incidentNow } from './incident.ts'
 import { token } from './ops-server.ts'
 
 export interface Reply {
+  /** 0: it hangs up. */
   status?: number
   body: unknown
 }
@@ -31,7 +32,11 @@ function hastyClock(): Clock {
   }
 }
 
-/** Runs a command beside a daemon that answers so. */
+/** `server.commandPrefix`, which stands before each command that is printed; help is had where the command was typed. */
+const prefix = 'podman exec app'
+const bare = new RegExp(`(?<!${prefix} )webhook-reconciler (?!run |[a-z]+ --help)[a-z].*`)
+
+/** Runs a command beside a daemon that answers so. Rejects for a command that is printed without the prefix. */
 export async function beside(script: Script, args: readonly string[], options: CommandOptions = {}): Promise<Beside> {
   const asked: string[] = []
   const clock = hastyClock()
@@ -40,13 +45,19 @@ export async function beside(script: Script, args: readonly string[], options: C
     asked.push(`${method} ${url}`)
     const reply = script(method, url)
     const { body, status = 200 } = 'body' in reply ? reply : { body: reply }
-    response.writeHead(status, { connection: 'close' }).end(JSON.stringify(body))
+    if (status === 0) response.destroy()
+    else response.writeHead(status, { connection: 'close' }).end(JSON.stringify(body))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const port = String((server.address() as AddressInfo).port)
-  const env = { RECONCILER_SERVER_PORT: port, RECONCILER_CONTROL_TOKEN: token }
+  const env = {
+    ...{ RECONCILER_SERVER_PORT: port, RECONCILER_CONTROL_TOKEN: token },
+    RECONCILER_SERVER_COMMAND_PREFIX: prefix,
+  }
   try {
     const ran = await runCommand(args, { env, clock, ...options })
+    const [without] = bare.exec(ran.out + ran.err) ?? []
+    if (without !== undefined) throw new Error(`printed without server.commandPrefix: ${without}`)
     return { ...ran, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
   } finally {
     server.closeAllConnections()

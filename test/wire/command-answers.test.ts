@@ -65,7 +65,12 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
   ['gone', aJob({ sums: { absent: 1 } }), 1, ['gone 1 (no longer failed']],
   ['unknown', aJob({ sums: { unknown: 1 } }), 1, ['unknown 1 (no outcome in time']],
   ['awaiting', aJob({ sums: { awaiting: 1 } }), 1, ['awaiting 1 (sent; the daemon follows them)']],
-  ['left', aJob({ sums: { left: 1 }, stoppedBy: 'not-leader' }), 1, ['not sent 1', 'Stopped early (not-leader).']],
+  [
+    'left',
+    aJob({ sums: { left: 1 }, stoppedBy: 'not-leader' }),
+    1,
+    ['not sent 1', 'Stopped early: this instance does not lead any more.'],
+  ],
   [
     'exhausted',
     aJob({ sums: { asked: 0, exhausted: 1 } }),
@@ -90,14 +95,14 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
     'platform away',
     aJob({ stoppedBy: 'platform', problem: 'HTTP 503' }),
     69,
-    ['HTTP 503.', 'Stopped early (platform).'],
+    ['HTTP 503.', 'Stopped early: the platform cannot be listed.'],
   ],
   ['another problem', aJob({ problem: 'it broke', sums: { recovered: 1 } }), 1, ['It broke.']],
   [
     'gates',
     aJob({ sums: { left: 1 }, blockedBy: ['paused', 'new-gate'] }),
     1,
-    ['Retries are paused by an operator.', 'new-gate.'],
+    ['Retries are paused by an operator. To resume: podman exec app webhook-reconciler resume', 'new-gate.'],
   ],
 ])('retry, %s', async (_, job, code, said) => {
   const ran = await beside(() => job, ['retry', id])
@@ -127,7 +132,17 @@ test('a job is asked for until it has ended, then for all its records; the termi
     retried: [{ result: 'recovered' }, { result: 'failed-again' }],
   })
   expect(ran.err).toContain('Looking for the selected records: 1 found so far')
-  expect(ran.err).toContain('1 recovered, 0 failed again, 0 refused; 2 wait: circuit')
+  expect(ran.err).toContain('2/4, 2 wait (circuit): 1 recovered, 0 failed again')
+})
+
+test('a daemon that is silent for a moment still has the job', async () => {
+  const replies: Reply[] = [aJob({ state: 'running' }), {}, aJob({ sums: { recovered: 1 } })].map((body, index) => ({
+    status: index === 1 ? 0 : 200,
+    body,
+  }))
+  const ran = await beside(() => replies.shift() ?? aJob(), ['retry', id])
+  expect([ran.code, ran.err]).toEqual([0, ''])
+  expect(ran.asked).toEqual(['POST /-/retry', 'GET /-/retry/J', 'GET /-/retry/J', 'GET /-/retry/J?limit=1000'])
 })
 
 test.each<[what: string, second: Reply, code: number, said: string]>([
@@ -135,7 +150,14 @@ test.each<[what: string, second: Reply, code: number, said: string]>([
     'is not known any more',
     { status: 404, body: { error: 'There is no such job.' } },
     1,
-    'unsent records are still failed',
+    'Unsent records are still failed: run the command again for them.',
+  ],
+  ['has no daemon any more', { status: 0, body: {} }, 69, 'No daemon at'],
+  [
+    'meets a platform that is away',
+    { status: 503, body: { error: 'The platform cannot be asked.' } },
+    69,
+    ': The platform cannot',
   ],
   ['has another daemon', { status: 409, body: { error: 'pod-1 leads.' } }, 1, 'refuses: pod-1 leads.'],
   ['needs another token', { status: 401, body: {} }, 4, 'rejects the token'],

@@ -107,7 +107,7 @@ describe('a body', () => {
     [
       '/-/pause',
       { subscription: 'nobody' },
-      'subscription: an id (UUID), or a name of subscriptions in the configuration: payments-eu',
+      'subscription: an id (a whole UUID, as explain shows it), or a name of subscriptions in the configuration: payments-eu',
     ],
     ['/-/resume', { subscription: '' }, 'subscription: an id'],
   ])('%s with %j: 400 with the field and what is allowed, nothing done', async (path, body, error) => {

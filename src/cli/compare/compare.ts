@@ -197,7 +197,7 @@ function lostTable({ notProcessed: { list, total } }: CompareReport, { config, m
   return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
 }
 
-function notes(report: CompareReport, { file, moments, width }: CompareShown): string {
+function notes(report: CompareReport, { config, file, moments, width }: CompareShown): string {
   const { complete, failed, key, notProcessed, severalEvents, since, unknown, until, withoutKey } = report
   const span = `--since ${moments.show(since)} --until ${moments.show(until)}`
   const exhausted = failed.byDecision.exhausted > 0 ? ' --exhausted' : ''
@@ -214,7 +214,7 @@ function notes(report: CompareReport, { file, moments, width }: CompareShown): s
     withoutKey > 0 &&
       `${counted(withoutKey, 'record has', 'records have')} no ${key} on the platform, and could not be compared.`,
   ]
-  return paragraphs(all, width)
+  return paragraphs(all, { commandPrefix: config.server.commandPrefix ?? '', width })
 }
 
 function compareText(report: CompareReport, shown: CompareShown): string {

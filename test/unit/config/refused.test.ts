@@ -24,10 +24,10 @@ window: {settle: soon}
     load({ yaml, env: { RECONCILER_SERVER_PORT: '99999', RECONCILER_AUTH_CLIENTID: 'x', OTHER: '1' } })
   const told = [
     'platform.baseURL (config.yaml:3): there is no such key; did you mean platform.baseUrl?',
-    'platform.baseUrl (missing): is required: set it in the file, or as RECONCILER_PLATFORM_BASE_URL',
+    'platform.baseUrl (missing): is required: set it in the file that --config names, or as RECONCILER_PLATFORM_BASE_URL',
     'auth.realm (config.yaml:6): must be text, and YAML reads a number here: put it in quotes',
     'auth.authUrl (missing): is required, as auth.realm is set (config.yaml:6)',
-    'auth.clientId (missing): is required: set it in the file, or as RECONCILER_AUTH_CLIENT_ID',
+    'auth.clientId (missing): is required: set it in the file that --config names, or as RECONCILER_AUTH_CLIENT_ID',
     'auth.privateKeyFile (missing): is required, or auth.privateKey or auth.signCommand in its place',
     'retry.backoff.initial (config.yaml:8): is 7h, but must be at most retry.backoff.max, which is 6h (default)',
     'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
