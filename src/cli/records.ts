@@ -7,7 +7,7 @@ import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
 import { answer, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
-import type { Io } from './io.ts'
+import { drained, type Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { nextRetryText, recordColumns } from './record.ts'
 import { narrowingOf } from './selection.ts'
@@ -79,10 +79,6 @@ function csvValue(value: ListedRecord[(typeof csvColumns)[number]]): string {
 
 const csvLine = (record: ListedRecord): string => `${csvColumns.map((name) => csvValue(record[name])).join(',')}\r\n`
 
-/** Bytes that may wait for a slow reader of stdout. */
-const maxWaiting = 1024 * 1024
-const drainMs = 20
-
 /** Runs `records`. Text and CSV come page by page, and so does JSON: one document. */
 export async function recordsCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { decision, event, format = 'text', limit = Infinity } = options
@@ -100,7 +96,7 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
     } else if (format === 'csv') {
       io.stdout.write((last === undefined ? `${csvColumns.join(',')}\r\n` : '') + records.map(csvLine).join(''))
     } else if (records.length > 0) io.stdout.write(recordTable(records, now, widthOf(io.stdout)))
-    while ((io.stdout.writableLength ?? 0) > maxWaiting) await io.clock.sleep(drainMs, io.signal)
+    await drained(io.stdout, io)
     listed += records.length
     last = page
   }

@@ -1,6 +1,7 @@
 // `webhook-reconciler retry` and the dry run of it: the daemon does it as a job, and this follows the job to its end.
 import { count, counted, response, sentence } from '../ops/words.ts'
 import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
+import type { JobView, RetriedView, Standing } from '../records/job.ts'
 import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, findDaemon, type Daemon } from './ask.ts'
@@ -22,28 +23,13 @@ import { createMoments } from './moments.ts'
 import { recordColumns } from './record.ts'
 import { requiredSelection, type SelectionBody } from './selection.ts'
 
-/** What became of the records that were asked for. @see docs/status.md "Retry jobs" */
-type Result = 'awaiting' | 'recovered' | 'failed-again' | 'unknown' | 'refused' | 'resolved' | 'underway' | 'absent'
-
-interface RetriedRecord {
-  webhookId: string
-  eventType: string
-  result: Result
-  responseStatusCode: number | null
-  detail: string | null
-}
-
-/** The answer of `/-/retry`. */
-export interface JobDocument {
+/** The answer of `/-/retry`. @see docs/status.md "Retry jobs" */
+export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state' | 'sums'> {
   instance: string
-  job: string
-  state: 'listing' | 'running' | 'ended'
   stoppedBy: string | null
   problem: string | null
   listing: { notFound: string[]; notFailed: number; incomplete: string | null }
-  sums: Record<Result | 'found' | 'excluded' | 'exhausted' | 'asked' | 'waiting' | 'left', number>
-  blockedBy: string[]
-  retried: RetriedRecord[]
+  retried: RetriedView[]
   next: string | null
 }
 
@@ -84,7 +70,7 @@ async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => 
 
 /** The job with all its retried records. */
 async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<JobDocument> {
-  const retried: RetriedRecord[] = []
+  const retried: RetriedView[] = []
   let cursor = ''
   for (;;) {
     const page = await askJob(daemon, job.job, io, `?limit=1000${cursor}`)
@@ -104,7 +90,7 @@ function progressText({ blockedBy, state, sums }: JobDocument): string {
   return `[${bar}] ${done}/${sums.asked}${waits}: ${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused`
 }
 
-const bad: ReadonlySet<Result> = new Set(['failed-again', 'unknown', 'refused', 'underway', 'absent', 'awaiting'])
+const bad: ReadonlySet<Standing> = new Set(['failed-again', 'unknown', 'refused', 'underway', 'absent', 'awaiting'])
 
 /** Everything selected has arrived, or had before: 0. */
 export function exitCodeOf({ listing, problem, stoppedBy, sums }: JobDocument, isDryRun: boolean): ExitCode {
@@ -154,7 +140,7 @@ function sumsText({ listing, sums }: JobDocument): string {
 function badTable({ retried }: JobDocument, width: number | undefined): string {
   const shown = retried.filter(({ result }) => bad.has(result))
   if (shown.length === 0) return ''
-  const columns: TableColumn<RetriedRecord>[] = [
+  const columns: TableColumn<RetriedView>[] = [
     ...recordColumns,
     { name: 'result', of: ({ detail, result }) => (detail === null ? result : `${result} (${cell(detail)})`) },
     {

@@ -7,7 +7,7 @@ import { maxRunning, type Jobs } from '../records/jobs.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { bodyOf, json, type Answer } from './listen.ts'
-import { limitOf, refuse, standbyAnswer } from './records-answer.ts'
+import { fieldsOf, limitOf, refuse, refusing, standbyAnswer } from './records-answer.ts'
 import type { SubscriptionNames } from './words.ts'
 
 export interface JobsAnswerOptions {
@@ -117,9 +117,7 @@ export function createJobsAnswer(
   function answerOf(view: JobView | undefined, query: string): Answer {
     if (view === undefined)
       return refuse(404, 'There is no such job: it ended over an hour ago, or before the last restart.')
-    const params = new URLSearchParams(query)
-    onlyThese(Object.fromEntries(params), ['limit', 'cursor'])
-    const fields = Object.fromEntries([...new Set(params.keys())].map((name) => [name, params.getAll(name)]))
+    const fields = fieldsOf(query, ['limit', 'cursor'])
     const limit = limitOf(fields, maxShown)
     const cursor = textOf(fields, 'cursor') ?? '0'
     if (!/^\d{1,9}$/.test(cursor)) throw new BadRequest('cursor: "next" of the previous page, unchanged.')
@@ -158,12 +156,5 @@ export function createJobsAnswer(
     return { ...refuse(405, 'Send a GET or a DELETE.'), headers: { allow: 'GET, DELETE' } }
   }
 
-  return async (request, by) => {
-    try {
-      return await answer(request, by)
-    } catch (error) {
-      if (error instanceof BadRequest) return refuse(400, error.message)
-      throw error
-    }
-  }
+  return refusing(answer)
 }

@@ -44,10 +44,11 @@ export function standbyAnswer({ leader }: { leader: string | undefined }): Answe
   return refuse(409, error, { leader: leader ?? null })
 }
 
-function fieldsOf(query: string): Fields {
+/** @throws BadRequest for a field that is not among these */
+export function fieldsOf(query: string, allowed: readonly string[]): Fields {
   const fields: Record<string, string[]> = {}
   const params = new URLSearchParams(query)
-  onlyThese(Object.fromEntries(params), parameters)
+  onlyThese(Object.fromEntries(params), allowed)
   for (const [name, value] of params) (fields[name] ??= []).push(value)
   return fields
 }
@@ -58,6 +59,20 @@ export function limitOf(fields: Fields, max: number): number {
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0
   if (limit >= 1 && limit <= max) return limit
   throw new BadRequest(`limit: a number from 1 to ${max}.`)
+}
+
+/** A request at fault is refused. */
+export function refusing<A extends unknown[]>(
+  answer: (...asked: A) => Promise<Answer>,
+): (...asked: A) => Promise<Answer> {
+  return async (...asked) => {
+    try {
+      return await answer(...asked)
+    } catch (error) {
+      if (error instanceof BadRequest) return refuse(400, error.message)
+      throw error
+    }
+  }
 }
 
 function oneOf<T extends string>(fields: Fields, name: string, allowed: readonly [T, ...T[]]): T {
@@ -86,27 +101,18 @@ function endOf({ next, page }: Shown, count: number): object {
 const ofBatch = (batch: readonly ListedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
-/** One object, whose end says how it ended. */
-async function* asDocument(shown: Shown): AsyncGenerator<string> {
-  yield `${redactedJson(shown.head).slice(0, -1)},"records":[`
+/** One object, or lines: a head, the records, and an end that says how it ended. Without the end it was cut off. */
+async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncGenerator<string> {
+  const isLines = format === 'ndjson'
+  const [between, head] = [isLines ? '\n' : ',\n', redactedJson(shown.head)]
+  yield isLines ? head : `${head.slice(0, -1)},"records":[`
   let count = 0
   for await (const batch of shown.page.batches) {
-    if (batch.length === 0) continue
-    yield `${count === 0 ? '\n' : ',\n'}${ofBatch(batch).join(',\n')}`
+    if (batch.length > 0) yield `${isLines || count > 0 ? between : '\n'}${ofBatch(batch).join(between)}`
     count += batch.length
   }
-  yield `],${redactedJson(endOf(shown, count)).slice(1)}\n`
-}
-
-/** A head, the records, an end; without the end it was cut off. */
-async function* asLines(shown: Shown): AsyncGenerator<string> {
-  yield `${redactedJson(shown.head)}\n`
-  let count = 0
-  for await (const batch of shown.page.batches) {
-    if (batch.length > 0) yield `${ofBatch(batch).join('\n')}\n`
-    count += batch.length
-  }
-  yield `${redactedJson({ end: true, ...endOf(shown, count) })}\n`
+  const end = redactedJson({ ...(isLines && { end: true }), ...endOf(shown, count) })
+  yield isLines ? `\n${end}\n` : `],${end.slice(1)}\n`
 }
 
 /** Gives the answer to a query. */
@@ -122,7 +128,7 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
   }
 
   async function answer(query: string, request: Asker): Promise<Answer> {
-    const fields = fieldsOf(query)
+    const fields = fieldsOf(query, parameters)
     const [format, limit] = [oneOf(fields, 'format', formats), limitOf(fields, maxPage)]
     const source = oneOf(fields, 'source', sources)
     const meant = Object.fromEntries(Object.entries(fields).filter(([name]) => filters.includes(name as never)))
@@ -152,18 +158,11 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
       return writeCursor(last, asOf, meant)
     }
     const shown = { head, page, next }
-    if (format === 'json') return { status: 200, contentType: json, body: asDocument(shown) }
-    return { status: 200, contentType: 'application/x-ndjson; charset=utf-8', body: asLines(shown) }
+    const contentType = format === 'json' ? json : 'application/x-ndjson; charset=utf-8'
+    return { status: 200, contentType, body: piecesOf(shown, format) }
   }
 
-  return async (query, request) => {
-    try {
-      return await answer(query, request)
-    } catch (error) {
-      if (error instanceof BadRequest) return refuse(400, error.message)
-      throw error
-    }
-  }
+  return refusing(answer)
 }
 
 /** GET /records/response: what the receiver answered to an event. It may be confidential, and needs what a command needs. */
@@ -173,31 +172,20 @@ export function createResponseAnswer({
   records,
   standsBy,
 }: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
-  return async (query, request) => {
+  return refusing(async (query, request) => {
     const admitted = access(request)
     if ('error' in admitted) return refuseAccess(admitted)
     const standby = standsBy()
     if (standby !== undefined) return standbyAnswer(standby)
-    try {
-      const params = new URLSearchParams(query)
-      onlyThese(Object.fromEntries(params), ['event'])
-      const answers = await records.receiverAnswers(
-        uuidOf(textOf({ event: params.getAll('event') }, 'event') ?? '', 'event'),
-      )
-      if ('error' in answers) return refuse(503, answers.error)
-      const shown = answers.map(({ id, error, body }) => ({
-        webhookId: id,
-        message: error,
-        body: body?.slice(0, maxWords) ?? null,
-      }))
-      return {
-        status: 200,
-        contentType: json,
-        body: `${redactedJson({ schemaVersion: 1, instance, answers: shown })}\n`,
-      }
-    } catch (error) {
-      if (error instanceof BadRequest) return refuse(400, error.message)
-      throw error
-    }
-  }
+    const eventId = uuidOf(textOf(fieldsOf(query, ['event']), 'event') ?? '', 'event')
+    const answers = await records.receiverAnswers(eventId)
+    if ('error' in answers) return refuse(503, answers.error)
+    const shown = answers.map(({ id, error, body }) => ({
+      webhookId: id,
+      message: error,
+      body: body?.slice(0, maxWords) ?? null,
+    }))
+    const body = `${redactedJson({ schemaVersion: 1, instance, answers: shown })}\n`
+    return { status: 200, contentType: json, body }
+  })
 }

@@ -201,6 +201,15 @@ export function createRecords({
     return all
   }
 
+  /** Of what is listed for one request. */
+  function deadline(): { cancel: () => void; signal: AbortSignal } {
+    const late = new AbortController()
+    const cancel = clock.timer(maxListingMs, () => {
+      late.abort(new Error('the list took too long'))
+    })
+    return { cancel, signal: late.signal }
+  }
+
   async function* partsOf({ after, filter }: RecordsRequest, late: AbortSignal): AsyncGenerator<FoundRecords> {
     const { eventId, from = 0, until = Infinity, webhookIds } = filter
     if (eventId !== undefined) yield await lister.ofEvent(eventId, late)
@@ -213,14 +222,11 @@ export function createRecords({
 
   async function* listPage(request: RecordsRequest, end: Writable<PageEnd>): AsyncGenerator<ListedRecord[]> {
     const { filter, limit } = request
-    const late = new AbortController()
-    const cancel = clock.timer(maxListingMs, () => {
-      late.abort(new Error('the page took too long'))
-    })
+    const { cancel, signal } = deadline()
     const seen = new Set<string>()
     let last: PageEnd['next']
     try {
-      for await (const found of partsOf(request, late.signal)) {
+      for await (const found of partsOf(request, signal)) {
         end.incomplete ??= found.problem
         const page = listed(found, request).slice(0, limit - seen.size)
         for (const { entry } of page) {
@@ -239,7 +245,7 @@ export function createRecords({
       if (end.incomplete === undefined) end.notFound = notAmong(filter, (id) => seen.has(id))
     } catch (error) {
       const failure = failureOf(error)
-      if (failure === undefined && !isAbort(error, late.signal)) throw error
+      if (failure === undefined && !isAbort(error, signal)) throw error
       end.next = last
       if (failure !== undefined) end.error = sentencesOf(failure)
       else if (last === undefined) end.error = `The platform has listed nothing within ${maxListingMs / 1000} s.`
@@ -265,13 +271,10 @@ export function createRecords({
   }
 
   async function receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }> {
-    const late = new AbortController()
-    const cancel = clock.timer(maxListingMs, () => {
-      late.abort(new Error('the answer took too long'))
-    })
+    const { cancel, signal } = deadline()
     const answers: ReceiverAnswer[] = []
     try {
-      await lister.ofEvent(eventId, late.signal, {
+      await lister.ofEvent(eventId, signal, {
         onRow(row) {
           const answer = readReceiverAnswer(row)
           if (answer !== undefined) answers.push(answer)
@@ -281,7 +284,7 @@ export function createRecords({
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return { error: sentencesOf(failure) }
-      if (isAbort(error, late.signal)) return { error: `The platform did not respond within ${maxListingMs / 1000} s.` }
+      if (isAbort(error, signal)) return { error: `The platform did not respond within ${maxListingMs / 1000} s.` }
       throw error
     } finally {
       cancel()
