@@ -1,5 +1,5 @@
 // `webhook-reconciler records` and `explain`: records as the daemon gives them, with what is decided of each and why.
-import type { ListedRecord } from '../records/records.ts'
+import type { ExplainedRecord } from '../records/shown-record.ts'
 import { counted, prefixed, response, span } from '../ops/words.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
@@ -16,7 +16,7 @@ import { narrowingOf } from './selection.ts'
 interface RecordsAnswer {
   instance: string
   now: Date
-  records: ListedRecord[]
+  records: ExplainedRecord[]
   notFound: string[]
   incomplete: string | null
   next: string | null
@@ -53,8 +53,8 @@ async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): Asyn
 const remarksOf = ({ error, incomplete }: RecordsAnswer): string[] =>
   [incomplete, error].filter((text) => text !== null)
 
-function recordTable(records: readonly ListedRecord[], now: Date, width: number | undefined): string {
-  const columns: TableColumn<ListedRecord>[] = [
+function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
+  const columns: TableColumn<ExplainedRecord>[] = [
     ...recordColumns,
     { name: 'age', of: ({ event }) => (event === null ? '-' : span(now.getTime() - event.getTime())) },
     { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
@@ -71,13 +71,13 @@ const csvColumns = [
 ]
 
 /** A value of CSV. A spreadsheet would calculate one that begins like a formula. @see RFC 4180 */
-function csvValue(value: ListedRecord[(typeof csvColumns)[number]]): string {
+function csvValue(value: ExplainedRecord[(typeof csvColumns)[number]]): string {
   const text = value instanceof Date ? value.toISOString() : redact(String(value ?? ''))
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-const csvLine = (record: ListedRecord): string => `${csvColumns.map((name) => csvValue(record[name])).join(',')}\r\n`
+const csvLine = (record: ExplainedRecord): string => `${csvColumns.map((name) => csvValue(record[name])).join(',')}\r\n`
 
 /** Runs `records`. Text and CSV come page by page, and so does JSON: one document. */
 export async function recordsCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
@@ -126,7 +126,7 @@ function wordsOf(text: string | null): string {
 }
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
-function byHand({ decision, status, webhookId }: ListedRecord, commandPrefix: string): string | undefined {
+function byHand({ decision, status, webhookId }: ExplainedRecord, commandPrefix: string): string | undefined {
   if (status !== 'failed' || ['due', 'settling', 'awaiting'].includes(decision)) return undefined
   const command = `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
   return prefixed(command, commandPrefix)
@@ -141,7 +141,7 @@ interface BlockShown {
   width: number | undefined
 }
 
-function block(one: ListedRecord, { commandPrefix, moments, names, now, width, words }: BlockShown): string {
+function block(one: ExplainedRecord, { commandPrefix, moments, names, now, width, words }: BlockShown): string {
   const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
   const name = names[id]
   const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
@@ -196,7 +196,7 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     if (records.length === 0 || found.error !== null) code = exitCode.incomplete
     documents.push({ instance, now, id, eventId: eventId ?? null, records, remarks })
     if (options.json === true) continue
-    const wordsFor = ({ webhookId }: ListedRecord): ReceiverWords | undefined =>
+    const wordsFor = ({ webhookId }: ExplainedRecord): ReceiverWords | undefined =>
       words.find((one) => one.webhookId.toLowerCase() === webhookId.toLowerCase())
     const head = `Event ${cell(eventId ?? id)} of ${cell(instance)}, ${moments.show(now)}: ${counted(records.length, 'record')}`
     const blocks = records.map((one) => block(one, { ...daemon, names, moments, now, width, words: wordsFor(one) }))

@@ -1,7 +1,8 @@
 // GET /records: the records that a query means, as one JSON document or as lines, sent as fast as they are read. @see docs/status.md "Records"
 import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, onlyThese, readFilter, textOf, uuidOf, type Fields } from '../records/filter.ts'
-import type { ListedRecord, RecordsReader, RecordsPage } from '../records/records.ts'
+import type { RecordsReader, RecordsPage } from '../records/records.ts'
+import type { ExplainedRecord } from '../records/shown-record.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
 import { json, type Answer } from './listen.ts'
@@ -98,7 +99,7 @@ function endOf({ next, page }: Shown, count: number): object {
 }
 
 /** Of texts that are redacted already: half a million rows an answer are not searched twice. */
-const ofBatch = (batch: readonly ListedRecord[]): string[] =>
+const ofBatch = (batch: readonly ExplainedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
 /** One object, or lines: a head, the records, and an end that says how it ended. Without the end it was cut off. */

@@ -1,7 +1,8 @@
 // The part of the status page that shows single records: of an event or a webhook that was searched for, or of a cause. Without any script.
 import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
-import type { ListedRecord, RecordsPage } from '../records/records.ts'
+import type { RecordsPage } from '../records/records.ts'
+import type { ExplainedRecord } from '../records/shown-record.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import type { RecordsAnswerOptions } from './records-answer.ts'
 import type { StatusDocument } from './status-document.ts'
@@ -9,7 +10,7 @@ import { clockTime, counted, nextText, response, word, fromNow } from './words.t
 
 /** Records for the page. */
 export interface FoundOnPage {
-  records: readonly ListedRecord[]
+  records: readonly ExplainedRecord[]
   /** The query of the next page; undefined on the last. */
   next: string | undefined
   /** Reasons why records may be missing, or there are none. */
@@ -28,8 +29,8 @@ export function readRecordsQuery(query: string): URLSearchParams | undefined {
   return names.some((name) => (params.get(name) ?? '') !== '') ? params : undefined
 }
 
-async function all({ batches }: RecordsPage): Promise<ListedRecord[]> {
-  const records: ListedRecord[] = []
+async function all({ batches }: RecordsPage): Promise<ExplainedRecord[]> {
+  const records: ExplainedRecord[] = []
   for await (const batch of batches) records.push(...batch)
   return records
 }

@@ -9,17 +9,11 @@ import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
 import type { FoundRecords, Lister } from './listing.ts'
 import { inOrder, pageOf, type ListPlace } from './memory.ts'
-import { explainRecord, type ExplainedRecord, type State } from './shown-record.ts'
-
-/** A record as requests get it. */
-export interface ListedRecord extends Omit<ExplainedRecord, 'state'> {
-  decision: State
-}
+import { explainRecord, type ExplainedRecord } from './shown-record.ts'
 
 export interface RecordsRequest {
   filter: RecordFilter
@@ -30,7 +24,7 @@ export interface RecordsRequest {
 /** The records of a page come in batches, so that a slow reader holds up no memory but its own. */
 export interface RecordsPage {
   source: 'memory' | 'platform'
-  batches: AsyncIterable<readonly ListedRecord[]>
+  batches: AsyncIterable<readonly ExplainedRecord[]>
   /** Known once all batches were read. */
   end: () => PageEnd
 }
@@ -106,10 +100,6 @@ function notAmong(filter: RecordFilter, has: (id: string) => boolean): string[] 
   return (filter.webhookIds ?? []).filter((id) => !has(id))
 }
 
-export function toListed({ state, ...record }: ExplainedRecord): ListedRecord {
-  return { ...record, eventType: redact(record.eventType), decision: state }
-}
-
 /** A page of the platform's list ends after this time, and `next` goes on. */
 const maxListingMs = 20_000
 /** Behind all others of its second. */
@@ -150,15 +140,13 @@ export function createRecords({
       incomplete: group === undefined ? joined([newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
       error: undefined,
     }
-    async function* batches(): AsyncGenerator<ListedRecord[]> {
+    async function* batches(): AsyncGenerator<ExplainedRecord[]> {
       for (let at = 0; at < page.length; at += batchRecords) {
         // A fast reader would take all of them in one.
         await turn()
         yield page.slice(at, at + batchRecords).map((entry) => {
           const situation = situationOf(entry.subscriptionId)
-          return toListed(
-            explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) }),
-          )
+          return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
         })
       }
     }
@@ -181,7 +169,7 @@ export function createRecords({
       .toSorted((a, b) => inOrder(a.entry, b.entry))
       .map(({ entry, status }) => {
         const situation = situationOf(entry.subscriptionId)
-        return { entry, shown: toListed(explainRecord(entry, { policy, situation, status })) }
+        return { entry, shown: explainRecord(entry, { policy, situation, status }) }
       })
       .filter(({ shown }) => filter.decision?.includes(shown.decision) ?? true)
   }
@@ -220,7 +208,7 @@ export function createRecords({
     }
   }
 
-  async function* listPage(request: RecordsRequest, end: Writable<PageEnd>): AsyncGenerator<ListedRecord[]> {
+  async function* listPage(request: RecordsRequest, end: Writable<PageEnd>): AsyncGenerator<ExplainedRecord[]> {
     const { filter, limit } = request
     const { cancel, signal } = deadline()
     const seen = new Set<string>()
@@ -259,7 +247,7 @@ export function createRecords({
     const pages = listPage(request, end)
     // A platform that cannot be asked is known before the answer begins.
     const first = await pages.next()
-    async function* batches(): AsyncGenerator<ListedRecord[]> {
+    async function* batches(): AsyncGenerator<ExplainedRecord[]> {
       try {
         if (first.done !== true) yield first.value
         yield* pages

@@ -13,9 +13,7 @@ import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import { toDate } from '../runtime/instant.ts'
-
-/** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
-export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
+import { redact } from '../runtime/redact.ts'
 
 /** One record as the platform shows it, with what is decided of it and why. */
 export interface ExplainedRecord extends Pick<
@@ -24,7 +22,8 @@ export interface ExplainedRecord extends Pick<
 > {
   webhookId: string
   status: WebhookRecord['status']
-  state: State
+  /** What is decided of it, or holds before any decision. */
+  decision: Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
   event: Date | null
   lastAttempt: Date | null
   leavesWindow: Date | null
@@ -45,7 +44,7 @@ export interface ExplainOptions {
   isSelected?: boolean
 }
 
-type Stated = Pick<Verdict, 'because'> & { state: State; next: NextRetry }
+type Stated = Pick<Verdict, 'because'> & { state: ExplainedRecord['decision']; next: NextRetry }
 
 function stateOf(
   entry: FailedRecord,
@@ -71,9 +70,10 @@ export function explainRecord(entry: FailedRecord, options: ExplainOptions): Exp
   const { because, next, state } = stateOf(entry, leavesAt, options)
   return {
     webhookId: entry.id,
-    ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
+    ...{ eventId, subscriptionId, attempts, responseStatusCode },
+    eventType: redact(eventType),
     status: options.status ?? 'failed',
-    state,
+    decision: state,
     event: toDate(entry.eventAt),
     lastAttempt: entry.lastAttemptLocal === null ? null : toDate(entry.lastAt),
     leavesWindow: toDate(leavesAt),

@@ -9,7 +9,7 @@ import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
 import { createJobsAnswer } from '../../src/ops/jobs-answer.ts'
 import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
-import type { ListedRecord } from '../../src/records/records.ts'
+import type { ExplainedRecord } from '../../src/records/shown-record.ts'
 import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
@@ -61,7 +61,7 @@ export interface DaemonOptions {
 /** What GET /records answers; `error` alone where the request is at fault. */
 export interface RecordsDocument {
   source: string
-  records: readonly (Omit<ListedRecord, 'event'> & { event: string })[]
+  records: readonly (Omit<ExplainedRecord, 'event'> & { event: string })[]
   count: number
   notFound: readonly string[]
   incomplete: string | null

@@ -10,7 +10,8 @@ import { createPause, type Pause } from '../../src/reconcile/retry/operator-paus
 import type { Answer as ServerAnswer } from '../../src/ops/listen.ts'
 import type { JobsAnswerOptions } from '../../src/ops/jobs-answer.ts'
 import type { RecordsAnswerOptions } from '../../src/ops/records-answer.ts'
-import type { ListedRecord, RecordsPage } from '../../src/records/records.ts'
+import type { RecordsPage } from '../../src/records/records.ts'
+import type { ExplainedRecord } from '../../src/records/shown-record.ts'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import { aStatusState } from './status.ts'
@@ -19,7 +20,7 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Records for the answers to requests: these batches, whatever is asked for. */
-export function recordsOf(batches: () => AsyncIterable<ListedRecord[]>): RecordsAnswerOptions {
+export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): RecordsAnswerOptions {
   const end = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
   const page: RecordsPage = {
     source: 'memory',
@@ -41,7 +42,7 @@ export function recordsOf(batches: () => AsyncIterable<ListedRecord[]>): Records
   }
 }
 
-async function* noBatches(): AsyncGenerator<ListedRecord[]> {
+async function* noBatches(): AsyncGenerator<ExplainedRecord[]> {
   // Nothing is missing.
 }
 

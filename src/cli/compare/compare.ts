@@ -104,8 +104,8 @@ async function compareSpan({
     if (difference.group === 'processing') processing += 1
     else if (difference.group === 'failed') {
       failed.total += 1
-      // Of a failed record that is compared whatever its age the state is a decision.
-      failed.byDecision[difference.state as Decision] += 1
+      // Of a failed record that is compared whatever its age it is one of decide's.
+      failed.byDecision[difference.decision as Decision] += 1
       if (difference.processed) failed.processed += 1
     } else {
       notProcessed.total += 1
