@@ -77,7 +77,7 @@ describe('what is wrong', () => {
       69,
       [
         /\nFAILED +token +no access token: connection \(ECONNREFUSED\); POST \S+\n +-> nothing listens/,
-        /\n- +clock skew +no platform response has a Date header\n/,
+        /\n- +clock skew +no response with a Date header\n/,
       ],
     ],
     [
