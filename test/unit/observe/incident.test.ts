@@ -115,6 +115,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['full sweeps that fail, while recent ones succeed', [{}, 'failed', sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(1, -1) }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
+  ['and not between two', [{ due: 1 }, ...calm, {}, { due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 2],
   ['nor with those before another instance led', ['failed', everyFact.leading, { due: 1 }], { since: at(2, -1) }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
 ])('%s', async (_, steps, shown, started) => {

@@ -319,7 +319,7 @@ describe('notices', () => {
         ],
         sweeps: [aSweep('failed', 'token')],
       },
-      /^Retries do not reach the platform\. .* The last retry: HTTP 405 from something in front of the platform\. .*Since 11:58:00 UTC\.$/,
+      /^Retries do not reach the platform\. .* The last retry: HTTP 405 from something in front of the platform\. Since 11:58:00 UTC\.$/,
     ],
     [
       'a key file that cannot be used',

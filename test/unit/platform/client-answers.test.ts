@@ -39,7 +39,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['the known error under 200', { body: wireInvalidStatus() }, 'conflict 200 1', resolved, ok],
   ['a redirect', { status: 307 }, 'redirect 307 1', 'intercepted redirect', ok],
   ['400', { status: 400, body: { code: 'svc.x' } }, 'bad-request 400 1', 'rejected bad-request', ok],
-  ...[400, 402, 404, 405, 409, 410, 413, 414, 422, 431, 451, 501].map(
+  ...[400, 402, 404, 405, 409, 410, 413, 414, 422, 431, 451, 501, 505, 511].map(
     (status): [string, Reply, string, string, string] => [
       `${status} without the code`,
       { status, body: '<html>' },

@@ -1,6 +1,7 @@
 // The notifier: no notification misses a wait, no wait is for ever, nothing is left behind.
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
+import { isAbort } from '../../../src/runtime/errors.ts'
 import { abortable, createNotifier } from '../../../src/runtime/notifier.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
@@ -58,4 +59,11 @@ test('an abort rejects with its reason, before the wait, during it, and beside a
   other.abort(reason)
   await expect(notified).rejects.toBe(reason)
   expect(clock.sleepers()).toBe(0)
+})
+
+test('an abort is a rejection with the reason, or an AbortError; a bug beside it is none', () => {
+  const reason = new Error('enough')
+  const errors = [reason, new DOMException('', 'AbortError'), new Error('bug')]
+  expect(errors.map((error) => isAbort(error, AbortSignal.abort(reason)))).toEqual([true, true, false])
+  expect(isAbort(reason, live)).toBe(false)
 })
