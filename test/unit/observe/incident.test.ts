@@ -1,21 +1,18 @@
 // The incident: begins with the first missing delivery, ends with the last one that arrived, and sums up what lay between.
 import { expect, test } from 'vitest'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { createIncidents, type Incident } from '../../../src/observe/incident.ts'
 import type { Gate } from '../../../src/reconcile/retry/gates.ts'
-import { everyFact, failedSweep, outcomeFact, sweepFact, type FactOf } from '../../support/facts.ts'
+import { everyFact, failedSweep, outcomeFact, sweepFact } from '../../support/facts.ts'
 import { noDecisions } from '../../support/incident.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const minuteMs = 60_000
 
-type Step =
-  | Partial<typeof noDecisions>
-  | FactOf<'outcome'>
-  | FactOf<'expired'>
-  | FactOf<'leading'>
-  | FactOf<'sweep'>
-  | 'failed'
-  | 'a year ahead'
+type Step = Partial<typeof noDecisions> | TelemetryEvent | 'failed' | 'a year ahead'
+
+/** With these the gates open. */
+const opening = [everyFact.operator, everyFact.receiver, everyFact.trouble]
 
 /** Plays a step each minute: the decisions of a full sweep, or an event. */
 async function play(
@@ -24,7 +21,8 @@ async function play(
 ): Promise<{ reports: (Incident & { what: string })[]; last: Incident | undefined }> {
   const clock = createVirtualClock(0)
   const reports: (Incident & { what: string })[] = []
-  const gates = (): { gate: Gate }[] => [{ gate: 'circuit' }, { gate: 'limit' }]
+  let isShut = true
+  const gates = (): { gate: Gate }[] => (isShut ? [{ gate: 'circuit' }, { gate: 'limit' }] : [])
   const incidents = createIncidents({
     clock,
     gates,
@@ -32,6 +30,7 @@ async function play(
     report: (what, incident) => reports.push({ ...incident, what }),
   })
   for (const step of steps) {
+    if (opening.some((fact) => fact === step)) isShut = false
     if (step === 'a year ahead') clock.jump(525_600 * minuteMs)
     else if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
     else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
@@ -115,6 +114,12 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['full sweeps that fail, while recent ones succeed', [{}, 'failed', sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(1, -1) }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
   ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
+  ...opening.map((fact): [string, Step[], Partial<Incident>, number] => [
+    `until it opens: ${fact.type}`,
+    [{ due: 1 }, fact, { due: 1 }],
+    { gates: [{ gate: 'circuit', seconds: 60 }] },
+    1,
+  ]),
   ['and not between two', [{ due: 1 }, ...calm, {}, { due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 2],
   ['nor with those before another instance led', ['failed', everyFact.leading, { due: 1 }], { since: at(2, -1) }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore

@@ -82,6 +82,8 @@ test('changes of state are logged each time, what changed nothing and calls not 
     [{ type: 'trouble', trouble: undefined }, 'info: platform_available'],
     [everyFact.leading, 'info: leading'],
     [everyFact['standing-by'], 'warn: standing_by'],
+    [{ ...everyFact['standing-by'], cause: 'released' }, 'info: standing_by'],
+    [{ ...everyFact['standing-by'], cause: 'seen' }, 'info: standing_by'],
   ]
   const twice = changes.flatMap((change) => [change, change])
   expect(told(twice.map(([fact]) => fact)).map((one) => one.line)).toEqual(twice.map(([, text]) => text))
