@@ -13,13 +13,11 @@ export interface Certificate {
   readonly fingerprint: string
 }
 
-const certificateLabels = new Set(['CERTIFICATE', 'X509 CERTIFICATE'])
-
 /** @throws ConfigurationError that names the content found instead */
 export function readCertificate(content: Buffer, place: Place): X509Certificate {
   const { blocks, damage } = readPem(content.toString('utf8'))
   // The first of a chain is the certificate itself; its issuers follow.
-  const block = blocks.find(({ label }) => certificateLabels.has(label))
+  const block = blocks.find(({ label }) => label === 'CERTIFICATE')
   if (block === undefined) {
     const [other] = blocks
     const what = damage ?? (other === undefined ? whatElse(content) : `holds "${other.label}"`)

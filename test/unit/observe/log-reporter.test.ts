@@ -45,8 +45,16 @@ function times<T>(count: number, make: (index: number) => T): T[] {
 
 const line = (text: string, fields: object = {}): object => ({ line: text, fields })
 
+const jobStarted: TelemetryEvent = {
+  ...{ type: 'operator', command: 'retry', job: 'a', by: 'proof' },
+  ...{ selection: { since: '6h' }, exhausted: true, rate: undefined },
+}
+const jobEnded: TelemetryEvent = {
+  ...{ type: 'operator', command: 'retry-ended', job: 'a' },
+  ...{ stoppedBy: undefined, sums: { found: 2, recovered: 2 } },
+}
+
 test('what a retry job was asked for, and its sums, are in its lines', () => {
-  const job = { type: 'operator', job: 'a' } as const
   const lines: string[] = []
   const log = createLog({
     level: 'info',
@@ -55,8 +63,8 @@ test('what a retry job was asked for, and its sums, are in its lines', () => {
     write: (one) => lines.push(one),
   })
   const { observe } = createLogReporter(log, { monotonic: () => 0 })
-  observe({ ...job, command: 'retry', by: 'proof', selection: { since: '6h' }, exhausted: true, rate: undefined })
-  observe({ ...job, command: 'retry-ended', stoppedBy: undefined, sums: { found: 2, recovered: 2 } })
+  observe(jobStarted)
+  observe(jobEnded)
   expect(lines.map((one) => JSON.parse(one) as unknown)).toMatchObject([
     { by: 'proof', selection: { since: '6h' } },
     { sums: { found: 2, recovered: 2 } },
@@ -71,11 +79,8 @@ test('changes of state are logged each time, what changed nothing and calls not 
     [everyFact.operator, 'info: operator_paused'],
     [{ type: 'operator', command: 'resume', changed: true }, 'info: operator_resumed'],
     [{ type: 'operator', command: 'probe', circuits: 2 }, 'info: operator_probed'],
-    [
-      { type: 'operator', command: 'retry', job: 'a', by: 'proof', selection: {}, exhausted: false, rate: 1 },
-      'info: retry_job_started',
-    ],
-    [{ type: 'operator', command: 'retry-ended', job: 'a', stoppedBy: undefined, sums: {} }, 'info: retry_job_ended'],
+    [jobStarted, 'info: retry_job_started'],
+    [jobEnded, 'info: retry_job_ended'],
     [everyFact.receiver, 'warn: receiver_down'],
     [{ type: 'receiver', up: true, detail: 'HTTP 204' }, 'info: receiver_up'],
     [everyFact.trouble, 'warn: platform_unavailable'],
@@ -251,11 +256,6 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     [...ofATerm, line('info: leading'), ...ofATerm],
   ],
   [
-    'records that do not fit are logged once an hour',
-    times(3, () => [everyFact.unexpected, everyFact['early-at-limit']]).flat(),
-    [line('warn: records_unexpected'), line('warn: attempt_limit_early')],
-  ],
-  [
     'circuits are logged as they open and close; those that open again and again only once they have been closed',
     [...dead, circuit('closed'), circuit('open')],
     [
@@ -275,8 +275,12 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
   ],
   [
     'ten minutes later they are lines again, and the first says how many were not',
-    many('open', 26),
-    [...times(20, () => line(opened)), line(opened, { subscriptionId: 'subscription-25', suppressed: 5 })],
+    many('open', 27),
+    [
+      ...times(20, () => line(opened)),
+      line(opened, { subscriptionId: 'subscription-25', suppressed: 5 }),
+      line(opened, { subscriptionId: 'subscription-26', suppressed: undefined }),
+    ],
     24_000,
   ],
   [
@@ -340,7 +344,7 @@ test('the audit is a line at any level of each retry, outcome and command, also 
     { type: 'operator', command: 'pause', changed: true },
     { type: 'operator', command: 'resume', changed: false },
     { type: 'operator', command: 'probe', circuits: 2 },
-    ...[sweepFact(), tokenHad],
+    ...[jobStarted, jobEnded, sweepFact(), tokenHad],
   ]
   const { webhookId, eventId, subscriptionId, eventType, attempt } = everyFact.retry
   const subject = { audit: true, level: 'debug', webhookId, eventId, subscriptionId, eventType, attempt }
@@ -353,6 +357,8 @@ test('the audit is a line at any level of each retry, outcome and command, also 
     { audit: true, event: 'operator_paused', changed: true },
     { audit: true, event: 'operator_resumed', changed: false },
     { audit: true, event: 'operator_probed', circuits: 2 },
+    { audit: true, event: 'retry_job_started', job: 'a' },
+    { audit: true, event: 'retry_job_ended', job: 'a' },
   ])
   expect(written(facts, false)).toEqual([])
 })

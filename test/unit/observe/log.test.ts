@@ -165,7 +165,7 @@ describe('errors of others', () => {
   test('say name, code, causes and places, not messages', () => {
     const cause = Object.assign(new TypeError(`cause ${secret}`), {
       code: 'ECONNREFUSED',
-      cause: new RangeError(secret),
+      cause: new RangeError(secret, { cause: secret }),
     })
     const error = Object.assign(new Error(`outer ${secret}`, { cause }), {
       code: 'ERR_X',
@@ -175,7 +175,7 @@ describe('errors of others', () => {
     expect(fields).toMatchObject({
       errorName: 'Error',
       errorCode: 'ERR_X',
-      errorCauses: ['TypeError ECONNREFUSED', 'RangeError'],
+      errorCauses: ['TypeError ECONNREFUSED', 'RangeError', 'string'],
     })
     expect(fields.errorStack).toContainEqual(expect.stringMatching(/log\.test\.ts:\d+:\d+\)?$/))
     expect(JSON.stringify(fields)).not.toContain(secret)
