@@ -194,6 +194,11 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     },
     retry: () => `${(retryAt - clock.now()) / 1000}s`,
     problem: () => cache.keyProblem() ?? 'none',
+    /** Since when there has been trouble. */
+    trouble: () => {
+      const since = cache.trouble()?.since
+      return since === undefined ? 'none' : `for ${(clock.now() - since) / 1000}s`
+    },
     expires: () => {
       const at = cache.expiresAt()
       return at === undefined ? 'never' : `${(at - clock.now()) / 1000}s`

@@ -203,7 +203,6 @@ export function createBooks(options: BooksOptions): Books {
       await look(address, next, signal)
       return 0
     } catch (error) {
-      signal.throwIfAborted()
       if (error instanceof LedgerFailure) failed(next, error)
       else if (!isPlatformTrouble(error)) throw error
       return restMs

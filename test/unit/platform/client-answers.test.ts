@@ -61,7 +61,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['404', { status: 404, body: { code: 'svc.x' } }, 'not-found 404 1', 'gone not-found', ok],
   ['408', { status: 408 }, 'timeout 408 3', 'intercepted timeout', ok],
   ['409 with another code', { status: 409, body: { code: 'svc.x' } }, 'conflict 409 1', 'rejected conflict', ok],
-  ['500', { status: 500, body: 'CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
+  ['500', { status: 500, body: '<html>CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
   [
     '502 of the platform',
     { status: 502, body: { code: 'svc.x' } },

@@ -29,6 +29,13 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
     'replies grant:takes=500ms; ask; start; wait 500ms; sent -> 1; answers -> token-1 1; stop',
   ],
   [
+    'trouble lasts since its own first failure',
+    {},
+    `replies refusal; get -> rejected invalid_client; wait 60s; get -> rejected invalid_client; trouble -> for 60s
+     replies grant; wait 60s; get -> token-3; trouble -> none; wait 1h; replies refusal; get -> rejected invalid_client
+     wait 5s; trouble -> for 5s`,
+  ],
+  [
     'a life is renewed in the background from 60 %',
     { jitter: 0 },
     'start; wait 2159.9s; sent -> 1; wait 200ms; sent -> 2; stop',
@@ -341,6 +348,17 @@ describe('events', () => {
     expect(inspect(error)).not.toContain('key material')
     await runScript('get -> transient other; retry -> 0.5s; sent -> 0', commands)
     expect(events.map(({ type }) => type)).toEqual(['token-refreshed'])
+  })
+
+  test('say nothing of a signature that the end interrupts', async () => {
+    const stop = new AbortController()
+    const sign = (_: object, signal?: AbortSignal): Promise<never> =>
+      new Promise((__, reject) => signal?.addEventListener('abort', () => reject(new Error('killed'))))
+    const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => ({ ...fakeKey('f00d'), sign }) } })
+    const run = cache.run(stop.signal)
+    stop.abort()
+    await run
+    expect(events).toEqual([])
   })
 
   test('say how a program failed to sign, and what to do', async () => {
