@@ -2,9 +2,8 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { SignCommandError } from '../../../src/platform/auth/sign-command.ts'
 import { runScript } from '../../support/script.ts'
-import { claimsOf, fakeKey, fakeKeySource, formOf, issuer, tokenWorld } from '../../support/token-world.ts'
+import { claimsOf, fakeKeySource, formOf, issuer, tokenWorld } from '../../support/token-world.ts'
 import type { TokenWorldOptions } from '../../support/token-world.ts'
 
 /** The longest wait that chance can give. */
@@ -338,39 +337,6 @@ describe('events', () => {
     const outage = await cache.get().catch((thrown: unknown) => thrown as Error)
     expect(outage).toMatchObject({ transportCode: 'ECONNREFUSED' })
     expect(events.at(-1)).toMatchObject({ reason: 'connection', code: 'ECONNREFUSED' })
-  })
-
-  test('report a failure to sign, which is backed off and no request', async () => {
-    const key = { ...fakeKey('f00d'), sign: () => Promise.reject(new Error('key material 123')) }
-    const { cache, commands, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => key } })
-    const error = await cache.get().catch((thrown: unknown) => thrown as Error)
-    expect(inspect(error)).toMatch(/could not be signed/)
-    expect(inspect(error)).not.toContain('key material')
-    await runScript('get -> transient other; retry -> 0.5s; sent -> 0', commands)
-    expect(events.map(({ type }) => type)).toEqual(['token-refreshed'])
-  })
-
-  test('say nothing of a signature that the end interrupts', async () => {
-    const stop = new AbortController()
-    const sign = (_: object, signal?: AbortSignal): Promise<never> =>
-      new Promise((__, reject) => signal?.addEventListener('abort', () => reject(new Error('killed'))))
-    const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => ({ ...fakeKey('f00d'), sign }) } })
-    const run = cache.run(stop.signal)
-    stop.abort()
-    await run
-    expect(events).toEqual([])
-  })
-
-  test('say how a program failed to sign, and what to do', async () => {
-    const failed = new SignCommandError('FAILED', 'ended with 1: "no token"', 'run it by hand')
-    const key = { ...fakeKey('f00d'), sign: () => Promise.reject(failed) }
-    const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => key } })
-    const message = 'no access token: auth.signCommand ended with 1: "no token"'
-    await expect(cache.get()).rejects.toMatchObject({ kind: 'transient', message, advice: 'run it by hand' })
-    const [description, code] = ['auth.signCommand ended with 1: "no token"', 'SIGN_COMMAND_FAILED']
-    expect(events).toEqual([
-      expect.objectContaining({ type: 'token-refreshed', result: 'transient', description, code }),
-    ])
   })
 
   test('name a key that cannot be used, and strange errors without their text', async () => {
