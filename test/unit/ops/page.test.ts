@@ -183,9 +183,6 @@ describe('in one look', () => {
     expect(peakOf(6990, null)).toBe('not yet: more are missing now')
     expect(peakOf(6991, null)).toBe('6,991 missing at once')
     expect(peakOf(6990, status.now)).toBe('6,990 missing at once')
-    const causes = [{ records: 5, responseStatusCode: 503, subscriptionId: 'a' }]
-    const ended = incidentPairs({ ...under, causes, peak: 5, endedAt: status.now }, status)
-    expect(ended.filter(([name]) => name === 'at the peak')).toEqual([['at the peak', 'a, HTTP 503: 5']])
   })
 
   test('its title and its end, as it stands', () => {
