@@ -140,3 +140,12 @@ export function readReceiverAnswer(row: unknown): ReceiverAnswer | undefined {
 export function isUnreadable(row: WebhookRecord | UnreadableRow): row is UnreadableRow {
   return 'unreadable' in row
 }
+
+/** Answers that any record would get. */
+const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
+
+/** True for an answer that refuses one record: the receiver is up. */
+export function refusesRecord(responseStatusCode: number | null): boolean {
+  const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
+  return isClientError && !tellingStatuses.has(responseStatusCode)
+}

@@ -1,8 +1,8 @@
 // The decision about one record, the rule that keeps it from going out, and when it goes out next: pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
+import { refusesRecord } from '../platform/record.ts'
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
-import { refusesRecord } from './retry/circuit-breaker.ts'
 import { isBreakers, type Gate } from './retry/gates.ts'
 import { expiryWarningMs } from './window.ts'
 

@@ -1,6 +1,7 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
-import { circuitNumbers, refusesRecord } from '../../src/reconcile/retry/circuit-breaker.ts'
+import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
+import { refusesRecord } from '../../src/platform/record.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { soundAtOf, type Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'

@@ -1,9 +1,9 @@
 // When an outcome is known: evidence of a check, how long a failure is doubted, when a lost answer is given up. Pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
-import type { WebhookRecord } from '../../platform/record.ts'
+import { refusesRecord, type WebhookRecord } from '../../platform/record.ts'
 import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
-import { refusesRecord, type ReceiverVerdict } from '../retry/circuit-breaker.ts'
+import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
 
 export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
 export type Outcome = (typeof outcomes)[number]

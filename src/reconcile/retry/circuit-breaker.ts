@@ -26,15 +26,6 @@ export type CircuitState = (typeof circuitStates)[number]
  */
 export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknown'
 
-/** Answers that any record would get. */
-const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
-
-/** True for an answer that refuses one record: the receiver is up. */
-export function refusesRecord(responseStatusCode: number | null): boolean {
-  const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
-  return isClientError && !tellingStatuses.has(responseStatusCode)
-}
-
 /** Number of records whose last outcome counts: those that were sent last. */
 const judgedRecords = 50
 /** Maximum number of retries that may follow the first failures, while the receiver isn't known to be up. */

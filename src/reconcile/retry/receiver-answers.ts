@@ -1,7 +1,7 @@
 // Recent answers of receivers: how many deliveries of a subscription were taken, and which failures are over. No I/O.
+import { refusesRecord } from '../../platform/record.ts'
 import type { OutcomeEvent } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
-import { refusesRecord } from './circuit-breaker.ts'
 
 /** The last deliveries of a subscription that have ended, at most 20. */
 export interface Lately {
