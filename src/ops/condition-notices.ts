@@ -57,12 +57,18 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const { causes, circuits, lately, now, subscriptions: names } = status
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
   const missing = new Set(causes.list.map(({ subscriptionId }) => subscriptionId))
+  // Those records have a notice of their own.
+  const isRefusing = (id: string, code: number | null): boolean =>
+    causes.list.some(
+      (cause) => cause.refusedAgain > 0 && cause.subscriptionId === id && cause.responseStatusCode === code,
+    )
   const partly = lately.filter(
-    ({ failedInARow, isPartly, subscriptionId }) =>
+    ({ failedInARow, isPartly, responseStatusCode, subscriptionId }) =>
       (failedInARow >= minInARow || isPartly) &&
       // The subscription of merely counted ones is unknown.
       (causes.onlyCounted > 0 || missing.has(subscriptionId)) &&
-      !failing.has(subscriptionId),
+      !failing.has(subscriptionId) &&
+      !isRefusing(subscriptionId, responseStatusCode),
   )
   const whose = partly.length === 1 ? 'a subscription' : counted(partly.length, 'subscription')
   const isDead = partly.every(({ takesNothing }) => takesNothing)

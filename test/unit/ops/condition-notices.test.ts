@@ -105,3 +105,21 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   expect(texts.filter((said) => text.test(said))).toHaveLength(1)
   expect(advice === '' ? notices[0]?.advice : advice).toMatch(/^[A-Z].*[^ ]$/)
 })
+
+test.each([
+  [422, 1],
+  [500, 2],
+])('records that are refused again and again with 422, and a part that fails with %i: %i notices', (code, notices) => {
+  const refused = aCause({ subscriptionId: 'three', responseStatusCode: 422, records: 20, refusedAgain: 20 })
+  const { summary } = toStatus(
+    aStatusState({
+      ...swept,
+      failed: { ...noDecisions, 'backing-off': 20 },
+      endless: { circuit: 0, paused: 0, partly: 0, refused: 20, unproven: 0 },
+      causes: { ...noCauses, total: 1, records: 20, list: [refused] },
+      lately: [lately({ taken: 8, failed: 12, isPartly: true, responseStatusCode: code })],
+    }),
+  )
+  const texts = [summary.headline, ...summary.notices.map(({ text }) => text)]
+  expect(texts.filter((text) => /fails some|keeps rejecting/.test(text))).toHaveLength(notices)
+})
