@@ -84,7 +84,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     // One level until it takes nearly all: which part it fails changes from minute to minute.
-    level: isDead ? 'trouble' : partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
+    level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
     text: isDead
       ? `The receiver fails all deliveries of ${whose}.`
       : isTaking
