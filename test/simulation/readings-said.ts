@@ -108,12 +108,10 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
   const kind = draw.pick(['receiver', 'receiver', 'refused-connection', 'server-error', 'forbidden', ...identityKinds])
   const how = draw.pick([503, 500, 'no-answer', 'refused'] as const)
   if (kind === 'receiver') {
-    const watched = draw.chance(0.3) && { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.simulated/health' }
     const receivers = [{ outages: [{ from, to: calmAt, how }], flaky: 0 }]
     const others = draw.chance(0.4) ? [{ outages: [], flaky: 0 }] : []
     const subscriptions = stage.subscriptions.map((_, index) => (index === 0 ? 0 : others.length))
-    const env = { ...stage.env, ...(others.length === 0 && watched) }
-    return { ...staged, env, receivers: [...receivers, ...others], subscriptions }
+    return { ...staged, receivers: [...receivers, ...others], subscriptions }
   }
   const on = kind === 'forbidden' ? draw.pick(['all', 'retry'] as const) : 'all'
   return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }

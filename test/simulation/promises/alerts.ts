@@ -149,8 +149,9 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'ClientCertificateExpiring':
         return certificates.length > 0
       case 'OldestFailedTooOld':
-        return true
+      // It looks at half an hour, so also at one that has healed: still to be mended.
       case 'RetriesFailing':
+        return true
       case 'RetriesNotAccepted':
       case 'ExhaustedRising':
       case 'ReceiverFailing':
