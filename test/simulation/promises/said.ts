@@ -196,7 +196,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
 
   /** How much its receiver took of what was sent since the world changed, at most in the last minutes. */
   function takenShares(): Map<string, { taken: number; sent: number }> {
-    const since = Math.max(timeline.now() - shareMs, changedBefore(changes, timeline.now() - minuteMs))
+    // What was under way when the world changed is of the world before.
+    const changedAt = changedBefore(changes, timeline.now() - minuteMs) + scenario.habits.deliveryTimeout
+    const since = Math.max(timeline.now() - shareMs, changedAt)
     const shares = new Map<string, { taken: number; sent: number }>()
     for (const { at, isTaken, subscriptionId } of deliveries) {
       if (at < since || at > timeline.now() - minuteMs / 2) continue
@@ -221,7 +223,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const open = status.missing - status.expired - status.failed.exhausted
     if (open > 0)
       for (const [id, { sent, taken }] of takenShares())
-        if (sent >= minDeliveries && taken < sent / 2 && !isTaking(id))
+        // Two standard deviations below half: it is no chance.
+        if (sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking(id))
           say(`${said} while ${id} takes ${taken} of ${sent}`)
     for (const party of ['platform', 'identity'] as const)
       if (row[party] >= 3 && last[party].bad - rowSince[party] > noticeMs + scenario.periodMs)
