@@ -240,11 +240,14 @@ export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
   const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) await work(options, parts, grace.signal)
+    try {
+      if (!stop.aborted) await work(options, parts, grace.signal)
+    } finally {
+      parts.end()
+    }
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
     return options.once === true ? codeOfOnce(parts, options) : exitCode.done
   } finally {
-    parts.end()
     grace.end()
     await server.close()
   }
