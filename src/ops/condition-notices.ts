@@ -72,6 +72,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   )
   const whose = partly.length === 1 ? 'a subscription' : counted(partly.length, 'subscription')
   const isDead = partly.every(({ takesNothing }) => takesNothing)
+  const takesNone = partly.every(({ taken }) => taken === 0)
   const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
   const texts = partly.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
@@ -89,7 +90,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
       ? `The receiver fails all deliveries of ${whose}.`
       : isTaking
         ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
-        : `The receiver fails some deliveries of ${whose}.`,
+        : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,
     detail: texts.join(' '),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',

@@ -81,7 +81,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       onlyCounted: 3,
       lately: [lately({ failedInARow: 3 })],
     },
-    /^The receiver fails some deliveries of a subscription\. /,
+    /^The receiver fails all recent deliveries of a subscription\. /,
   ],
   [
     'a receiver that takes nothing any more',
