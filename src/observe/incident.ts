@@ -14,7 +14,7 @@ export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Gates that are shut now. */
   gates: () => readonly { gate: Gate }[]
-  /** Records that are refused again and again, and the oldest open event, epoch ms: it iterates over all records. */
+  /** Repeatedly rejected records, and the oldest open event, epoch ms: it iterates over all records. */
   open: () => { refusedAgain: number; oldestAt: number | undefined }
   /** Called when one begins, when it is over, and for the one that is `open` when the process ends. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
@@ -28,7 +28,7 @@ export interface Incidents {
   end(): void
 }
 
-/** For this long nothing may be due, blocked, awaited or refused again and again before an incident is over. */
+/** For this long nothing may be due, blocked, awaited or repeatedly rejected before an incident is over. */
 const calmMs = 300_000
 /** Fewer repeatedly rejected ones keep no incident open: they matter as little as exhausted ones. */
 export const minRefused = 10

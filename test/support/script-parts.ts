@@ -130,7 +130,8 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       return `${ended} ended, ${underWay} under way`
     },
     closed: (subscription = '') => {
-      const at = subscriptions.closedAt(subscription)
+      const circuit = subscriptions.circuitOf(subscription)
+      const at = circuit.name === 'up' ? circuit.closedAt : -Infinity
       return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
     },
     forget: (needed = '') => {

@@ -104,8 +104,6 @@ export interface Subscriptions {
   probe(now: number): Probes
   /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
   nextChangeAt(): number | undefined
-  /** When the subscription's circuit last closed; -Infinity when it was never open. */
-  closedAt(id: string): number
   /** How long ago the backoffs of its receiver's failures ended; Infinity when they did not. @see decide.ts */
   backoffsEndedMs(id: string, now: number): number
   /** Forgets subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
@@ -228,10 +226,6 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       let next = later[0]?.at ?? Infinity
       for (const { circuit } of open) if ('openUntil' in circuit) next = Math.min(next, circuit.openUntil)
       return next === Infinity ? undefined : next
-    },
-    closedAt(id) {
-      const circuit = all.get(id)?.circuit
-      return circuit?.name === 'up' ? circuit.closedAt : -Infinity
     },
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
