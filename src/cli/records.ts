@@ -127,7 +127,7 @@ function wordsOf(text: string | null): string {
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
 function byHand({ decision, status, webhookId }: ExplainedRecord, commandPrefix: string): string | undefined {
-  if (status !== 'failed' || ['due', 'settling', 'awaiting'].includes(decision)) return undefined
+  if (status !== 'failed' || ['due', 'settling', 'awaiting', 'blocked'].includes(decision)) return undefined
   const command = `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
   return prefixed(command, commandPrefix)
 }

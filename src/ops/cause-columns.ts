@@ -29,8 +29,7 @@ export function decisionLines(counts: Counts): string[] {
 function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
   // Exhausted records wait for no circuit.
   const isBlocked = circuit !== 'closed' && byDecision.exhausted < records
-  const [largest, ...rest] = decisionLines(byDecision)
-  return [...(largest === undefined ? [] : [largest]), ...(isBlocked ? [`circuit ${circuit}`] : []), ...rest]
+  return [...(isBlocked ? [`circuit ${circuit}`] : []), ...decisionLines(byDecision)]
 }
 
 function typeLines({ eventTypes: { list, total } }: CauseStatus): string[] {

@@ -216,7 +216,7 @@ describe('in one look', () => {
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
       `${uuid(1)} HTTP 503 5 min ago 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100`,
-      `${uuid(2)} no response 5 min ago 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
+      `${uuid(2)} no response 5 min ago 1,791 circuit open blocked a probe in 1 min 2 h 50 min incoming-transfer-completed`,
       `${uuid(3)} HTTP 422 5 min ago 9 exhausted manual only 3 d 18 h account-activated`,
     ])
   })
