@@ -27,10 +27,10 @@ export async function startControl(sandbox: Sandbox, port: number): Promise<Cont
   const server = createServer((request, response) => {
     act(actions, request).then(
       ({ status, body }) => {
-        answer(response, status, body)
+        sendJson(response, status, body)
       },
       (error: unknown) => {
-        answer(response, 400, { error: error instanceof Error ? error.message : 'the request can not be read' })
+        sendJson(response, 400, { error: error instanceof Error ? error.message : 'the request can not be read' })
       },
     )
   })
@@ -93,6 +93,6 @@ function createActions(sandbox: Sandbox): Readonly<Record<string, Action>> {
   }
 }
 
-function answer(response: ServerResponse, status: number, body: unknown): void {
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`)
 }

@@ -81,7 +81,7 @@ function sayLogLine(line: string): Record<string, unknown> {
 
 async function statusOf(url: string): Promise<Status | undefined> {
   return fetch(`${url}/status`).then(
-    async (answer) => (await answer.json()) as Status,
+    async (response) => (await response.json()) as Status,
     () => undefined,
   )
 }
@@ -96,8 +96,8 @@ async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<{ i
 
 /** Brings back a delivery that the receiver answered with 200 and lost: its payload goes from the platform to the receiver's import. */
 async function bringBack(url: string, { ledgerUrl }: Sandbox, env: NodeJS.ProcessEnv): Promise<void> {
-  const answer = await fetch(`${url}/records?group=unprocessed`)
-  const { records } = (await answer.json()) as { records: { eventId: string; webhookId: string }[] }
+  const response = await fetch(`${url}/records?group=unprocessed`)
+  const { records } = (await response.json()) as { records: { eventId: string; webhookId: string }[] }
   for (const { eventId, webhookId } of records) {
     say(`the daemon names webhook ${webhookId}: answered with 200, and not in the receiver's ledger`)
     const { out } = await run(['payload', eventId], env)

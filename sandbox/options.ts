@@ -20,7 +20,7 @@ const errorStatusesSchema = z.strictObject({
 
 const ledgerSchema = z.strictObject({
   /**
-   * The answer: the keys of the span; none (`empty`); those of another platform (`other`); a page of HTML; an error 503; an end within
+   * The response: the keys of the span; none (`empty`); those of another platform (`other`); a page of HTML; an error 503; an end within
    * a line (`half`); or the connection is reset, before anything is sent (`down`) or in the middle (`cut`).
    */
   answer: z.enum(['keys', 'empty', 'other', 'page', 'error', 'half', 'down', 'cut']).default('keys'),
@@ -63,7 +63,7 @@ export const readingsSchema = z.strictObject({
   maxPageSize: z.number().int().min(1).default(100),
   /** `metadata.page.size`: how long a page can be here, or what was asked for. */
   pageSizeTold: z.enum(['actual', 'asked']).default('actual'),
-  /** `scope` of the token answer; null leaves it out. */
+  /** `scope` of the token response; null leaves it out. */
   tokenScope: z.string().nullable().default('api'),
   /** How records write their status. */
   statusCase: z.enum(['lower', 'capital', 'upper']).default('lower'),
@@ -79,7 +79,7 @@ export const readingsSchema = z.strictObject({
   maxLagMs: milliseconds.default(0),
   /** Characters of each record's `responsePayload`; 0: as it is. */
   responseLength: z.number().int().min(0).default(0),
-  /** `expires_in` of the token answer, seconds. */
+  /** `expires_in` of the token response, seconds. */
   expiresIn: z.number().int().min(1).default(3600),
   /** Seconds after which the API refuses a token; null: `expiresIn`. */
   tokenLivesSeconds: z.number().positive().nullable().default(null),
@@ -87,7 +87,7 @@ export const readingsSchema = z.strictObject({
   tokenKnownAfterSeconds: z.number().min(0).default(0),
   /** How a void token is answered: with the error `unauthorized`, or as gateways do, with a login page of 200 or a redirect to it. */
   voidToken: z.enum(['error', 'page', 'redirect']).default('error'),
-  /** Adds fields that the specification does not know to every answer. */
+  /** Adds fields that the specification does not know to every response. */
   unknownFields: z.boolean().default(false),
   /** Order of a retry: deliver and then answer, or answer first. Both wait `delayMs` before the delivery. */
   delivery: z

@@ -30,7 +30,7 @@ import {
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
-import { createReceiverAnswers } from './reconcile/retry/receiver-answers.ts'
+import { createReceiverResponses } from './reconcile/retry/receiver-responses.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
 import { createSubscriptions, type Probes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
@@ -182,7 +182,7 @@ export function createReconciler(
     if (event.to === 'closed') planner.closed(event.subscriptionId)
     emit(event)
   })
-  const answers = createReceiverAnswers()
+  const responses = createReceiverResponses()
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
@@ -194,7 +194,7 @@ export function createReconciler(
     knowsTime: serverClock.isKnown,
     clock,
     emit(event) {
-      answers.note(event, clock.monotonic())
+      responses.note(event, clock.monotonic())
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
@@ -319,7 +319,7 @@ export function createReconciler(
           responseStatusCode: notClosed.opening.responseStatusCode,
         },
         mendingOf(record) {
-          const { chanceTries, mendedAt, takingSince } = answers.mendingOf(subscriptionId, record)
+          const { chanceTries, mendedAt, takingSince } = responses.mendingOf(subscriptionId, record)
           return {
             chanceTries,
             mendedAt: toWallClock(Math.max(closedAt, mendedAt)),
@@ -341,7 +341,7 @@ export function createReconciler(
   function state(situationOf = situations()): ReconcilerState {
     const summary = backlog.summary(situationOf)
     const findings = sweeper.findings()
-    const lately = answers.lately(clock.monotonic())
+    const lately = responses.lately(clock.monotonic())
     const takingNothing = new Set(lately.flatMap((one) => (one.takesNothing ? [one.subscriptionId] : [])))
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {

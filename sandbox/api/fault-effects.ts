@@ -1,14 +1,14 @@
-// Effects of faults: delay of a call, another answer in its place, or a damaged answer.
+// Effects of faults: delay of a call, another response in its place, or a damaged response.
 import type { Sequence } from '../records/hash.ts'
 import type { Fault } from './faults.ts'
-import { textAnswer, type SandboxAnswer } from './http.ts'
+import { textResponse, type SandboxResponse } from './http.ts'
 
 export interface FaultContext {
   /** The server's time, epoch milliseconds. */
   now: number
   random: Sequence
   /** An error body with this code. @see docs/platform-api.md "Errors" */
-  errorAnswer(status: number, code: string, message: string): SandboxAnswer
+  errorResponse(status: number, code: string, message: string): SandboxResponse
 }
 
 const htmlPage =
@@ -19,27 +19,27 @@ export function latencyOf(faults: readonly Fault[]): number {
   return faults.reduce((sum, fault) => sum + (fault.kind === 'latency' ? fault.ms : 0), 0)
 }
 
-/** The answer that the first of the faults that gives one gives in place of the call's work. */
-export function answerInstead(faults: readonly Fault[], context: FaultContext): SandboxAnswer | undefined {
+/** The response that the first of the faults that gives one gives in place of the call's work. */
+export function respondInstead(faults: readonly Fault[], context: FaultContext): SandboxResponse | undefined {
   for (const fault of faults) {
-    const answer = instead(fault, context)
-    if (answer !== undefined) return answer
+    const response = instead(fault, context)
+    if (response !== undefined) return response
   }
   return undefined
 }
 
-function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined {
+function instead(fault: Fault, context: FaultContext): SandboxResponse | undefined {
   switch (fault.kind) {
     case 'status':
-      return fault.applied === true ? undefined : statusAnswer(fault, context)
+      return fault.applied === true ? undefined : statusResponse(fault, context)
     case 'throttle':
-      return throttleAnswer(fault, context)
+      return throttleResponse(fault, context)
     case 'reset':
-      return fault.when === 'after' ? undefined : { ...textAnswer(503, ''), wire: { kind: 'reset' } }
+      return fault.when === 'after' ? undefined : { ...textResponse(503, ''), wire: { kind: 'reset' } }
     case 'hang':
-      return fault.applied === true ? undefined : { ...textAnswer(503, ''), wire: { kind: 'hang' } }
+      return fault.applied === true ? undefined : { ...textResponse(503, ''), wire: { kind: 'hang' } }
     case 'redirect':
-      return textAnswer(fault.status ?? 302, '', { location: fault.location })
+      return textResponse(fault.status ?? 302, '', { location: fault.location })
     case 'refuse-token':
       return refusal(fault)
     case 'latency':
@@ -54,74 +54,74 @@ function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined
   }
 }
 
-/** Applies a fault to an answer. */
-export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext): SandboxAnswer {
+/** Applies a fault to a response. */
+export function spoil(response: SandboxResponse, fault: Fault, context: FaultContext): SandboxResponse {
   switch (fault.kind) {
     case 'status':
-      return fault.applied === true ? statusAnswer(fault, context) : answer
+      return fault.applied === true ? statusResponse(fault, context) : response
     case 'reset':
-      return fault.when === 'after' ? { ...answer, wire: { kind: 'reset' } } : answer
+      return fault.when === 'after' ? { ...response, wire: { kind: 'reset' } } : response
     case 'hang':
-      return { ...answer, wire: { kind: 'hang' } }
+      return { ...response, wire: { kind: 'hang' } }
     case 'cut':
-      return { ...answer, wire: { kind: 'cut' } }
+      return { ...response, wire: { kind: 'cut' } }
     case 'drip':
-      return { ...answer, wire: fault }
+      return { ...response, wire: fault }
     case 'broken-json':
-      return { ...answer, body: answer.body.slice(0, Math.ceil(answer.body.length / 2)) }
+      return { ...response, body: response.body.slice(0, Math.ceil(response.body.length / 2)) }
     case 'huge-body':
-      return { ...answer, body: answer.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
+      return { ...response, body: response.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
     case 'wrong-id':
-      return withBody(answer, (body) => withWrongId(body, context.random))
+      return withBody(response, (body) => withWrongId(body, context.random))
     case 'compressed':
-      return { ...answer, headers: { ...answer.headers, 'content-encoding': fault.encoding } }
+      return { ...response, headers: { ...response.headers, 'content-encoding': fault.encoding } }
     case 'no-date':
-      return { ...answer, headers: { ...answer.headers, date: '' } }
+      return { ...response, headers: { ...response.headers, date: '' } }
     case 'latency':
     case 'throttle':
     case 'redirect':
     case 'refuse-token':
-      return answer
+      return response
   }
 }
 
-function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): SandboxAnswer {
+function statusResponse(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): SandboxResponse {
   const { status, body = 'error', code = 'sandbox.fault', headers = {} } = fault
-  if (body === 'html') return textAnswer(status, htmlPage, { 'content-type': 'text/html', ...headers })
+  if (body === 'html') return textResponse(status, htmlPage, { 'content-type': 'text/html', ...headers })
   if (body === 'empty') return { status, headers, body: '', wire: { kind: 'whole' } }
   if (body === 'error') {
-    const answer = context.errorAnswer(status, code, 'A fault of the sandbox.')
-    return { ...answer, headers: { ...answer.headers, ...headers } }
+    const response = context.errorResponse(status, code, 'A fault of the sandbox.')
+    return { ...response, headers: { ...response.headers, ...headers } }
   }
-  return textAnswer(status, body.text, { 'content-type': body.contentType ?? 'application/json', ...headers })
+  return textResponse(status, body.text, { 'content-type': body.contentType ?? 'application/json', ...headers })
 }
 
-function throttleAnswer(
+function throttleResponse(
   { retryAfter, status = 429 }: Extract<Fault, { kind: 'throttle' }>,
   context: FaultContext,
-): SandboxAnswer {
-  const answer = context.errorAnswer(status, 'sandbox.throttled', 'Too many requests.')
-  if (retryAfter === 'absent') return answer
+): SandboxResponse {
+  const response = context.errorResponse(status, 'sandbox.throttled', 'Too many requests.')
+  if (retryAfter === 'absent') return response
   const { seconds, form = 'seconds' } = retryAfter
   const value = form === 'seconds' ? String(seconds) : new Date(context.now + seconds * 1000).toUTCString()
-  return { ...answer, headers: { ...answer.headers, 'retry-after': value } }
+  return { ...response, headers: { ...response.headers, 'retry-after': value } }
 }
 
 function refusal({
   error = 'invalid_client',
   description,
   status = 401,
-}: Extract<Fault, { kind: 'refuse-token' }>): SandboxAnswer {
+}: Extract<Fault, { kind: 'refuse-token' }>): SandboxResponse {
   const body = { error, error_description: description ?? 'Refused by a fault of the sandbox.' }
-  return textAnswer(status, JSON.stringify(body), { 'content-type': 'application/json' })
+  return textResponse(status, JSON.stringify(body), { 'content-type': 'application/json' })
 }
 
 function withBody(
-  answer: SandboxAnswer,
+  response: SandboxResponse,
   change: (body: Record<string, unknown>) => Record<string, unknown>,
-): SandboxAnswer {
-  if (answer.status >= 300) return answer
-  return { ...answer, body: JSON.stringify(change(JSON.parse(answer.body) as Record<string, unknown>)) }
+): SandboxResponse {
+  if (response.status >= 300) return response
+  return { ...response, body: JSON.stringify(change(JSON.parse(response.body) as Record<string, unknown>)) }
 }
 
 function withWrongId(body: Record<string, unknown>, random: Sequence): Record<string, unknown> {

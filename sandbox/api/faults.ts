@@ -13,7 +13,7 @@ const retryAfter = z.union([
 const faultSchema = z.discriminatedUnion('kind', [
   /** The call takes this long more. */
   z.strictObject({ kind: z.literal('latency'), ms: milliseconds }),
-  /** Any status instead of the answer. `applied`: after the call has done its work. `code` stands in an `error` body. */
+  /** Any status instead of the response. `applied`: after the call has done its work. `code` stands in an `error` body. */
   z.strictObject({
     kind: z.literal('status'),
     status: httpStatus,
@@ -31,7 +31,7 @@ const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('throttle'), retryAfter, status: httpStatus.optional() }),
   /** The connection is reset, before or after the call has done its work. */
   z.strictObject({ kind: z.literal('reset'), when: z.enum(['before', 'after']) }),
-  /** No answer, ever; the work is done all the same when `applied`. */
+  /** No response, ever; the work is done all the same when `applied`. */
   z.strictObject({ kind: z.literal('hang'), applied: z.boolean().optional() }),
   /** Content-Length promises all, half of it comes, then the connection ends. */
   z.strictObject({ kind: z.literal('cut') }),
@@ -50,11 +50,11 @@ const faultSchema = z.discriminatedUnion('kind', [
     description: z.string().optional(),
     status: httpStatus.optional(),
   }),
-  /** The answer to a retry shows a record with another id. */
+  /** The response to a retry shows a record with another id. */
   z.strictObject({ kind: z.literal('wrong-id') }),
   /** The body is compressed, whatever was asked for. */
   z.strictObject({ kind: z.literal('compressed'), encoding: z.enum(encodings) }),
-  /** The answer has no `Date` header. */
+  /** The response has no `Date` header. */
   z.strictObject({ kind: z.literal('no-date') }),
 ])
 

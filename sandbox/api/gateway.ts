@@ -1,10 +1,10 @@
-// Takes each request through faults and operations to its answer, and counts it.
+// Takes each request through faults and operations to its response, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { readBody, send, splitTarget, type SandboxAnswer, type SandboxRequest } from './http.ts'
-import { answerInstead, latencyOf, spoil, type FaultContext } from './fault-effects.ts'
+import { readBody, send, splitTarget, type SandboxResponse, type SandboxRequest } from './http.ts'
+import { respondInstead, latencyOf, spoil, type FaultContext } from './fault-effects.ts'
 import { createLimitMeter, retryAfterOf, type Limit, type LimitMeter } from './limits.ts'
-import { answer, errorAnswer, route, type Paths, type SandboxPlatform } from './routes.ts'
+import { respond, errorResponse, route, type Paths, type SandboxPlatform } from './routes.ts'
 
 export interface GatewayOptions {
   clock: Clock
@@ -22,8 +22,8 @@ export interface IncomingRequest {
   body: string
 }
 
-/** Hands an answer over. `date` is the value of its `Date` header in epoch milliseconds; undefined: no such header. */
-export type Deliver = (answer: SandboxAnswer, date: number | undefined) => Promise<void>
+/** Hands a response over. `date` is the value of its `Date` header in epoch milliseconds; undefined: no such header. */
+export type Deliver = (content: SandboxResponse, date: number | undefined) => Promise<void>
 
 export interface Gateway {
   /** Answers one request. Rejects when the sandbox closes or `deliver` rejects. */
@@ -35,8 +35,8 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
   /** One for each limit that is read; a change of the readings begins them anew. */
   let meters: { limits: readonly Limit[]; of: LimitMeter[] } = { limits: [], of: [] }
 
-  /** The answer to a call that a limit refuses. */
-  function refusal({ operation }: SandboxRequest): SandboxAnswer | undefined {
+  /** The response to a call that a limit refuses. */
+  function refusal({ operation }: SandboxRequest): SandboxResponse | undefined {
     const { limits } = readings()
     if (limits !== meters.limits) meters = { limits, of: limits.map(createLimitMeter) }
     for (const [index, limit] of limits.entries()) {
@@ -44,23 +44,24 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
       const waitMs = meters.of[index]?.take(clock.now())
       if (waitMs === undefined) continue
       const text = { code: 'sandbox.throttled', message: 'Too many requests.', messageParameters: [] }
-      const plain = errorAnswer(platform, limit.status, text)
+      const plain = errorResponse(platform, limit.status, text)
       const retryAfter = retryAfterOf(limit, waitMs)
       return retryAfter === undefined ? plain : { ...plain, headers: { ...plain.headers, 'retry-after': retryAfter } }
     }
     return undefined
   }
 
-  async function answered(request: SandboxRequest): Promise<SandboxAnswer> {
+  async function responseTo(request: SandboxRequest): Promise<SandboxResponse> {
     const drawn = faults.draw(request)
     const latencyMs = latencyOf(drawn)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)
     const context: FaultContext = {
       now: now(),
       random: ids,
-      errorAnswer: (status, code, message) => errorAnswer(platform, status, { code, message, messageParameters: [] }),
+      errorResponse: (status, code, message) =>
+        errorResponse(platform, status, { code, message, messageParameters: [] }),
     }
-    const plain = answerInstead(drawn, context) ?? refusal(request) ?? (await answer(platform, request))
+    const plain = respondInstead(drawn, context) ?? refusal(request) ?? (await respond(platform, request))
     return drawn.reduce((spoiled, fault) => spoil(spoiled, fault, context), plain)
   }
 
@@ -69,7 +70,7 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
       const { path, query } = splitTarget(target)
       const request: SandboxRequest = { ...route(paths, method, path), method, path, query, headers, body }
       const { operation } = request
-      const spoiled = await answered(request)
+      const spoiled = await responseTo(request)
       const { kind } = spoiled.wire
       const status = kind === 'reset' || kind === 'hang' ? 'none' : spoiled.status
       stats.requestAnswered({ at: clock.now(), operation, target, status })
@@ -87,8 +88,8 @@ export function createHttpListener(
   async function handle(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url: target = '', headers } = incoming
     const body = await readBody(incoming)
-    await gateway.handle({ method, target, headers, body }, (answer, date) =>
-      send(response, answer, { clock, signal, date }),
+    await gateway.handle({ method, target, headers, body }, (content, date) =>
+      send(response, content, { clock, signal, date }),
     )
   }
 

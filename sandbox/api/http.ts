@@ -1,4 +1,4 @@
-// HTTP as the sandbox speaks it: a request and its answer, whole or broken as requested. On node:http and no framework, because it
+// HTTP as the sandbox speaks it: a request and its response, whole or broken as requested. On node:http and no framework, because it
 // must reach the socket: to reset it, to cut a body or to let it drip.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -27,7 +27,7 @@ export type BodyWire =
   | { kind: 'cut' }
   | { kind: 'drip'; bytes: number; everyMs: number }
 
-/** How the answer goes onto the wire. */
+/** How the response goes onto the wire. */
 export type Wire =
   | BodyWire
   /** The connection is reset instead. */
@@ -35,23 +35,23 @@ export type Wire =
   /** Nothing is ever sent. */
   | { kind: 'hang' }
 
-export interface SandboxAnswer {
+export interface SandboxResponse {
   status: number
   headers: Record<string, string>
   body: string
   wire: Wire
 }
 
-export function jsonAnswer(status: number, body: unknown, headers: Record<string, string> = {}): SandboxAnswer {
-  return jsonTextAnswer(status, JSON.stringify(body), headers)
+export function jsonResponse(status: number, body: unknown, headers: Record<string, string> = {}): SandboxResponse {
+  return jsonTextResponse(status, JSON.stringify(body), headers)
 }
 
 /** The same with a body that is JSON already. */
-export function jsonTextAnswer(status: number, body: string, headers: Record<string, string> = {}): SandboxAnswer {
+export function jsonTextResponse(status: number, body: string, headers: Record<string, string> = {}): SandboxResponse {
   return { status, headers: { 'content-type': 'application/json', ...headers }, body, wire: { kind: 'whole' } }
 }
 
-export function textAnswer(status: number, body: string, headers: Record<string, string> = {}): SandboxAnswer {
+export function textResponse(status: number, body: string, headers: Record<string, string> = {}): SandboxResponse {
   return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
 }
 
@@ -76,17 +76,17 @@ export interface Sending extends Pace {
   date: number | undefined
 }
 
-/** Sends the answer as its `wire` says. Resolves when it has been handed over, or never will be. */
-export async function send(response: ServerResponse, answer: SandboxAnswer, sending: Sending): Promise<void> {
-  const { wire } = answer
+/** Sends the response as its `wire` says. Resolves when it has been handed over, or never will be. */
+export async function send(response: ServerResponse, content: SandboxResponse, sending: Sending): Promise<void> {
+  const { wire } = content
   if (response.destroyed || wire.kind === 'hang') return
   if (wire.kind === 'reset') {
     response.socket?.resetAndDestroy()
     return
   }
-  const body = encoded(Buffer.from(answer.body), answer.headers['content-encoding'])
+  const body = encoded(Buffer.from(content.body), content.headers['content-encoding'])
   response.sendDate = false
-  response.writeHead(answer.status, headersOf(answer, body.length, sending.date))
+  response.writeHead(content.status, headersOf(content, body.length, sending.date))
   await sendBody(response, body, wire, sending)
 }
 
@@ -113,9 +113,9 @@ export async function sendBody(
   response.end()
 }
 
-/** Headers of an answer as they go out. */
+/** Headers of a response as they go out. */
 export function headersOf(
-  { headers }: SandboxAnswer,
+  { headers }: SandboxResponse,
   length: number,
   date: number | undefined,
 ): Record<string, string | number> {

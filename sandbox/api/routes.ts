@@ -1,10 +1,10 @@
 // The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
 import { invalidStatusCode, listParameter, tokenPath, webhooksPath } from '../../src/platform/wire.ts'
-import { retryWorkflowCode, type WireError, type WirePage, type WireRetryAnswer } from './wire.ts'
+import { retryWorkflowCode, type WireError, type WirePage, type WireRetryResponse } from './wire.ts'
 import type { ReceiverLedger } from '../delivery/ledger.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
-import { jsonAnswer, jsonTextAnswer, textAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
+import { jsonResponse, jsonTextResponse, textResponse, type SandboxResponse, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
 import type { Sequence } from '../records/hash.ts'
@@ -72,44 +72,44 @@ const errorCode = {
 } as const
 
 /** Answers a request that no fault has answered. */
-export async function answer(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxAnswer> {
+export async function respond(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxResponse> {
   switch (request.operation) {
     case 'token':
-      return platform.tokens.answer(request)
+      return platform.tokens.respond(request)
     case 'list':
       return gate(platform, request) ?? list(platform, request)
     case 'retry':
       return gate(platform, request) ?? retry(platform, request)
     case 'other':
       // As a gateway says it: without a `code`.
-      return jsonAnswer(404, { message: 'no route matches' })
+      return jsonResponse(404, { message: 'no route matches' })
   }
 }
 
 /** @see docs/platform-api.md "Errors" */
-export function errorAnswer(
+export function errorResponse(
   platform: SandboxPlatform,
   status: number,
   error: Omit<WireError, 'timestamp'>,
-): SandboxAnswer {
+): SandboxResponse {
   const timestamp = localText(platform.zone.local(platform.now()), platform.readings().fraction)
   const { code, message, messageParameters } = error
   const body: WireError = { timestamp, code, message, messageParameters }
-  return jsonAnswer(status, platform.readings().unknownFields ? { ...body, traceId: '0af7651916cd43dd' } : body)
+  return jsonResponse(status, platform.readings().unknownFields ? { ...body, traceId: '0af7651916cd43dd' } : body)
 }
 
-function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer | undefined {
+function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return undefined
   const { errorStatus, voidToken } = platform.readings()
-  if (voidToken === 'page') return textAnswer(200, loginPage, { 'content-type': 'text/html' })
-  if (voidToken === 'redirect') return textAnswer(302, '', { location: '/login' })
+  if (voidToken === 'page') return textResponse(200, loginPage, { 'content-type': 'text/html' })
+  if (voidToken === 'redirect') return textResponse(302, '', { location: '/login' })
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
-  const refusal = errorAnswer(platform, errorStatus.unauthorized, error)
+  const refusal = errorResponse(platform, errorStatus.unauthorized, error)
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
-function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer {
+function list(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse {
   const readings = platform.readings()
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
@@ -123,7 +123,7 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
   const links = readings.unknownFields ? ',"links":{"next":null}' : ''
   const rest = `"connect":{},"metadata":${JSON.stringify(metadata)}${links}`
-  return jsonTextAnswer(200, `{"workflow":{},"data":{"webhooks":[${webhooks}]},${rest}}`)
+  return jsonTextResponse(200, `{"workflow":{},"data":{"webhooks":[${webhooks}]},${rest}}`)
 }
 
 /** The limit that a list breaks. Lists without bounds have none. */
@@ -152,7 +152,7 @@ function told(page: WirePage, rows: number, { askedSize }: ListRequest, { totals
   return { ...page, size, totalElements, totalPages: Math.ceil(totalElements / size) }
 }
 
-async function retry(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxAnswer> {
+async function retry(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxResponse> {
   const { store, stats, engine, readings } = platform
   const id = request.webhookId ?? ''
   const problem = retryProblem(request, id)
@@ -160,25 +160,25 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
   const record = store.find(id)
   if (record === undefined) {
     const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
-    return errorAnswer(platform, readings().errorStatus.notFound, error)
+    return errorResponse(platform, readings().errorStatus.notFound, error)
   }
   if (record.status !== 'failed') return notFailed(platform, record)
   record.acceptedRetries++
   stats.retryAnswered('accepted')
   await engine.retry(record)
-  const body: WireRetryAnswer = {
+  const body: WireRetryResponse = {
     workflow: { code: retryWorkflowCode },
     data: { webhook: renderRecord(record, readings()) },
     connect: {},
     metadata: {},
   }
-  return jsonAnswer(readings().acceptedStatus, readings().unknownFields ? { ...body, links: {} } : body)
+  return jsonResponse(readings().acceptedStatus, readings().unknownFields ? { ...body, links: {} } : body)
 }
 
-function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxAnswer {
+function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxResponse {
   platform.stats.retryAnswered('invalidStatus')
   const found = status.charAt(0).toUpperCase() + status.slice(1)
-  return errorAnswer(platform, platform.readings().errorStatus.invalidStatus, {
+  return errorResponse(platform, platform.readings().errorStatus.invalidStatus, {
     code: invalidStatusCode,
     message: `Webhook status must be Failed to retry, but it is ${found}.`,
     messageParameters: ['Failed', found],
@@ -212,8 +212,8 @@ function parse(body: string): Record<string, unknown> | undefined {
   }
 }
 
-function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxAnswer {
-  return errorAnswer(platform, platform.readings().errorStatus.invalidRequest, {
+function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxResponse {
+  return errorResponse(platform, platform.readings().errorStatus.invalidRequest, {
     code: errorCode.invalidRequest,
     message: `${parameter} ${problem}.`,
     messageParameters: [parameter, problem],

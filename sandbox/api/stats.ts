@@ -6,7 +6,7 @@ export interface StatsSnapshot {
   /** Requests by operation and answered status; a request whose connection was reset or left hanging counts as `none`. */
   requests: Record<CallKind, Record<string, number>>
   retries: {
-    /** Retries that the platform took on, whether or not the answer arrived. */
+    /** Retries that the platform took on, whether or not the response arrived. */
     accepted: number
     /** Refused because the record was not `failed`. */
     invalidStatus: number

@@ -2,7 +2,7 @@
 import { clientAssertionType, grantType } from '../../src/platform/wire.ts'
 import type { WireToken } from './wire.ts'
 import { checkAssertion, readKey } from './assertion.ts'
-import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
+import { jsonResponse, type SandboxResponse, type SandboxRequest } from './http.ts'
 import type { Sequence } from '../records/hash.ts'
 import type { Readings } from '../options.ts'
 import type { Stats } from './stats.ts'
@@ -21,7 +21,7 @@ export interface TokenIssuerOptions {
 }
 
 export interface TokenEndpoint {
-  answer(request: SandboxRequest): SandboxAnswer
+  respond(request: SandboxRequest): SandboxResponse
   /** True for a token that was issued here, has not expired and was not revoked. */
   accepts(authorization: string | undefined): boolean
   /** All tokens issued so far are refused from now on. */
@@ -39,7 +39,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   const usedIds = new Map<string, number>()
   let keys = [readKey(options.certificatePem)]
 
-  function issue(): SandboxAnswer {
+  function issue(): SandboxResponse {
     const { expiresIn, tokenKnownAfterSeconds, tokenLivesSeconds, tokenScope, unknownFields } = readings()
     const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
     const now = options.monotonic()
@@ -52,15 +52,15 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
     const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
     if (tokenScope !== null) body.scope = tokenScope
     const extra = unknownFields ? { not_before_policy: 0, refresh_expires_in: 0 } : {}
-    return jsonAnswer(200, { ...body, ...extra }, noStore)
+    return jsonResponse(200, { ...body, ...extra }, noStore)
   }
 
-  function refuse(error: string, description: string): SandboxAnswer {
+  function refuse(error: string, description: string): SandboxResponse {
     const status = error === 'invalid_client' ? readings().errorStatus.invalidClient : 400
-    return jsonAnswer(status, { error, error_description: description }, noStore)
+    return jsonResponse(status, { error, error_description: description }, noStore)
   }
 
-  function checkForm(form: URLSearchParams): SandboxAnswer | undefined {
+  function checkForm(form: URLSearchParams): SandboxResponse | undefined {
     const repeated = [...form.keys()].find((name) => form.getAll(name).length > 1)
     if (repeated !== undefined) return refuse('invalid_request', `${repeated} is given twice.`)
     const grant = form.get('grant_type')
@@ -76,9 +76,9 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   }
 
   return {
-    answer(request) {
+    respond(request) {
       if (request.method !== 'POST')
-        return { ...jsonAnswer(405, { error: 'invalid_request' }), headers: { allow: 'POST' } }
+        return { ...jsonResponse(405, { error: 'invalid_request' }), headers: { allow: 'POST' } }
       if (!isForm(request.headers['content-type'])) {
         return refuse('invalid_request', 'The body must be application/x-www-form-urlencoded.')
       }

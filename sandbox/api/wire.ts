@@ -40,7 +40,7 @@ export interface WireList {
 }
 
 /** @see docs/platform-api.md "Retry a webhook" */
-export interface WireRetryAnswer {
+export interface WireRetryResponse {
   workflow: { code: string }
   data: { webhook: WireWebhook }
   connect: Record<string, never>

@@ -4,7 +4,7 @@ import { renderPayload } from '../records/render.ts'
 import type { Store, StoredRecord } from '../records/store.ts'
 import type { Zone } from '../records/zone.ts'
 
-export interface BookAnswer {
+export interface BookResponse {
   status: number
   contentType: string
   body: string
@@ -20,7 +20,7 @@ export interface ReceiverLedger {
   /** Ids of the webhooks in it. */
   ids(): string[]
   /** `GET ?from&until`, event times. Undefined: the connection is reset at once. */
-  answer(query: URLSearchParams): BookAnswer | undefined
+  answer(query: URLSearchParams): BookResponse | undefined
   /** `POST`: takes the output of `webhook-reconciler payload`; returns the number of records that are new. */
   take(body: string): number
 }

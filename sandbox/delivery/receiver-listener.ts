@@ -16,12 +16,12 @@ export function createReceiverListener(receiver: Receiver, ledger: ReceiverLedge
         () => response.writeHead(400).end(),
       )
     } else {
-      const answer = ledger.answer(searchParams)
-      if (answer === undefined) {
+      const books = ledger.answer(searchParams)
+      if (books === undefined) {
         request.socket.resetAndDestroy()
         return
       }
-      const { body, contentType, isCut, status } = answer
+      const { body, contentType, isCut, status } = books
       response.writeHead(status, { 'content-type': contentType })
       if (isCut) response.write(body, () => request.socket.destroy())
       else response.end(body)

@@ -5,7 +5,7 @@ import type { StoredRecord } from './store.ts'
 export interface Past {
   /** Called before a record changes. */
   keep(record: StoredRecord): void
-  /** The records as one answer shows them: all as of the same moment. */
+  /** The records as one response shows them: all as of the same moment. */
   view(): (record: StoredRecord) => StoredRecord
 }
 

@@ -31,7 +31,7 @@ export const seedSchema = z.strictObject({
   lastAttemptAfterMs: z.union([milliseconds, range]).default({ min: 500, max: 30 * 60_000 }),
   /** `even`: equal distances. */
   spread: z.enum(['even', 'random']).default('random'),
-  /** Results of the last attempts of failed records; default: a mix of answers and errors. */
+  /** Results of the last attempts of failed records; default: a mix of responses and errors. */
   result: partialResultSchema.optional(),
 })
 

@@ -108,12 +108,12 @@ export interface DaemonRequest {
   body?: object
   /** True for a GET that may need the proof, as the platform is asked. It is sent where it can be had. */
   opens?: true
-  /** A field that the answer must have, to be that of a daemon of this version. */
+  /** A field that the response must have, to be that of a daemon of this version. */
   has: string
 }
 
 /**
- * The fields of the daemon's answer.
+ * The fields of the daemon's response.
  * @throws CommandFailure, UsageError, ConfigurationError, or the signal's reason
  */
 export async function ask(
@@ -126,18 +126,18 @@ export async function ask(
   const token = await tokenFor(daemon, isCommand ? 'needed' : opens && 'wanted')
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const call = { url, headers, timeoutMs: isCommand || opens === true ? controlTimeoutMs : statusTimeoutMs }
-  const answer = await callDaemon(
+  const response = await callDaemon(
     { ...call, ...(method && { method }), ...(body && { body: JSON.stringify(body) }) },
     io,
   )
-  if ('problem' in answer) {
-    if (!isCommand || answer.problem !== 'TIMEOUT') throw notRunning(daemon, answer.problem)
+  if ('problem' in response) {
+    if (!isCommand || response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
     const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
     throw new CommandFailure(exitCode.incomplete, `${url} ${why}. It is safe to repeat it.`)
   }
-  const fields = fieldsOf(answer.body)
-  if (answer.status === 200 && has in fields) return fields
-  throw refusalOf(daemon, answer.status, fields)
+  const fields = fieldsOf(response.body)
+  if (response.status === 200 && has in fields) return fields
+  throw refusalOf(daemon, response.status, fields)
 }
 
 /** @throws as `ask` does */

@@ -22,7 +22,7 @@ import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
 import { redact } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, createPaint, paragraph, widthOf, type Colour } from './format.ts'
+import { print, createPaint, paragraph, widthOf, type Colour } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
 import { openPlatform, type Platform } from './platform.ts'
@@ -64,7 +64,7 @@ function configurationFailed({ problems }: ConfigurationError): Finding {
   return failed(exitCode.configuration, found, advice)
 }
 
-/** Answers that come from something else than the platform. */
+/** Responses that come from something else than the platform. */
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepted', 'invalid-body', 'redirect'])
 
 /**
@@ -130,7 +130,7 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
 
 const receiverKeys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
 
-/** Of the receiver's health address, by its answer. */
+/** Of the receiver's health address, by its response. */
 export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
   if (healthUrl === undefined || health === undefined) return skipped('receiver.healthUrl is not set')
   const { detail, failure, up } = health
@@ -353,6 +353,6 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   const code = exitCodeOf(steps)
   const hint = hintOf(listed?.failedId, opened?.config.server.commandPrefix ?? '')
   const text = (): string => (code === exitCode.done ? paragraph(hint, widthOf(stdout)) : '')
-  answer(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
+  print(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
   return code
 }

@@ -34,13 +34,13 @@ export interface DaemonCall {
   timeoutMs: number
 }
 
-/** The daemon's answer, or the system's error code. */
-export type DaemonAnswer = { status: number; body: string } | { problem: string }
+/** The daemon's response, or the system's error code. */
+export type DaemonResponse = { status: number; body: string } | { problem: string }
 
-/** The largest status is far smaller: another program may be on the port, and its answer may never end. */
+/** The largest status is far smaller: another program may be on the port, and its response may never end. */
 const maxBodyLength = 4 * 1024 * 1024
 
-/** The text of an answer; undefined for one that is too long. */
+/** The text of a response; undefined for one that is too long. */
 async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let length = 0
@@ -56,7 +56,7 @@ async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
 export async function callDaemon(
   { body: sent, headers, timeoutMs, url, ...options }: DaemonCall,
   { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
-): Promise<DaemonAnswer> {
+): Promise<DaemonResponse> {
   const late = new AbortController()
   const cancel = clock.timer(timeoutMs, () => {
     late.abort()
@@ -68,15 +68,15 @@ export async function callDaemon(
       agent: false,
       signal: AbortSignal.any([signal, late.signal]),
     })
-    const answered = Promise.withResolvers<IncomingMessage>()
-    outgoing.on('response', answered.resolve).on('error', answered.reject).end(sent)
-    const response = await answered.promise
+    const responded = Promise.withResolvers<IncomingMessage>()
+    outgoing.on('response', responded.resolve).on('error', responded.reject).end(sent)
+    const response = await responded.promise
     const body = await bodyOf(response)
     return body === undefined ? { problem: 'response over 4 MiB' } : { status: response.statusCode ?? 0, body }
   } catch (error) {
     signal.throwIfAborted()
     if (late.signal.aborted) return { problem: 'TIMEOUT' }
-    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no answer' }
+    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no response' }
   } finally {
     cancel()
   }
@@ -89,9 +89,9 @@ export async function healthcheckCommand(io: Io, options: CommandFlags): Promise
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
   const url = `${originOf(server, options.port)}/${path}`
-  const answer = await callDaemon({ url, timeoutMs: healthTimeoutMs }, io)
-  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} is unreachable (${answer.problem})\n`)
-  else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
+  const response = await callDaemon({ url, timeoutMs: healthTimeoutMs }, io)
+  if ('problem' in response) io.stderr.write(`not ${word}: ${url} is unreachable (${response.problem})\n`)
+  else if (response.status !== 200) io.stderr.write(`not ${word}: ${redact(response.body)}`)
   else return exitCode.done
   return exitCode.incomplete
 }

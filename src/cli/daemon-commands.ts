@@ -8,7 +8,7 @@ import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/err
 import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, createPaint, createProgressLine, widthOf } from './format.ts'
+import { print, createPaint, createProgressLine, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { incidentText, statusText } from './status-text.ts'
@@ -34,7 +34,7 @@ async function showStatus(daemon: Daemon, options: CommandFlags, io: Io): Promis
     ? [{ schemaVersion, instance, incident }, incidentText]
     : [status, statusText]
   if (options.json && options.watch) io.stdout.write(`${redactedJson(document)}\n`)
-  else answer(io.stdout, options, document, () => (isScreen ? clearScreen : '') + text(status, shown))
+  else print(io.stdout, options, document, () => (isScreen ? clearScreen : '') + text(status, shown))
   const isBad = options.failOn !== undefined && levels.indexOf(summary.level) >= levels.indexOf(options.failOn)
   return isBad || status.unreadable != null || status.unlisted != null ? exitCode.incomplete : exitCode.done
 }
@@ -101,8 +101,8 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
   }
 }
 
-/** The answer to `pause` and `resume`. */
-interface PauseAnswer extends PauseStatus {
+/** The response to `pause` and `resume`. */
+interface PauseResponse extends PauseStatus {
   instance: string
   paused: boolean
   changed: boolean
@@ -110,7 +110,7 @@ interface PauseAnswer extends PauseStatus {
   pauses: PauseStatus[]
 }
 
-type ProbeAnswer = Probes & { instance: string }
+type ProbeResponse = Probes & { instance: string }
 
 function probeText({ circuits, underWay }: Probes): string {
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
@@ -124,7 +124,7 @@ function spanText({ reason, since, until }: PauseStatus, { show }: Moments): str
   return `since ${show(since)}${end}${reason === null ? '' : ` (${reason})`}`
 }
 
-function pauseText(name: string, done: PauseAnswer, { subscription }: CommandFlags, moments: Moments): string {
+function pauseText(name: string, done: PauseResponse, { subscription }: CommandFlags, moments: Moments): string {
   const whose = subscription === undefined ? '' : ` of subscription ${String(subscription)}`
   if (name === 'resume') return done.changed ? `retries${whose} resumed` : `retries${whose} were not paused`
   const flag = subscription === undefined ? '' : ` --subscription ${String(subscription)}`
@@ -134,7 +134,7 @@ function pauseText(name: string, done: PauseAnswer, { subscription }: CommandFla
 }
 
 /** Blocks that remain after `resume`: the gates that block all, and other pauses. */
-async function blockedText(daemon: Daemon, { pauses }: PauseAnswer, moments: Moments, io: Io): Promise<string> {
+async function blockedText(daemon: Daemon, { pauses }: PauseResponse, moments: Moments, io: Io): Promise<string> {
   const { gates } = await askStatus(daemon, io)
   const all = gates.flatMap(({ gate }) =>
     gate !== 'outcomes' && gate !== 'paused' && describeGate(gate).blocks === 'everything' ? [reasonOf(gate)] : [],
@@ -161,8 +161,8 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
     io.stderr.write(`${prefixed(why, daemon.commandPrefix)}\n`)
     return exitCode.interrupted
   }
-  const probed = isProbe ? (fields as ProbeAnswer) : undefined
-  const paused = isProbe ? undefined : (fields as PauseAnswer)
+  const probed = isProbe ? (fields as ProbeResponse) : undefined
+  const paused = isProbe ? undefined : (fields as PauseResponse)
   const text = paused ? pauseText(name, paused, options, moments) : probeText(probed ?? { circuits: 0, underWay: 0 })
   const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
   const { instance } = fields as { instance: string }

@@ -16,7 +16,7 @@ export interface CommandFlags {
   until?: string
   type?: string[]
   subscription?: string[]
-  /** The receiver's last answer: `503`, `4xx` or `none`. */
+  /** The receiver's last response: `503`, `4xx` or `none`. */
   response?: string[]
   event?: string
   exhausted?: true

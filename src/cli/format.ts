@@ -6,8 +6,8 @@ import { redact, redactedJson, shownText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
 
-/** Prints the answer of a command, redacted. */
-export function answer(
+/** Prints the result of a command, redacted. */
+export function print(
   output: Output,
   { json }: Pick<CommandFlags, 'json'>,
   document: object,

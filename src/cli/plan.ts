@@ -8,7 +8,7 @@ import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import { causeTable } from './cause-table.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, cell, paragraph, paragraphs, widthOf, type TextShown } from './format.ts'
+import { print, cell, paragraph, paragraphs, widthOf, type TextShown } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { selectionOf } from './selection.ts'
@@ -85,6 +85,6 @@ export async function planCommand(io: Io, options: CommandFlags, ids: readonly s
   const status = await askStatus(daemon, io)
   const plan = planOf(status)
   const shown = { ...daemon, moments, width: widthOf(io.stdout) }
-  answer(io.stdout, options, plan, () => visibleText(planText(plan, status, shown)))
+  print(io.stdout, options, plan, () => visibleText(planText(plan, status, shown)))
   return plan.isWhole ? exitCode.done : exitCode.incomplete
 }

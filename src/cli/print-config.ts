@@ -6,7 +6,7 @@ import { keys } from '../config/schema.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
-import { answer, table, type TableColumn } from './format.ts'
+import { print, table, type TableColumn } from './format.ts'
 
 /** A key's value as it would be written in YAML; null when it is unset, and for a secret that is set `hidden`. */
 interface ShownKey {
@@ -63,6 +63,6 @@ const columns: TableColumn<ShownKey>[] = [
 /** Runs `print-config`. */
 export function printConfigCommand(io: Io, options: CommandFlags): ExitCode {
   const configuration = shownConfig(loadConfig({ file: options.config, ...io }))
-  answer(io.stdout, options, { schemaVersion: 1, configuration }, () => table(columns, configuration))
+  print(io.stdout, options, { schemaVersion: 1, configuration }, () => table(columns, configuration))
   return exitCode.done
 }

@@ -6,14 +6,14 @@ import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
-import { answer, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
+import { print, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
 import { drained, type Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { nextRetryText, recordColumns } from './record.ts'
 import { narrowingOf } from './selection.ts'
 
 /** A page of `GET /records`. */
-interface RecordsAnswer {
+interface RecordsResponse {
   instance: string
   now: Date
   records: ExplainedRecord[]
@@ -25,20 +25,20 @@ interface RecordsAnswer {
 
 type Query = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** So many fit into an answer that is read whole. */
+/** So many fit into a response that is read whole. */
 const pageRecords = 1000
 
 /** The page of a query. A page that the platform is asked for comes within 20 s. */
-async function askRecords(daemon: Daemon, query: Query, io: Io): Promise<RecordsAnswer> {
+async function askRecords(daemon: Daemon, query: Query, io: Io): Promise<RecordsResponse> {
   const given = Object.entries(query).flatMap(([name, value]) =>
     value === undefined ? [] : [value].flat().map((one) => [name, one] as [string, string]),
   )
   const path = `/records?${new URLSearchParams(given).toString()}`
-  return (await ask(daemon, { path, has: 'records', opens: true }, io)) as unknown as RecordsAnswer
+  return (await ask(daemon, { path, has: 'records', opens: true }, io)) as unknown as RecordsResponse
 }
 
 /** All pages of a query, at most so many records. */
-async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): AsyncGenerator<RecordsAnswer> {
+async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): AsyncGenerator<RecordsResponse> {
   let [cursor, left]: [string | undefined, number] = [undefined, max]
   do {
     const limit = String(Math.min(left, pageRecords))
@@ -50,7 +50,7 @@ async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): Asyn
 }
 
 /** Reasons why records may be missing. */
-const remarksOf = ({ error, incomplete }: RecordsAnswer): string[] =>
+const remarksOf = ({ error, incomplete }: RecordsResponse): string[] =>
   [incomplete, error].filter((text) => text !== null)
 
 function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
@@ -85,7 +85,7 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
   const daemon = findDaemon(io, options, 'records')
   const narrowing = narrowingOf(options, { moments: createMoments(options.zone), now: io.clock.now() })
   const query: Query = { ...narrowing, event: event && uuidOf(event, '--event'), decision }
-  let [listed, last]: [number, RecordsAnswer | undefined] = [0, undefined]
+  let [listed, last]: [number, RecordsResponse | undefined] = [0, undefined]
   for await (const page of pagesOf(daemon, query, limit, io)) {
     const { instance, now, records } = page
     if (format === 'json') {
@@ -111,18 +111,18 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
 
 type ExplainFlags = Omit<CommandFlags, 'response'> & { response?: true }
 
-/** The receiver's answer to a record. */
+/** The receiver's response to a record. */
 interface ReceiverWords {
   webhookId: string
   message: string | null
   body: string | null
 }
 
-const maxAnswerLength = 500
+const maxResponseLength = 500
 
 /** The receiver's words, on one line, without what a terminal would obey. */
 function wordsOf(text: string | null): string {
-  return text === null ? 'none' : visibleText(text.slice(0, maxAnswerLength)).replaceAll(/\s+/g, ' ').trim()
+  return text === null ? 'none' : visibleText(text.slice(0, maxResponseLength)).replaceAll(/\s+/g, ' ').trim()
 }
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
@@ -165,7 +165,7 @@ const noneFound =
   'The platform has no record of this event, and no failed record with this webhook id. For a delivered webhook, give the event id.'
 
 /** The records of an event, or the one with this webhook id if there is no such event. */
-async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsAnswer> {
+async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
   const found = await askRecords(daemon, { event: id }, io)
   return found.records.length > 0 ? found : askRecords(daemon, { webhook: id }, io)
 }
@@ -190,7 +190,7 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     const path = `/records/response?event=${eventId ?? ''}`
     const words: ReceiverWords[] =
       isAsked === true && eventId !== undefined
-        ? ((await ask(daemon, { path, has: 'answers', opens: true }, io))['answers'] as ReceiverWords[])
+        ? ((await ask(daemon, { path, has: 'responses', opens: true }, io))['responses'] as ReceiverWords[])
         : []
     const remarks = [...(records.length === 0 ? [noneFound] : []), ...remarksOf(found)]
     if (records.length === 0 || found.error !== null) code = exitCode.incomplete
@@ -204,6 +204,6 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     io.stdout.write(`${documents.length > 1 ? '\n' : ''}${redact(text.join('\n'))}`)
   }
   if (options.json === true)
-    answer(io.stdout, { json: true }, { schemaVersion: 2, events: documents, exitCode: code }, () => '')
+    print(io.stdout, { json: true }, { schemaVersion: 2, events: documents, exitCode: code }, () => '')
   return code
 }

@@ -7,7 +7,7 @@ import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, findDaemon, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import {
-  answer,
+  print,
   cell,
   createProgressLine,
   pairs,
@@ -23,7 +23,7 @@ import { createMoments } from './moments.ts'
 import { recordColumns } from './record.ts'
 import { requiredSelection, type SelectionBody } from './selection.ts'
 
-/** The answer of `/-/retry`. @see docs/status.md "Retry jobs" */
+/** The response of `/-/retry`. @see docs/status.md "Retry jobs" */
 export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state' | 'sums'> {
   instance: string
   stoppedBy: string | null
@@ -53,16 +53,16 @@ async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<
 async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => void, io: Io): Promise<JobDocument> {
   const request = { path: '/-/retry', method: 'POST', has: 'sums', body } as const
   let job = (await ask(daemon, request, io)) as unknown as JobDocument
-  let answeredAt = io.clock.monotonic()
+  let respondedAt = io.clock.monotonic()
   while (job.state !== 'ended') {
     show(job)
     await io.clock.sleep(pollMs, io.signal)
     try {
       job = await askJob(daemon, job.job, io)
-      answeredAt = io.clock.monotonic()
+      respondedAt = io.clock.monotonic()
     } catch (error) {
       const isAway = error instanceof CommandFailure && error.code === exitCode.platformUnreachable
-      if (!isAway || io.clock.monotonic() - answeredAt >= patienceMs) throw error
+      if (!isAway || io.clock.monotonic() - respondedAt >= patienceMs) throw error
     }
   }
   return job
@@ -269,6 +269,6 @@ export async function retryCommand(
   const code = exitCodeOf(shown, isDryRun)
   const document = { ...shown, schemaVersion: 3, exitCode: code }
   if (options.json === true) io.stdout.write(`${redactedJson(document, 2)}\n`)
-  else answer(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
+  else print(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
   return code
 }

@@ -66,7 +66,7 @@ async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
 export function createElection(options: ElectionOptions): Election {
   const { client, clock, emit, identity, leaseDurationMs, onPauses, platform } = options
   const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
-  /** One exchange with the API at a time: an older answer never comes after a newer one. */
+  /** One exchange with the API at a time: an older response never comes after a newer one. */
   const oneByOne = pLimit(1)
   const sighting = createSighting(clock, leaseDurationMs)
   const term = createTerm(clock, renewDeadlineMs)
@@ -104,7 +104,7 @@ export function createElection(options: ElectionOptions): Election {
     emit({ type: 'leading', transitions })
   }
 
-  /** A read that shows our last write confirms it: its answer was lost, or spoke of a failure. */
+  /** A read that shows our last write confirms it: its response was lost, or spoke of a failure. */
   function leadByRead(lease: Lease | undefined): void {
     if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
     // The API writes the same time in another form.

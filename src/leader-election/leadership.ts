@@ -17,7 +17,7 @@ export interface LeadershipState {
   since: number
   /** Why the lease can't be had, or kept, or was given away; undefined while it can. */
   problem: string | undefined
-  /** The same, once an instance that stands by has had no answer of use for `leaderElection.leaseDuration`. */
+  /** The same, once an instance that stands by has had no response of use for `leaderElection.leaseDuration`. */
   lastingProblem?: string | undefined
 }
 
@@ -52,13 +52,13 @@ export interface LeaderElection {
   /** Calls `work` for each term of leadership, one at a time; resolves after `stop`. The term's signal ends with `stop` too. */
   lead(work: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
   /**
-   * Notes the result of a sweep: why it failed, undefined when it did not. A leader whose sweeps have no answer gives the
+   * Notes the result of a sweep: why it failed, undefined when it did not. A leader whose sweeps have no response gives the
    * lease away: another instance may have another way to the platform.
    */
   swept(failure: UnansweredSweep): void
   /** Keeps the lease, or waits for it. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
-  /** Gives the lease to the others, at once; gives up after 5 s without an answer. */
+  /** Gives the lease to the others, at once; gives up after 5 s without a response. */
   release(): Promise<void>
 }
 

@@ -64,7 +64,7 @@ export interface ClusterAccess {
   authorityFile: string
 }
 
-const maxAnswerBytes = 1_048_576
+const maxResponseBytes = 1_048_576
 
 /**
  * By the ratio of client-go's defaults, 15, 10 and 2 s: clocks may run at different speeds, a leader needs time to stop, and
@@ -246,7 +246,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     }
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
     try {
-      const limits = { timeoutMs, maxBytes: maxAnswerBytes, signal }
+      const limits = { timeoutMs, maxBytes: maxResponseBytes, signal }
       return await transport({ method, url: new URL(url), headers, ...text, ...limits })
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
@@ -285,8 +285,8 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
   return {
     subject,
     async read(signal) {
-      const answer = await call('GET', `${collection}/${leaseName}`, undefined, signal)
-      return answer.status === 404 ? undefined : leaseOf(answer)
+      const response = await call('GET', `${collection}/${leaseName}`, undefined, signal)
+      return response.status === 404 ? undefined : leaseOf(response)
     },
     async write(lease, signal) {
       const object = toObject(lease, { name: leaseName, namespace })

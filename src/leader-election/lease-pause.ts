@@ -15,7 +15,7 @@ export async function changeLease(
     return await election.changePauses(change)
   } catch (error) {
     if (!(error instanceof LeaseFailure)) throw error
-    // The answer alone may be lost.
+    // The response alone may be lost.
     return { problem: `Not confirmed: ${error.message}. Then send the command again.` }
   }
 }

@@ -1,15 +1,15 @@
-// Sweeps in a row without any answer: an instance that cannot reach the platform gives the lease away, as another one may.
+// Sweeps in a row without any response: an instance that cannot reach the platform gives the lease away, as another one may.
 import type { Reason } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { UnansweredSweep } from './leadership.ts'
 
-/** So many sweeps in a row without any answer show that this instance cannot reach the platform. */
+/** So many sweeps in a row without any response show that this instance cannot reach the platform. */
 const maxUnanswered = 3
 /** So that instances that all cannot reach it don't pass the lease around. */
 const minBetweenGivingMs = 600_000
 /** In which another instance takes the lease that was given away; in numbers of leaseDuration. */
 const abstainFactor = 2
-const noAnswer: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
+const noResponse: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
 
 export interface Reach {
   /** A new term: its sweeps count from the first. */
@@ -31,11 +31,11 @@ export function createReach(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: nu
       unanswered = 0
     },
     swept(result, isLeading) {
-      unanswered = result !== undefined && noAnswer.has(result.reason) ? unanswered + 1 : 0
+      unanswered = result !== undefined && noResponse.has(result.reason) ? unanswered + 1 : 0
       const { at = -Infinity } = given ?? {}
       const isDue = unanswered >= maxUnanswered && clock.monotonic() >= at + minBetweenGivingMs
       if (result === undefined || !isDue || !isLeading) return undefined
-      const problem = `${unanswered} sweeps in a row had no answer (${result.code ?? result.reason}): ${result.advice}`
+      const problem = `${unanswered} sweeps in a row got no response (${result.code ?? result.reason}): ${result.advice}`
       given = { problem, at: clock.monotonic() }
       return problem
     },

@@ -5,7 +5,7 @@ import type { SweepKind } from '../reconcile/sweep/sweep-report.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from './events.ts'
 
-/** A cause that kept deliveries from arriving: an answer of a receiver to events of one type, and how many retries got it. */
+/** A cause that kept deliveries from arriving: a response of a receiver to events of one type, and how many retries got it. */
 export type IncidentCause = Pick<FactOf<'outcome'>, 'eventType' | 'responseStatusCode' | 'subscriptionId'> & {
   failedAgain: number
 }

@@ -1,6 +1,6 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
 import type { TelemetryEvent } from './events.ts'
-import { meaningOf, type CallAnswer, type RetryAnswer } from '../platform/operations.ts'
+import { meaningOf, type CallResponse, type RetryResponse } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
@@ -26,8 +26,8 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** How many retries in a row the platform did not accept, and the answer to the last one. */
-  notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallAnswer>,
+  /** How many retries in a row the platform did not accept, and the response to the last one. */
+  notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
   /** Records that left the window while they were failed. */
   expired: 0,
   /** How far attempts of retried records lay outside the time in which they were made, in ms: the smaller one of the last two. */
@@ -68,10 +68,10 @@ export const maxSweeps = 10
 const slackPeriods = 2
 const maxSlackMs = 300_000
 
-/** True for events that show the platform at work: a list, an answer about a record, or an outcome. */
+/** True for events that show the platform at work: a list, a response about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
-  if (event.type === 'retry') return event.answer.sent && meaningOf(event.answer.result).isOfRecord === true
+  if (event.type === 'retry') return event.response.sent && meaningOf(event.response.result).isOfRecord === true
   return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 
@@ -103,7 +103,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     }
   }
 
-  function observeRetry({ problem, reason, result, status }: RetryAnswer): void {
+  function observeRetry({ problem, reason, result, status }: RetryResponse): void {
     const { isOfRecord, isRefusal } = meaningOf(result)
     if (isRefusal) known.notAccepted = { inARow: known.notAccepted.inARow + 1, problem, reason, status }
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
@@ -125,7 +125,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
       if (event.type === 'sweep') observeSweep(event.report, now)
-      if (event.type === 'retry') observeRetry(event.answer)
+      if (event.type === 'retry') observeRetry(event.response)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'returned') known.expired -= event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) observeOffset(event.timeOffsetMs)

@@ -22,8 +22,8 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   'token-refreshed': (metrics, { result }) => {
     metrics.add('access_token_refreshes_total', { result })
   },
-  retry: (metrics, { answer }) => {
-    if (answer.sent) metrics.add('retries_total', { result: answer.result })
+  retry: (metrics, { response }) => {
+    if (response.sent) metrics.add('retries_total', { result: response.result })
   },
   /** Unknown outcomes are not measured. Negative times, from clocks that differ, must not make a sum shrink. */
   outcome: (metrics, { outcome, sinceEventMs, sinceRetryMs }) => {

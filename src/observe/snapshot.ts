@@ -6,7 +6,7 @@ import type { BooksState } from '../reconcile/books/books.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import type { ReceiverKind } from '../reconcile/retry/subscriptions.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
-import type { Lately } from '../reconcile/retry/receiver-answers.ts'
+import type { Lately } from '../reconcile/retry/receiver-responses.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Pauses } from '../reconcile/retry/operator-pause.ts'
 import type { SweepFindings } from '../reconcile/sweep/sweeper.ts'
@@ -35,12 +35,12 @@ export interface ReconcilerState extends SweepFindings {
   lately: readonly Lately[]
   /** Those that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Retried records without a known outcome, and retries without an answer. */
+  /** Retried records without a known outcome, and retries without a response. */
   awaiting: number
   inFlight: number
   /** Parts of the window that the platform does not list, and for how long. */
   unlisted: (UnlistedSum & { forMs: number }) | undefined
-  /** False while no answer of the platform has shown its time. */
+  /** False while no response of the platform has shown its time. */
   knowsTime: boolean
   /** Then more may be missing than is known. */
   fullSweepUnderWay: boolean
@@ -51,7 +51,7 @@ export interface ReconcilerState extends SweepFindings {
   gates: readonly ShutGate[]
   /** The operator's. */
   pauses: Pauses
-  /** Undefined without `receiver.healthUrl`; both are undefined before the first answer. */
+  /** Undefined without `receiver.healthUrl`; both are undefined before the first response. */
   receiver: { up: boolean | undefined; detail?: string | undefined } | undefined
   /** Current limit of calls per second. */
   rateLimit: number

@@ -1,4 +1,4 @@
-// The notices of the books: what was delivered and is not processed, and why the ledger gives no answer to that. Pure functions.
+// The notices of the books: what was delivered and is not processed, and why the ledger gives no response to that. Pure functions.
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeReason } from './circuit-notice.ts'
 import { clockTime, count, sinceOf, span, subscriptionName, type SubscriptionNames } from './words.ts'

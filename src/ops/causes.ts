@@ -1,4 +1,4 @@
-// Why deliveries are missing: failed records grouped by subscription and last answer.
+// Why deliveries are missing: failed records grouped by subscription and last response.
 import {
   decide,
   exhaustedAt,
@@ -17,12 +17,12 @@ import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
-/** Records of one subscription that got the same answer, as it is known now. */
+/** Records of one subscription that got the same response, as it is known now. */
 export interface Cause {
   subscriptionId: string
   /**
-   * The receiver's answer at the last attempt; null when there was none. While the circuit is not closed, records that were
-   * not tried since have the newest answer.
+   * The receiver's response at the last attempt; null when there was none. While the circuit is not closed, records that were
+   * not tried since have the newest response.
    */
   responseStatusCode: number | null
   records: number
@@ -67,7 +67,7 @@ interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'r
 }
 
 /** The receiver's latest known response to a record. */
-function answerTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situation): number | null {
+function responseTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situation): number | null {
   const isStale = failing !== undefined && Math.max(entry.lastAt, entry.triedAt) < failing.since
   return isStale && !isExhausted ? failing.responseStatusCode : entry.responseStatusCode
 }
@@ -82,7 +82,7 @@ function toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Cau
     const verdict = decide(entry, policy, situation)
     const isExhausted = verdict.decision === 'exhausted'
     if (verdict.decision === 'excluded') continue
-    if (answerTo(entry, isExhausted, situation) !== group.responseStatusCode) continue
+    if (responseTo(entry, isExhausted, situation) !== group.responseStatusCode) continue
     types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
     if (!isExhausted && refusalOf(entry, situation)?.why === 'refused') {
       cause.refusedAgain += 1
@@ -115,7 +115,7 @@ export function groupByCause(
       const { decision } = decide(entry, policy, situation)
       if (decision === 'excluded') continue
       const isExhausted = decision === 'exhausted'
-      const responseStatusCode = answerTo(entry, isExhausted, situation)
+      const responseStatusCode = responseTo(entry, isExhausted, situation)
       let at = first
       while (at < groups.length && groups[at]?.responseStatusCode !== responseStatusCode) at += 1
       const group = (groups[at] ??= { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation })

@@ -12,7 +12,7 @@ export interface NoticeReason extends Omit<Notice, 'runbook'> {
 }
 
 /** Its response: `returns HTTP 401`. */
-export const answers = (code: number | null): string =>
+export const responds = (code: number | null): string =>
   code === null ? 'does not respond' : `returns ${response(code)}`
 
 /** Whose retries are paused, and by which answer. */
@@ -24,7 +24,7 @@ function failingText(
   if (first === undefined) return ''
   const total = circuits.notClosed - (circuits.list.length - failing.length)
   if (total === 1)
-    return `Subscription ${subscriptionName(first.subscriptionId, names)} ${answers(first.responseStatusCode)}`
+    return `Subscription ${subscriptionName(first.subscriptionId, names)} ${responds(first.responseStatusCode)}`
   const isAll =
     causes.more.causes === 0 &&
     causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)

@@ -2,7 +2,7 @@
 import type { NoticeReason } from './circuit-notice.ts'
 import { openOf } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { answerText, clockTime, count, counted, response, sentence, span, subscriptionName, waitText } from './words.ts'
+import { callText, clockTime, count, counted, response, sentence, span, subscriptionName, waitText } from './words.ts'
 
 /** A notice, and whether it is so now. */
 export type NoticeCondition = NoticeReason & { isSo: boolean }
@@ -30,9 +30,9 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   const { advice, by, host, kind, nextTry, reason, since } = tokenTrouble
   const isHeld = tokenExpires !== null && tokenExpires > now
   const forMs = now.getTime() - since.getTime()
-  const answer = `the identity host (${host}): ${answerText({ reason })}`
+  const shown = `the identity host (${host}): ${callText({ reason })}`
   const refusing = 'The platform rejects each access token as soon as it is issued.'
-  const missing = isHeld ? `The access token is not renewed by ${answer}.` : `No access token from ${answer}.`
+  const missing = isHeld ? `The access token is not renewed by ${shown}.` : `No access token from ${shown}.`
   return [
     {
       level: !isHeld || kind === 'rejected' || forMs >= passingTokenMs ? 'trouble' : 'waiting',
@@ -76,11 +76,11 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
   const texts = partly.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
-    const answer = response(responseStatusCode)
+    const shown = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
     return failedInARow >= minInARow && failingSince !== null
-      ? `${who} failed all of the last ${count(failedInARow)} deliveries (${answer}), since ${clockTime(failingSince, now)} UTC.`
-      : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${answer}).`
+      ? `${who} failed all of the last ${count(failedInARow)} deliveries (${shown}), since ${clockTime(failingSince, now)} UTC.`
+      : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${shown}).`
   })
   return {
     isSo: partly.length > 0 && openOf(status) > 0,

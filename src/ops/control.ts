@@ -7,9 +7,9 @@ import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
 import { BadRequest, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
-import { createJobsAnswer, isJobsPath, type JobsAnswerOptions } from './jobs-answer.ts'
-import { bodyOf, json, type Answer } from './listen.ts'
-import { refuseAccess } from './records-answer.ts'
+import { createJobsEndpoint, isJobsPath, type JobsEndpointOptions } from './jobs-endpoint.ts'
+import { bodyOf, json, type OpsResponse } from './listen.ts'
+import { refuseAccess } from './records-endpoint.ts'
 import { toPause } from './status-document.ts'
 import type { SubscriptionNames } from './words.ts'
 
@@ -35,13 +35,13 @@ export interface ControlOptions {
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
   probe: () => Done<Probes>
-  jobs: JobsAnswerOptions
+  jobs: JobsEndpointOptions
   /** Host clock, epoch ms. */
   now: () => number
 }
 
-/** A command's answer; undefined for a path that is no command. */
-export type Control = (path: string, request: IncomingMessage) => Promise<Answer> | undefined
+/** A command's response; undefined for a path that is no command. */
+export type Control = (path: string, request: IncomingMessage) => Promise<OpsResponse> | undefined
 
 /** Bodies are small JSON objects. */
 const maxBodyBytes = 16_384
@@ -50,7 +50,7 @@ const maxPauses = 100
 const maxReasonLength = 200
 const maxPauseMs = 366 * 86_400_000
 
-function answer(status: number, body: object, headers?: Record<string, string>): Answer {
+function respond(status: number, body: object, headers?: Record<string, string>): OpsResponse {
   return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
 }
 
@@ -98,9 +98,9 @@ function wishOf(
  */
 export function createControl(options: ControlOptions): Control {
   const { access, instance, pause, probe, subscriptions } = options
-  const answerJob = createJobsAnswer(options.jobs)
+  const respondToJob = createJobsEndpoint(options.jobs)
 
-  function pauseAnswer(changed: boolean | CommandRefusal, subscriptionId: string | undefined): object {
+  function pauseResponse(changed: boolean | CommandRefusal, subscriptionId: string | undefined): object {
     if (typeof changed === 'object') return changed
     const pauses = pause.list()
     const found = pauses.find((one) => one.subscriptionId === subscriptionId)
@@ -125,7 +125,7 @@ export function createControl(options: ControlOptions): Control {
       '/-/pause',
       async (body: string) => {
         const wish = wishOf(fieldsOf(body, ['subscription', 'for', 'reason']), options)
-        return pauseAnswer(await pause.pause(wish), wish.subscriptionId)
+        return pauseResponse(await pause.pause(wish), wish.subscriptionId)
       },
     ],
     [
@@ -133,7 +133,7 @@ export function createControl(options: ControlOptions): Control {
       async (body: string) => {
         const { subscription } = fieldsOf(body, ['subscription'])
         const whose = subscription === undefined ? undefined : subscriptionIdOf(subscription, subscriptions)
-        return pauseAnswer(await pause.resume(whose), whose)
+        return pauseResponse(await pause.resume(whose), whose)
       },
     ],
     [
@@ -145,15 +145,15 @@ export function createControl(options: ControlOptions): Control {
     ],
   ])
 
-  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<Answer> {
-    if (request.method !== 'POST') return answer(405, { error: 'Send a POST.' }, { allow: 'POST' })
+  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<OpsResponse> {
+    if (request.method !== 'POST') return respond(405, { error: 'Send a POST.' }, { allow: 'POST' })
     const body = await bodyOf(request, maxBodyBytes)
-    if (body === undefined) return answer(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
+    if (body === undefined) return respond(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
     try {
       const done = await command(body)
-      return 'problem' in done ? answer(503, { error: done.problem }) : answer(200, done)
+      return 'problem' in done ? respond(503, { error: done.problem }) : respond(200, done)
     } catch (error) {
-      if (error instanceof BadRequest) return answer(400, { error: error.message })
+      if (error instanceof BadRequest) return respond(400, { error: error.message })
       throw error
     }
   }
@@ -163,6 +163,6 @@ export function createControl(options: ControlOptions): Control {
     if (command === undefined && !isJobsPath(path)) return undefined
     const admitted = access(request)
     if ('error' in admitted) return Promise.resolve(refuseAccess(admitted))
-    return command === undefined ? answerJob(request, admitted.by) : run(command, request)
+    return command === undefined ? respondToJob(request, admitted.by) : run(command, request)
   }
 }

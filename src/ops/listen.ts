@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
 
-export interface Answer {
+export interface OpsResponse {
   status: number
   contentType: string
   /** Bytes that several responses share are held in memory once. Pieces are made under backpressure. */
@@ -20,7 +20,7 @@ export interface ListenOptions {
   /** Open connections; a further one evicts the oldest. Default 256. */
   maxConnections?: number
   /** Called for each request. An error is a bug: it goes to `onError`, and the client gets 500. */
-  answer: (request: IncomingMessage) => Promise<Answer>
+  respond: (request: IncomingMessage) => Promise<OpsResponse>
   onError: (error: unknown) => void
   clock: Clock
 }
@@ -43,9 +43,9 @@ const backlog = 4096
 /** Piece size: of thousands of pipelined requests in a chunk, the parser sees only a few. */
 const pieceBytes = 1024
 /** A slow scrape must not delay the shutdown. */
-const maxLastAnswerMs = 1000
+const maxLastResponseMs = 1000
 
-export const bugAnswer: Answer = {
+export const bugResponse: OpsResponse = {
   status: 500,
   contentType: plainText,
   body: 'The state could not be read; see the log.\n',
@@ -85,7 +85,7 @@ async function end(server: Server, clock: Clock): Promise<void> {
     closed.resolve(undefined)
   })
   server.closeIdleConnections()
-  const cancel = clock.timer(maxLastAnswerMs, () => {
+  const cancel = clock.timer(maxLastResponseMs, () => {
     server.closeAllConnections()
   })
   await closed.promise
@@ -150,15 +150,15 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
   response.end()
 }
 
-async function send(response: ServerResponse, answer: Answer, withBody: boolean): Promise<void> {
-  const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
+async function send(response: ServerResponse, content: OpsResponse, withBody: boolean): Promise<void> {
+  const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body
   const isWhole = body instanceof Uint8Array
-  response.writeHead(answer.status, {
-    'content-type': answer.contentType,
+  response.writeHead(content.status, {
+    'content-type': content.contentType,
     ...(isWhole && { 'content-length': body.byteLength }),
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-    ...answer.headers,
+    ...content.headers,
     connection: 'close',
   })
   if (!withBody) response.end()
@@ -184,18 +184,18 @@ export async function bodyOf(request: IncomingMessage, maxBytes: number): Promis
 
 /** Starts listening. @throws ConfigurationError when the port can't be had. */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  async function answerTo(request: IncomingMessage): Promise<Answer> {
+  async function respondTo(request: IncomingMessage): Promise<OpsResponse> {
     try {
-      return await options.answer(request)
+      return await options.respond(request)
     } catch (error) {
       options.onError(error)
-      return bugAnswer
+      return bugResponse
     }
   }
 
   const server = createServer((request, response) => {
-    void answerTo(request)
-      .then((answer) => send(response, answer, request.method !== 'HEAD'))
+    void respondTo(request)
+      .then((content) => send(response, content, request.method !== 'HEAD'))
       .catch((error: unknown) => {
         // The head was sent: only a broken connection shows the truncation.
         options.onError(error)

@@ -4,7 +4,7 @@ import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
-import { answers, circuitReason, type NoticeReason } from './circuit-notice.ts'
+import { responds, circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
   certificateReason,
   mendedReason,
@@ -18,7 +18,7 @@ import {
 import { missingText, isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf, sawWindow } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
-  answerText,
+  callText,
   clockTime,
   count,
   counted,
@@ -81,7 +81,7 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
   return [
     ...(gate === 'throttled' ? [`It ends in ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
-    ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${answerText(call)}.`]),
+    ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${callText(call)}.`]),
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
     ...(pause === undefined ? [] : [pauseDetail(pause, now)]),
@@ -168,7 +168,7 @@ function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxRefusing)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
     const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
-    return `Subscription ${subscriptionName(subscriptionId, names)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
+    return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
   return [...texts, ...(refusing.length > maxRefusing ? ['More are in the causes.'] : [])].join(' ')
 }
@@ -261,7 +261,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: inARow >= minNotAccepted && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
-      text: `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${answerText(last)}` : ''}.`,
+      text: `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`,
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },

@@ -136,10 +136,10 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
-/** The records of a cause. While its circuit is not closed, its answer is not that of each record. */
+/** The records of a cause. While its circuit is not closed, its response is not that of each record. */
 function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Html {
-  const answer = circuit === undefined || circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
-  return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${answer}#records">${text}</a>`
+  const filter = circuit === undefined || circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
+  return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${filter}#records">${text}</a>`
 }
 
 /** Causes of the same subscription, together; the subscription with the largest cause first. */

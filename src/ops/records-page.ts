@@ -4,7 +4,7 @@ import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
 import type { RecordsPage } from '../records/records.ts'
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
-import type { RecordsAnswerOptions } from './records-answer.ts'
+import type { RecordsEndpointOptions } from './records-endpoint.ts'
 import type { StatusDocument } from './status-document.ts'
 import { clockTime, counted, nextText, response, word, fromNow } from './words.ts'
 
@@ -40,7 +40,7 @@ const none = { records: [], next: undefined, searched: undefined }
 /** Looks for them in memory, by the id of an event, and then of a webhook. */
 export async function findForPage(
   params: URLSearchParams,
-  { now, records, standsBy, subscriptions }: RecordsAnswerOptions,
+  { now, records, standsBy, subscriptions }: RecordsEndpointOptions,
 ): Promise<FoundOnPage> {
   const standby = standsBy()
   if (standby !== undefined)

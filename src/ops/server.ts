@@ -3,10 +3,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
-import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
+import { bugResponse, json, listen, plainText, type OpsResponse, type Listener } from './listen.ts'
 import { renderPage } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
-import { createRecordsAnswer, createResponseAnswer, type RecordsAnswerOptions } from './records-answer.ts'
+import { createRecordsEndpoint, createResponseEndpoint, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { findForPage, readRecordsQuery } from './records-page.ts'
 import type { StatusDocument } from './status-document.ts'
 
@@ -20,11 +20,11 @@ export interface OpsServerOptions {
   live: () => readonly string[]
   ready: () => readonly string[]
   status: () => StatusDocument
-  records: RecordsAnswerOptions
+  records: RecordsEndpointOptions
   /** `server.commandPrefix`. */
   commandPrefix: string
   control: ControlOptions
-  /** Gets an error that kept an answer from being made, which is a bug. The client gets 500. */
+  /** Gets an error that kept a response from being made, which is a bug. The client gets 500. */
   onError: (error: unknown) => void
   clock: Clock
 }
@@ -33,7 +33,7 @@ export type OpsServer = Listener
 
 const pageType = 'text/html; charset=utf-8'
 
-function health(problems: readonly string[]): Answer {
+function health(problems: readonly string[]): OpsResponse {
   if (problems.length === 0) return { status: 200, contentType: plainText, body: 'ok\n' }
   return { status: 503, contentType: plainText, body: `${problems.join('\n')}\n` }
 }
@@ -41,27 +41,27 @@ function health(problems: readonly string[]): Answer {
 /** Lifetime of a cached response, in ms. */
 const sharedForMs = 1000
 
-type Make = () => Answer | Promise<Answer>
+type Make = () => OpsResponse | Promise<OpsResponse>
 
 interface Shared {
-  of(make: Make): Promise<Answer>
+  of(make: Make): Promise<OpsResponse>
   /** The next one is made anew: a command has changed the state. */
   forget(): void
 }
 
 /** Caches each response for a second: many clients cost one rendering, and one copy in memory. */
 function createShared({ clock, onError }: OpsServerOptions): Shared {
-  const last = new Map<Make, { at: number; isMade: boolean; answer: Promise<Answer> }>()
+  const last = new Map<Make, { at: number; isMade: boolean; response: Promise<OpsResponse> }>()
 
-  async function render(make: Make): Promise<Answer> {
+  async function render(make: Make): Promise<OpsResponse> {
     try {
-      const answer = await make()
-      const { body } = answer
-      return typeof body === 'string' ? { ...answer, body: Buffer.from(body) } : answer
+      const response = await make()
+      const { body } = response
+      return typeof body === 'string' ? { ...response, body: Buffer.from(body) } : response
     } catch (error) {
       // Reported once, not by each client.
       onError(error)
-      return bugAnswer
+      return bugResponse
     }
   }
 
@@ -69,13 +69,13 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
     of(make) {
       const at = clock.monotonic()
       const known = last.get(make)
-      if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.answer
-      const made = { at, isMade: false, answer: render(make) }
+      if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.response
+      const made = { at, isMade: false, response: render(make) }
       last.set(make, made)
-      void made.answer.then(() => {
+      void made.response.then(() => {
         made.isMade = true
       })
-      return made.answer
+      return made.response
     },
     forget() {
       last.clear()
@@ -83,7 +83,7 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
   }
 }
 
-type Read = (query: string, request: IncomingMessage) => Answer | Promise<Answer>
+type Read = (query: string, request: IncomingMessage) => OpsResponse | Promise<OpsResponse>
 
 /** The readable resources by path. */
 function readsOf(
@@ -106,7 +106,7 @@ function readsOf(
     const { text: body, contentType } = await metrics()
     return { status: 200, contentType, body }
   }
-  async function foundPage(asked: URLSearchParams): Promise<Answer> {
+  async function foundPage(asked: URLSearchParams): Promise<OpsResponse> {
     const found = await findForPage(asked, records)
     const body = renderPage(status(), { refreshes: false, commandPrefix, found })
     return { status: 200, contentType: pageType, body, headers: { ...pageHeaders } }
@@ -122,8 +122,8 @@ function readsOf(
     ['/livez', () => health(live())],
     ['/readyz', () => health(ready())],
     ['/status', () => shared.of(asJson)],
-    ['/records', createRecordsAnswer(records)],
-    ['/records/response', createResponseAnswer(records)],
+    ['/records', createRecordsEndpoint(records)],
+    ['/records/response', createResponseEndpoint(records)],
   ])
 }
 
@@ -134,7 +134,7 @@ export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
   const command = createControl(options.control)
   const nothing = `There is nothing here. Try ${[...reads.keys()].join(', ')}.\n`
 
-  async function answerTo(request: IncomingMessage): Promise<Answer> {
+  async function respondTo(request: IncomingMessage): Promise<OpsResponse> {
     const url = request.url ?? '/'
     const path = url.split('?', 1)[0] ?? '/'
     const commanded = await command(path, request)
@@ -151,5 +151,5 @@ export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
     return read(url.slice(path.length + 1), request)
   }
 
-  return listen({ ...options, answer: answerTo })
+  return listen({ ...options, respond: respondTo })
 }

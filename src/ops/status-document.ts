@@ -1,4 +1,4 @@
-// The status document: the answer to GET /status, which the page shows too. What is built here is its type; docs/status.md says what each field means. Pure functions.
+// The status document: the response to GET /status, which the page shows too. What is built here is its type; docs/status.md says what each field means. Pure functions.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'

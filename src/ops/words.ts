@@ -1,7 +1,7 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
 import type { SweepFailure } from '../observe/progress.ts'
 import type { Reason } from '../platform/http/http.ts'
-import type { CallAnswer } from '../platform/operations.ts'
+import type { CallResponse } from '../platform/operations.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
 
@@ -89,7 +89,7 @@ export function response(code: number | null): string {
 }
 
 /** What a failed call got: `HTTP 403 (svc.forbidden: no permission)`, `HTTP 405 from something in front of the platform`. */
-export function answerText({ problem, reason, status }: CallAnswer): string {
+export function callText({ problem, reason, status }: CallResponse): string {
   const word = reasonWords[reason] ?? reason
   const text = status === undefined ? word : `HTTP ${status}${byStatus.has(reason) ? '' : `, ${word}`}`
   if (problem !== undefined) return `${text} (${problem})`
@@ -114,14 +114,14 @@ export function prefixed(text: string, commandPrefix: string): string {
 }
 
 /** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
-export function failureText({ code, stage, ...answer }: SweepFailure): string {
+export function failureText({ code, stage, ...call }: SweepFailure): string {
   const what = stage === 'token' ? 'no access token' : 'the platform cannot be listed'
-  return `${what}: ${answerText(answer)}${code === undefined ? '' : ` (${code})`}`
+  return `${what}: ${callText(call)}${code === undefined ? '' : ` (${code})`}`
 }
 
 /** `events of 4 d, from 2026-11-18T10:00:00 to 2026-11-22T10:00:00 on the platform's clock, cannot be listed: HTTP 400` */
-export function unlistedText({ from, seconds, status, to, ...answer }: UnlistedSum): string {
-  return `events of ${span(seconds * secondMs)}, from ${from} to ${to} on the platform's clock, cannot be listed: ${answerText({ ...answer, status: status ?? undefined })}`
+export function unlistedText({ from, seconds, status, to, ...call }: UnlistedSum): string {
+  return `events of ${span(seconds * secondMs)}, from ${from} to ${to} on the platform's clock, cannot be listed: ${callText({ ...call, status: status ?? undefined })}`
 }
 
 const reasonWords: Readonly<Partial<Record<Reason, string>>> = {

@@ -4,21 +4,21 @@ import { TransportError, type HttpRequest, type HttpResponse, type Reason, type 
 import type { TimeZone } from './time-zone.ts'
 import {
   listOperation,
-  readRetryAnswer,
+  readRetryResponse,
   retryOperation,
   type Exchange,
   type ListPage,
   type ListPurpose,
   type ListQuery,
   type Operation,
-  type RetryAnswer,
+  type RetryResponse,
 } from './operations.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { AccessToken } from './auth/token.ts'
-import { TokenError } from './auth/token-answer.ts'
+import { TokenError } from './auth/token-response.ts'
 import { invalidStatusCode, webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value'>
@@ -64,24 +64,24 @@ export interface PlatformClient {
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
    * Requests the retry of one record. The caller has acquired a call from the rate limiter; it is returned when nothing is sent.
-   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; all else is an answer. @see docs/platform-api.md "Retry a webhook"
+   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; all else is a response. @see docs/platform-api.md "Retry a webhook"
    */
-  retry(id: string, signal: AbortSignal): Promise<RetryAnswer>
+  retry(id: string, signal: AbortSignal): Promise<RetryResponse>
   /** The platform's time as far as it is known, in epoch ms. */
   now(): number
-  /** True once an answer has shown the platform's time; until then `now` is the host's. */
+  /** True once a response has shown the platform's time; until then `now` is the host's. */
   knowsTime(): boolean
 }
 
 /**
  * A platform that limits the rate by 503 with Retry-After answers other calls well, one that is down none: it counts as
- * limited for so long after a good answer.
+ * limited for so long after a good response.
  */
 const limitedMs = 10_000
 
-/** Larger answers are not read to their end. */
-const maxAnswerBytes = 8 * 1024 * 1024
-/** From one doubted token to the next; it doubles while another one has the same answer. */
+/** Larger responses are not read to their end. */
+const maxResponseBytes = 8 * 1024 * 1024
+/** From one doubted token to the next; it doubles while another one has the same response. */
 const firstDoubtMs = 60_000
 const maxDoubtMs = 3_600_000
 
@@ -109,7 +109,7 @@ type Called<T> = Exchange<T> & {
   tokenError?: TokenError
 }
 
-/** Reasons of answers that may mean a void token, though they are no 401: a 403, and a redirect to a login page. */
+/** Reasons of responses that may mean a void token, though they are no 401: a 403, and a redirect to a login page. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
 /** Statuses of something on the way that wants a login of its own. */
 const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
@@ -120,7 +120,7 @@ const isDoubtful = (exchange: Exchange<unknown>): boolean =>
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
- * rejects with the TokenError or the signal's reason. After a 401, or an answer that casts doubt on a token with which such
+ * rejects with the TokenError or the signal's reason. After a 401, or a response that casts doubt on a token with which such
  * calls have succeeded, the request is replayed once with the token that is valid then, if `mayReplay`.
  */
 type Call = <T>(
@@ -135,13 +135,13 @@ function createCall(options: ClientOptions): Call {
   /** The last token that the API accepted, for any call and by the method of the call. */
   let workingToken: Token | undefined
   const worksFor = new Map<string, Token>()
-  /** Until then an answer that casts doubt is believed, monotonic ms. */
+  /** Until then a response that casts doubt is believed, monotonic ms. */
   let believedUntil = -Infinity
   let doubtMs = firstDoubtMs
   /** The token that was doubted last. */
   let doubted: Token | undefined
-  /** When the API last gave a good answer, monotonic ms. */
-  let answeredAt = -Infinity
+  /** When the API last gave a good response, monotonic ms. */
+  let respondedAt = -Infinity
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -155,27 +155,27 @@ function createCall(options: ClientOptions): Call {
       },
       ...(body !== undefined && { body }),
       timeoutMs: options.requestTimeoutMs,
-      maxBytes: maxAnswerBytes,
+      maxBytes: maxResponseBytes,
       signal,
     }
   }
 
-  /** Reads an answer; rate limiter and server clock learn from it. */
+  /** Reads a response; rate limiter and server clock learn from it. */
   function read<T>(operation: Operation<T>, response: HttpResponse, sentAt: number): Exchange<T> {
-    const answer = classifyOwn(response)
+    const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
     // A platform that still writes an error body under 503 is not overloaded.
-    const overloaded = status === 503 && answer.code !== invalidStatusCode
-    const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
+    const overloaded = status === 503 && classified.code !== invalidStatusCode
+    const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
-    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sentAt - answeredAt < limitedMs)
-    if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status, isThrottled }
-    const content = operation.read(answer.body, response.body)
+    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sentAt - respondedAt < limitedMs)
+    if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
+    const content = operation.read(classified.body, response.body)
     return content === undefined
-      ? { ...answer, reason: 'invalid-body', status }
-      : { ...answer, reason: 'ok', status, content, bytes: response.body.length }
+      ? { ...classified, reason: 'invalid-body', status }
+      : { ...classified, reason: 'ok', status, content, bytes: response.body.length }
   }
 
   /** One exchange with one token. Rejects only with the signal's reason. */
@@ -196,7 +196,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      answeredAt = clock.monotonic()
+      respondedAt = clock.monotonic()
       workingToken = token
       worksFor.set(operation.method, token)
     }
@@ -230,7 +230,7 @@ function createCall(options: ClientOptions): Call {
     return doubted === token
   }
 
-  /** Another token in place of a doubted one; undefined when there is none: then the answer is believed. */
+  /** Another token in place of a doubted one; undefined when there is none: then the response is believed. */
   async function renewed(token: Token, signal: AbortSignal): Promise<Token | undefined> {
     try {
       return await tokens.renewed(token, signal)
@@ -265,7 +265,7 @@ function createCall(options: ClientOptions): Call {
 }
 
 /** Result of a PATCH that was not sent, because no token was available. */
-function notSent({ kind, reason }: TokenError): RetryAnswer {
+function notSent({ kind, reason }: TokenError): RetryResponse {
   return kind === 'transient'
     ? { result: 'unreachable', reason, sent: false }
     : { result: 'unauthorized', reason: 'unauthorized', sent: false }
@@ -310,10 +310,10 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  async function retry(id: string, signal: AbortSignal): Promise<RetryAnswer> {
+  async function retry(id: string, signal: AbortSignal): Promise<RetryResponse> {
     const operation = retryOperation(webhooksUrl, id, zone)
     try {
-      return readRetryAnswer(await call('retry', operation, signal, true))
+      return readRetryResponse(await call('retry', operation, signal, true))
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof TokenError) return notSent(error)

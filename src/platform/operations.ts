@@ -1,4 +1,4 @@
-// The webhook operations list and retry: how to build the request of each and read its answer. @see docs/platform-api.md "List webhooks", "Retry a webhook"
+// The webhook operations list and retry: how to build the request of each and read its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
@@ -7,19 +7,19 @@ import type { TrafficClass } from './rate-limiter.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
-/** A request, and how its answer is read. */
+/** A request, and how its response is read. */
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
-  /** The content of a good answer, parsed and as text; undefined for a body without the expected content. */
+  /** The content of a good response, parsed and as text; undefined for a body without the expected content. */
   read: (body: unknown, text: string) => T | undefined
 }
 
-/** Result of one exchange: the content of a good answer, or the reason why there is none. */
+/** Result of one exchange: the content of a good response, or the reason why there is none. */
 export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
-  /** Undefined when no answer came. */
+  /** Undefined when no response came. */
   status: number | undefined
   /** True when it is certain that nothing reached the platform. */
   requestNotSent?: boolean
-  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
+  /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   transportCode?: string
   /** True when it is the rate that was refused: a 429, or a 503 with Retry-After. */
   isThrottled?: boolean
@@ -51,7 +51,7 @@ export interface ListPage {
   unreadable: UnreadableRow[]
   /** Rows on the page, readable or not. */
   rows: number
-  /** The answer's own page size and total; undefined when it has none. */
+  /** The response's own page size and total; undefined when it has none. */
   size: number | undefined
   total: number | undefined
 }
@@ -128,7 +128,7 @@ interface ResultMeaning {
   countsAs?: 'refused' | 'resolved'
 }
 
-/** Meaning of each answer to one PATCH (docs/glossary.md). `intercepted`: something in front of the platform answered in its place. */
+/** Meaning of each response to one PATCH (docs/glossary.md). `intercepted`: something in front of the platform answered in its place. */
 const retryTable = {
   accepted: { isOfRecord: true },
   'already-resolved': { isOfRecord: true, countsAs: 'resolved' },
@@ -152,16 +152,16 @@ export function meaningOf(result: RetryResult): ResultMeaning {
 /** The status that the platform found instead of `failed`. */
 export type FoundStatus = 'processing' | 'successful' | 'other'
 
-/** Answer to a call that is not the one wanted. */
-export interface CallAnswer {
+/** Response to a call that is not the one wanted. */
+export interface CallResponse {
   reason: Reason
-  /** HTTP status; undefined when no answer came. */
+  /** HTTP status; undefined when no response came. */
   status?: number | undefined
   /** Code and message of the platform's error body. */
   problem?: string | undefined
 }
 
-export interface RetryAnswer extends CallAnswer {
+export interface RetryResponse extends CallResponse {
   result: RetryResult
   /** False when no PATCH was sent, because no token was available. Then it is no attempt. */
   sent: boolean
@@ -169,7 +169,7 @@ export interface RetryAnswer extends CallAnswer {
   found?: FoundStatus
   /** With `accepted`: the record as answered, when it could be read. */
   record?: WebhookRecord
-  /** True when the platform may have accepted the retry, although its answer does not say so. */
+  /** True when the platform may have accepted the retry, although its response does not say so. */
   lost?: true
 }
 
@@ -202,8 +202,8 @@ function retryUrl(webhooksUrl: string, id: string): URL {
 
 function readRetried(body: unknown, id: string, zone: TimeZone): WebhookRecord | UnreadableRow | undefined {
   const row = property(property(body, 'data'), 'webhook')
-  const answered = property(row, 'id')
-  const isAsked = typeof answered === 'string' && answered.toLowerCase() === id.toLowerCase()
+  const returned = property(row, 'id')
+  const isAsked = typeof returned === 'string' && returned.toLowerCase() === id.toLowerCase()
   return isAsked ? readRecord(row, zone) : undefined
 }
 
@@ -233,10 +233,10 @@ function foundStatus(body: unknown): FoundStatus {
 }
 
 /**
- * True when the platform may have accepted the retry all the same: no whole answer came, or a gateway wrote it after it had
+ * True when the platform may have accepted the retry all the same: no whole response came, or a gateway wrote it after it had
  * passed the call on. An error body with a `code` is the platform's own.
  */
-function isAnswerLost(exchange: Exchange<unknown>): boolean {
+function isResponseLost(exchange: Exchange<unknown>): boolean {
   const { reason, status } = exchange
   if (reason === 'intercepted') return false
   if (status === undefined) return exchange.requestNotSent !== true
@@ -251,15 +251,15 @@ function resultOf({ isThrottled, reason, status = 0 }: Exchange<unknown>): Retry
   return reason === 'timeout' && status !== 0 ? 'intercepted' : resultOfReason[reason]
 }
 
-/** The platform's answer to a PATCH that was sent. */
-export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryAnswer {
+/** The platform's response to a PATCH that was sent. */
+export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryResponse {
   const { problem, reason, status } = exchange
   if (reason === 'ok') {
     const record = exchange.content
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
   }
-  const answer = { reason, sent: true, status, problem }
+  const response = { reason, sent: true, status, problem }
   if (exchange.code === invalidStatusCode)
-    return { ...answer, result: 'already-resolved', found: foundStatus(exchange.body) }
-  return { ...answer, result: resultOf(exchange), ...(isAnswerLost(exchange) && { lost: true }) }
+    return { ...response, result: 'already-resolved', found: foundStatus(exchange.body) }
+  return { ...response, result: resultOf(exchange), ...(isResponseLost(exchange) && { lost: true }) }
 }

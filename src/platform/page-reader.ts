@@ -1,21 +1,21 @@
-// Reads a page in parts where its rows are too large or too slow for one answer: 100, 50, 25, 5 or 1 at once. @see docs/architecture.md "Sweep"
+// Reads a page in parts where its rows are too large or too slow for one response: 100, 50, 25, 5 or 1 at once. @see docs/architecture.md "Sweep"
 import { PlatformFailure } from './http/response.ts'
 import type { ListPage, ListPurpose, ListQuery } from './operations.ts'
 import { maxPageSize } from './wire.ts'
 
-/** A page, and what its answer took. */
+/** A page, and what its response took. */
 export interface ReadPage {
   page: ListPage
   bytes: number
   seconds: number
 }
 
-/** Reads one page with one answer. @throws PlatformFailure, and others */
+/** Reads one page with one response. @throws PlatformFailure, and others */
 type ReadOnce = (query: ListQuery, purpose: ListPurpose, signal: AbortSignal) => Promise<ReadPage>
 
 /** Each divides the one before, so that a page is a whole number of any of them. */
 const sizes = [maxPageSize, 50, 25, 5, 1]
-/** A larger answer makes the next parts smaller: to parse it blocks everything else. */
+/** A larger response makes the next parts smaller: to parse it blocks everything else. */
 const largeBytes = 4 * 1024 * 1024
 /** Parts grow while the next size is expected to stay below this. */
 const comfortableBytes = 2 * 1024 * 1024
@@ -40,7 +40,7 @@ function joined(parts: readonly ListPage[]): ListPage {
   }
 }
 
-/** A row that no answer has room for: its id is not known. */
+/** A row that no response has room for: its id is not known. */
 const tooLarge: ListPage = {
   records: [],
   unreadable: [{ unreadable: true, id: undefined, field: 'size' }],
@@ -49,7 +49,7 @@ const tooLarge: ListPage = {
   total: undefined,
 }
 
-/** Reads a page in as few answers as its rows allow, and remembers how many go into one. */
+/** Reads a page in as few responses as its rows allow, and remembers how many go into one. */
 export function createPageReader(
   readOnce: ReadOnce,
   requestTimeoutMs: number,

@@ -22,9 +22,9 @@ export interface RateLimiterOptions {
 
 /** Feedback of a response about the rate. */
 export interface RateReport {
-  /** `throttled`: a 429. `overloaded`: a 503. `ok`: another answer. Failures without an answer are not reported. */
+  /** `throttled`: a 429. `overloaded`: a 503. `ok`: another response. Failures without a response are not reported. */
   kind: 'ok' | 'throttled' | 'overloaded'
-  /** Retry-After in milliseconds, when the answer had one. */
+  /** Retry-After in milliseconds, when the response had one. */
   retryAfterMs: number | undefined
   /** When the request was sent, on the monotonic clock: answers to calls sent before the last cut don't cut again. */
   sentAt: number
@@ -37,7 +37,7 @@ export interface RateLimiter {
   tryAcquire(kind: TrafficClass): boolean
   /** Returns a call that was acquired and not used. */
   release(kind: TrafficClass): void
-  reportResponse(answer: RateReport): void
+  reportResponse(report: RateReport): void
   /** Current limit of calls per second. */
   limit(): number
   /** Milliseconds until a Retry-After has passed; 0 when not paused. */
@@ -54,20 +54,20 @@ const share: Readonly<Record<TrafficClass, number>> = { retry: 0.75, list: 0.2, 
 /** Books get no more than this share, whoever else waits. */
 const maxBooksShare = 0.1
 /**
- * Growth after a cut: the cubic curve of RFC 9438, with good answers in place of time. It stays near the limit that was
+ * Growth after a cut: the cubic curve of RFC 9438, with good responses in place of time. It stays near the limit that was
  * found for about `plateauSeconds`, counted as calls at that limit, and leaves it faster and faster.
  */
 const [plateauSeconds, curvature] = [15, 3e-5]
 /** The curve begins at this share of the limit that was found. */
 const cutShare = 1 - curvature * plateauSeconds ** 3
-/** A good answer raises the rate by no more than this share of the limit that was found, or by this many calls per second. */
+/** A good response raises the rate by no more than this share of the limit that was found, or by this many calls per second. */
 const [maxStepShare, maxStep] = [1 / 40, 0.1]
 /** What the platform grants is measured over about so long, or so many calls. */
 const [measuredMs, measuredCalls] = [5000, 5]
 const firstPauseMs = 1000
 /** Longest pause where the platform names none. */
 const maxPauseMs = 300_000
-/** Lowest rate (or the maximum, if lower): what was granted, and without any good answer. Without calls it could not recover. */
+/** Lowest rate (or the maximum, if lower): what was granted, and without any good response. Without calls it could not recover. */
 const [lowestGranted, lowestPerSecond] = [0.1, 1]
 /**
  * A class that was just served counts as still waiting for so long: its caller can queue the next request only after the
@@ -121,7 +121,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   /** A cut from the maximum, with its burst, has found little: then the rate keeps to no curve. */
   let isGuess = true
   let cutAt = -Infinity
-  /** Since the last cut: good answers, and the time in which calls waited for the rate or for a pause. */
+  /** Since the last cut: good responses, and the time in which calls waited for the rate or for a pause. */
   let [grown, busySinceCutMs] = [0, 0]
   /** The same of the last seconds. */
   let [good, busyMs] = [0, 0]
@@ -134,7 +134,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function refill(): void {
     const now = clock.monotonic()
     const since = all.filledAt
-    // Below its maximum it allows no burst: how large one may be, no answer tells.
+    // Below its maximum it allows no burst: how large one may be, no response tells.
     const idleMs = fill(all, perSecond, now, perSecond < maxPerSecond ? 1 : maxPerSecond)
     const pausedMs = Math.max(0, Math.min(now, pausedUntil) - since)
     const workedMs = Math.max(pausedMs, now - since - idleMs)
@@ -304,20 +304,20 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       }
     },
     release,
-    reportResponse(answer) {
+    reportResponse(report) {
       refill()
       // A request sent before the last cut says nothing about the rate after it.
-      const isNews = answer.sentAt > cutAt
-      if (answer.kind === 'ok') {
+      const isNews = report.sentAt > cutAt
+      if (report.kind === 'ok') {
         if (!isNews) return
         throttledInARow = 0
         grow()
         return
       }
-      if (isNews && answer.kind === 'throttled') throttledInARow += 1
-      pauseFor(answer)
+      if (isNews && report.kind === 'throttled') throttledInARow += 1
+      pauseFor(report)
       if (isNews) {
-        if (answer.kind === 'throttled' || answer.retryAfterMs !== undefined) cut()
+        if (report.kind === 'throttled' || report.retryAfterMs !== undefined) cut()
         else perSecond = Math.max(Math.min(perSecond, lowestPerSecond), perSecond / 2)
         cutAt = clock.monotonic()
       }

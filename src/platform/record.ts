@@ -20,17 +20,17 @@ export interface WebhookRecord {
   lastAttemptLocal: LocalMs | null
   /** `requestPayload.webhook.type`; empty when the row had none. */
   eventType: string
-  /** The receiver's answer to the last attempt. */
+  /** The receiver's response to the last attempt. */
   responseStatusCode: number | null
 }
 
-/** Why a row can't be read, by the field that is wrong; `size`: the row alone is larger than an answer may be. */
+/** Why a row can't be read, by the field that is wrong; `size`: the row alone is larger than a response may be. */
 const unreadableReasons = {
   row: 'it is no JSON object',
   id: 'id is not a UUID',
   eventDateTime: 'eventDateTime is not a date-time such as 2026-11-25T10:00:00',
   status: `status is none of ${webhookStatuses.join(', ')}`,
-  size: 'it alone is larger than an answer may be (8 MiB)',
+  size: 'it alone is larger than a response may be (8 MiB)',
 } as const
 
 /** A row without a readable id, event time or status: no decision is possible. */
@@ -88,7 +88,7 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
-/** Reads one row of a list, or the record of a retry's answer. Never throws. */
+/** Reads one row of a list, or the record of a retry's response. Never throws. */
 export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | UnreadableRow {
   if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
   const fields = object(row)
@@ -123,7 +123,7 @@ export function readEntityId(row: unknown): string | undefined {
 }
 
 /** What the receiver answered to the last attempt, in its own words; null without any. Never kept. */
-export interface ReceiverAnswer {
+export interface ReceiverResponse {
   id: string
   /** `lastAttemptErrorMessage` and `responsePayload`. */
   error: string | null
@@ -131,7 +131,7 @@ export interface ReceiverAnswer {
 }
 
 /** Reads that of a row; undefined for one without an id. */
-export function readReceiverAnswer(row: unknown): ReceiverAnswer | undefined {
+export function readReceiverResponse(row: unknown): ReceiverResponse | undefined {
   const { id, lastAttemptErrorMessage: error, responsePayload: body } = object(row)
   const textOf = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
   return isUuid(id) ? { id: id.toLowerCase(), error: textOf(error), body: textOf(body) } : undefined
@@ -141,10 +141,10 @@ export function isUnreadable(row: WebhookRecord | UnreadableRow): row is Unreada
   return 'unreadable' in row
 }
 
-/** Answers that any record would get. */
+/** Responses that any record would get. */
 const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 
-/** True for an answer that refuses one record: the receiver is up. */
+/** True for a response that refuses one record: the receiver is up. */
 export function refusesRecord(responseStatusCode: number | null): boolean {
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
   return isClientError && !tellingStatuses.has(responseStatusCode)

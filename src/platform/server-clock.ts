@@ -1,22 +1,22 @@
-// The time of one server, learned from the Date headers of its answers against the monotonic clock. @see docs/architecture.md "Time"
+// The time of one server, learned from the Date headers of its responses against the monotonic clock. @see docs/architecture.md "Time"
 import type { Clock } from '../runtime/clock.ts'
 import type { HttpResponse } from './http/http.ts'
 import { parseHttpDate } from './http/response.ts'
 
 export interface ServerClock {
-  /** Best estimate of the server's time, in epoch ms. Before the first answer: the host's time at the start, moved on. */
+  /** Best estimate of the server's time, in epoch ms. Before the first response: the host's time at the start, moved on. */
   now(): number
   /** The earliest time that the server's clock can show now, in epoch ms. */
   earliestNow(): number
-  /** True once an answer has shown the server's time. */
+  /** True once a response has shown the server's time. */
   isKnown(): boolean
   /** How far the server's clock is ahead of the host's as it is now, in ms. */
   aheadOfHostMs(): number
   /**
-   * Learns from an answer; one without a usable `Date`, or with an `Age`, is ignored.
-   * @returns the error of the estimate before, in ms; 0 when the answer agrees with it
+   * Learns from a response; one without a usable `Date`, or with an `Age`, is ignored.
+   * @returns the error of the estimate before, in ms; 0 when the response agrees with it
    */
-  learn(answer: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
+  learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
 }
 
 /** Server time minus monotonic time in ms: at least the first, at most the second. */
@@ -24,10 +24,10 @@ type Interval = readonly [min: number, max: number]
 
 /** A jump of more than this is accepted only after `answersForJump` answers that agree with each other. */
 const jumpMs = 60_000
-const answersForJump = 3
+const responsesForJump = 3
 /** How fast two good clocks drift apart: 100 ppm, twice what a crystal does. */
 const driftPerMs = 100e-6
-/** Before the first answer: a host whose clock is set by NTP is well within this. */
+/** Before the first response: a host whose clock is set by NTP is well within this. */
 const unknownMarginMs = 5000
 
 function intersection(a: Interval, b: Interval): Interval | undefined {
@@ -44,14 +44,14 @@ function middle([min, max]: Interval): number {
   return (min + max) / 2
 }
 
-/** Knows nothing at first; accepts the first answer. One per origin. */
+/** Knows nothing at first; accepts the first response. One per origin. */
 export function createServerClock(clock: Clock): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
   // Read once: setting the host's clock must not make records due.
   const assumed = hostOffset()
   let known: { interval: Interval; at: number } | undefined
   /** Far from what is known, and not accepted yet. */
-  let pendingJump: { interval: Interval; answers: number } | undefined
+  let pendingJump: { interval: Interval; responses: number } | undefined
 
   /** All answers of a second have the same text. */
   let lastDate: { text: string; at: number | undefined } = { text: '', at: undefined }
@@ -61,7 +61,7 @@ export function createServerClock(clock: Clock): ServerClock {
     return lastDate.at
   }
 
-  /** The evidence of one answer: `Date` is cut to the second, and was written between sending and receiving. */
+  /** The evidence of one response: `Date` is cut to the second, and was written between sending and receiving. */
   function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
     // With an Age, a cache answered, and its Date is older.
     const date = headers['age'] === undefined ? dateOf(headers['date'] ?? '') : undefined
@@ -81,12 +81,12 @@ export function createServerClock(clock: Clock): ServerClock {
     return gap(seen, [hostOffset(), hostOffset()]) <= jumpMs
   }
 
-  /** The interval of a jump, once enough answers agree on it. */
+  /** The interval of a jump, once enough responses agree on it. */
   function confirmedJump(seen: Interval): Interval | undefined {
     const agreed = pendingJump && intersection(pendingJump.interval, seen)
-    const answers = agreed === undefined ? 1 : (pendingJump?.answers ?? 0) + 1
-    pendingJump = { interval: agreed ?? seen, answers }
-    return answers >= answersForJump ? pendingJump.interval : undefined
+    const responses = agreed === undefined ? 1 : (pendingJump?.responses ?? 0) + 1
+    pendingJump = { interval: agreed ?? seen, responses }
+    return responses >= responsesForJump ? pendingJump.interval : undefined
   }
 
   /** The estimate with new evidence; undefined while a jump is not confirmed. */
@@ -103,10 +103,10 @@ export function createServerClock(clock: Clock): ServerClock {
     },
     isKnown: () => known !== undefined,
     aheadOfHostMs: () => offset() - hostOffset(),
-    learn(answer) {
-      const seen = intervalOf(answer)
+    learn(response) {
+      const seen = intervalOf(response)
       if (seen === undefined) return { movedMs: 0 }
-      const { receivedAt } = answer
+      const { receivedAt } = response
       const interval = known === undefined ? seen : combine(drifted(known, receivedAt), seen)
       if (interval === undefined) return { movedMs: 0 }
       const before = known?.interval ?? [assumed, assumed]

@@ -27,7 +27,7 @@ export interface Known {
   lastAt: number
   /** PATCHes of this daemon that the platform answered about the record itself, or may have taken. */
   tries: number
-  /** PATCHes since then that say nothing of the record (401, 403, 5xx, a gateway's answers), or never arrived. They lengthen the backoff, no more. */
+  /** PATCHes since then that say nothing of the record (401, 403, 5xx, a gateway's responses), or never arrived. They lengthen the backoff, no more. */
   refusals: number
   /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number
@@ -37,7 +37,7 @@ export interface Known {
   askedFor?: boolean
   /** When its last retry failed again, monotonic ms; -Infinity when its last outcome is another one. */
   failedAgainAt?: number
-  /** The receiver's answer to the last attempt; null: none. */
+  /** The receiver's response to the last attempt; null: none. */
   responseStatusCode?: number | null
 }
 
@@ -80,7 +80,7 @@ export interface Situation {
   pausesForMs?: number | undefined
   /** How long ago the closing of its circuit ended the backoffs of its receiver's failures, in ms. Default: never. */
   backoffsEndedMs?: number
-  /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's newest answer. */
+  /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's newest response. */
   failing?: { since: number; responseStatusCode: number | null } | undefined
   /** Default: its receiver never failed. */
   mendingOf?: ((record: Mendable) => Mending) | undefined

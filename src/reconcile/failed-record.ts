@@ -16,7 +16,7 @@ export interface PendingOutcome {
   sentAt: number
   /** When the request timed out or broke: the platform may have accepted the PATCH or not, as late as this. */
   lostAt: number | undefined
-  /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
+  /** When a check, or the PATCH's response, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
   failedSince: number | undefined
   /** When to check next. */
   checkAt: number

@@ -1,5 +1,5 @@
 // Backoff between calls to a platform that fails: 1 s, doubling. Sweeps, checks of outcomes and the platform breaker's pings keep to it.
-import { TokenError } from '../platform/auth/token-answer.ts'
+import { TokenError } from '../platform/auth/token-response.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 
 export interface PlatformBackoff {

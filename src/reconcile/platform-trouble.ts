@@ -1,7 +1,7 @@
 // Separates failures of the platform and its token endpoint from bugs of this program, and describes them.
-import type { CallAnswer } from '../platform/operations.ts'
+import type { CallResponse } from '../platform/operations.ts'
 import { PlatformFailure } from '../platform/http/response.ts'
-import { TokenError } from '../platform/auth/token-answer.ts'
+import { TokenError } from '../platform/auth/token-response.ts'
 import { redact } from '../runtime/redact.ts'
 
 export function isPlatformTrouble(error: unknown): error is PlatformFailure | TokenError {
@@ -16,14 +16,14 @@ export function isOfAnyCall({ reason }: PlatformFailure): boolean {
 }
 
 /** Why a call of the platform failed. */
-export interface CallFailure extends CallAnswer {
+export interface CallFailure extends CallResponse {
   /** `token`: no access token was available. */
   stage: 'token' | 'list'
   rejected: boolean
   message: string
   /** The thing to do about it. */
   advice: string
-  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
+  /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   code?: string | undefined
 }
 

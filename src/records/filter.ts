@@ -23,7 +23,7 @@ export interface RecordFilter {
   until?: number
   type?: readonly string[]
   subscription?: readonly string[]
-  /** The receiver's last answer: `503`, `4xx`, `none`. */
+  /** The receiver's last response: `503`, `4xx`, `none`. */
   response?: readonly string[]
   decision?: readonly string[]
   /** Records that were answered with 2xx and that the ledger lacks; default: failed ones. */
@@ -151,7 +151,7 @@ export function matcherOf({
 }: RecordFilter): (record: Filtered) => boolean {
   const has = (wanted: readonly string[] | undefined, value: string): boolean => wanted?.includes(value) ?? true
   const ids = webhookIds && new Set(webhookIds)
-  const answered = (code: number | null): boolean =>
+  const responded = (code: number | null): boolean =>
     response === undefined ||
     (code === null
       ? response.includes('none')
@@ -161,7 +161,7 @@ export function matcherOf({
     record.eventAt < until &&
     has(type, record.eventType) &&
     has(subscription, record.subscriptionId) &&
-    answered(record.responseStatusCode) &&
+    responded(record.responseStatusCode) &&
     (eventId === undefined || record.eventId.toLowerCase() === eventId) &&
     (ids === undefined || ids.has(record.id.toLowerCase()))
 }

@@ -37,7 +37,7 @@ export interface Item {
   standing: Standing
   attempt: number | null
   responseStatusCode: number | null
-  /** The platform's answer, where it took no retry. */
+  /** The platform's response, where it took no retry. */
   detail: string | null
 }
 
@@ -91,15 +91,15 @@ export const noSums = (): RetryJob['sums'] => ({
 })
 
 /** Undefined for one that stays to be sent: the platform said nothing of it, or got nothing. */
-export function standingAfter({ answer }: RetryEvent): Standing | undefined {
-  const { found, lost, result, sent } = answer
+export function standingAfter({ response }: RetryEvent): Standing | undefined {
+  const { found, lost, result, sent } = response
   if (!sent || result === 'throttled') return undefined
   if (result === 'accepted' || lost === true) return 'awaiting'
   if (result !== 'already-resolved') return 'refused'
   return found === 'successful' ? 'resolved' : found === 'processing' ? 'underway' : 'absent'
 }
 
-export function detailOf({ answer: { problem, reason, status } }: RetryEvent): string {
+export function detailOf({ response: { problem, reason, status } }: RetryEvent): string {
   const what = status === undefined ? reason : `HTTP ${status}`
   return redact(problem === undefined ? what : `${what}: ${problem}`)
 }

@@ -86,11 +86,11 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
       const records = new Map<string, WebhookRecord>()
       const unreadable = createUnreadableSum()
       for (let page = 0; page < maxPages; page += 1) {
-        const answer = await client().list({ eventId, page, size: maxPageSize, ...rows }, signal)
-        for (const record of answer.records)
+        const response = await client().list({ eventId, page, size: maxPageSize, ...rows }, signal)
+        for (const record of response.records)
           if (record.eventId.toLowerCase() === eventId) records.set(record.id.toLowerCase(), record)
-        unreadable.add(answer.unreadable)
-        if (answer.rows < (answer.size ?? maxPageSize)) break
+        unreadable.add(response.unreadable)
+        if (response.rows < (response.size ?? maxPageSize)) break
       }
       return { records: [...records.values()], askedAt, problem: problemOf(unreadable) }
     },

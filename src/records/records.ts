@@ -1,5 +1,5 @@
 // The records that a request asks for, a page at a time, with what is decided of each and why. @see docs/status.md "Records"
-import { readReceiverAnswer, type ReceiverAnswer } from '../platform/record.ts'
+import { readReceiverResponse, type ReceiverResponse } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
 import { decide } from '../reconcile/decide.ts'
@@ -59,7 +59,7 @@ export interface RecordsReader {
   /** As the platform shows them now, with what the daemon knows of those that it holds. The filter has an event, ids, or a begin. */
   fromPlatform(request: RecordsRequest): Promise<RecordsPage>
   /** The receiver's words to each record of an event; nothing of them is kept. */
-  receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }>
+  receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }>
 }
 
 /** Records of one batch: about 150 KB of text. */
@@ -245,7 +245,7 @@ export function createRecords({
   async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
     const end: Writable<PageEnd> = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
     const pages = listPage(request, end)
-    // A platform that cannot be asked is known before the answer begins.
+    // A platform that cannot be asked is known before the response begins.
     const first = await pages.next()
     async function* batches(): AsyncGenerator<ExplainedRecord[]> {
       try {
@@ -258,17 +258,17 @@ export function createRecords({
     return { source: 'platform', batches: batches(), end: () => end }
   }
 
-  async function receiverAnswers(eventId: string): Promise<ReceiverAnswer[] | { error: string }> {
+  async function receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }> {
     const { cancel, signal } = deadline()
-    const answers: ReceiverAnswer[] = []
+    const responses: ReceiverResponse[] = []
     try {
       await lister.ofEvent(eventId, signal, {
         onRow(row) {
-          const answer = readReceiverAnswer(row)
-          if (answer !== undefined) answers.push(answer)
+          const response = readReceiverResponse(row)
+          if (response !== undefined) responses.push(response)
         },
       })
-      return answers
+      return responses
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return { error: sentencesOf(failure) }
@@ -282,7 +282,7 @@ export function createRecords({
   return {
     fromMemory,
     fromPlatform,
-    receiverAnswers,
+    receiverResponses,
     needsPlatform({ eventId, from, group, webhookIds }) {
       const { backlog, client } = reconciler()
       if (group !== undefined) return false

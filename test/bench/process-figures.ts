@@ -50,7 +50,7 @@ export async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** The HTTP status of a GET; 0 without an answer. */
+/** The HTTP status of a GET; 0 without a response. */
 export async function statusOf(url: string): Promise<number> {
   const answer = Promise.withResolvers<number>()
   request(url, { agent: false }, (response) => {

@@ -83,7 +83,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
       if (event.operation === 'list') measured.lists += 1
       if (event.operation === 'confirm') measured.confirms += 1
     }
-    if (event.type === 'retry' && event.answer.result === 'accepted') measured.accepted += 1
+    if (event.type === 'retry' && event.response.result === 'accepted') measured.accepted += 1
     if (event.type === 'outcome' && event.outcome === 'recovered') measured.recovered += 1
     if (measured[until] === records) finished.resolve(undefined)
   }

@@ -4,7 +4,7 @@ import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 
 export interface BenchCommand {
   seed: number
-  /** Deliveries are made after the answer, so many milliseconds later; undefined: before it. */
+  /** Deliveries are made after the response, so many milliseconds later; undefined: before it. */
   deliversAfterMs?: number
 }
 

@@ -40,7 +40,7 @@ export function judge(end: RoundEnd): string[] {
 }
 
 /**
- * A retry is repeated only if its process has died, or its answer was lost and it arrived late. The platform itself refuses a retry
+ * A retry is repeated only if its process has died, or its response was lost and it arrived late. The platform itself refuses a retry
  * of a record that it does not show as failed.
  */
 function judgeRecord(record: RecordEnd, end: RoundEnd): string[] {

@@ -9,7 +9,7 @@ import { startPlatform } from '../support/platform.ts'
 import { collectSecrets, encryptedKey, planted, plantedRecord } from '../support/planted.ts'
 import type { RecordEnd } from './judge.ts'
 
-/** Harm to one request. `before`: it does not arrive; `after`: its answer is lost. */
+/** Harm to one request. `before`: it does not arrive; `after`: its response is lost. */
 export type NetworkFault =
   /** It arrives this much later, also when its client has gone meanwhile. */
   | { kind: 'latency'; ms: number }
@@ -90,7 +90,7 @@ function noteRetry({ method, url = '' }: IncomingMessage, isLate: boolean): void
   retries += 1
 }
 
-/** Brings a request to the sandbox and its answer back, and harms them. */
+/** Brings a request to the sandbox and its response back, and harms them. */
 async function pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = 'GET', url: target = '', headers } = incoming
   const body = await readBody(incoming)

@@ -42,7 +42,7 @@ describe('answers are lost', () => {
       const { facts, missing, violations } = await recoverAll(play)
       const own = violations.filter(isOwn)
       expect({ missing, own }).toEqual({ missing: [], own: [] })
-      const unanswered = facts.filter((fact) => fact.type === 'retry' && fact.answer.lost === true)
+      const unanswered = facts.filter((fact) => fact.type === 'retry' && fact.response.lost === true)
       expect(unanswered.length).toBeGreaterThan(3)
     },
   )

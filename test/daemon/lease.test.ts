@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
 import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
-import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
+import { createRecordsEndpoint } from '../../src/ops/records-endpoint.ts'
 import { askJob } from '../support/daemon.ts'
 import { noFaults } from '../support/lease-store.ts'
 import { startReplicas, type Replica, type Replicas, type ReplicasOptions } from '../support/replicas.ts'
@@ -242,7 +242,7 @@ test('records and retry jobs are the leader’s: a standby names it, and a lost 
   const asked = { selection: { since: '2d' }, exhausted: true }
   const leader = store.lease()?.holder
   expect(await askJob(second.ops(), 'POST', '', asked)).toMatchObject({ status: 409, leader })
-  const records = await createRecordsAnswer(second.ops().records)('', {} as never)
+  const records = await createRecordsEndpoint(second.ops().records)('', {} as never)
   expect(records).toMatchObject({ status: 409, body: expect.stringContaining(String(leader)) as string })
   await command(scene, first, 'pause')
   const day = 86_400_000

@@ -1,6 +1,6 @@
 // GET /records of the whole daemon, beside a sandbox: which records it gives, in which pages, and what it refuses.
 import { describe, expect, test } from 'vitest'
-import { createRecordsAnswer, createResponseAnswer } from '../../src/ops/records-answer.ts'
+import { createRecordsEndpoint, createResponseEndpoint } from '../../src/ops/records-endpoint.ts'
 import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { gapsOf } from '../../src/records/records.ts'
@@ -84,7 +84,7 @@ test('lines say the same as the document, and their end shows that they are whol
   await using day = await beginDay()
   const daemon = await observed(day)
   const { records } = await daemon.records('limit=20')
-  const answer = await day.clock.run(createRecordsAnswer(daemon.ops().records)('limit=20&format=ndjson', {} as never))
+  const answer = await day.clock.run(createRecordsEndpoint(daemon.ops().records)('limit=20&format=ndjson', {} as never))
   expect(answer.contentType).toContain('application/x-ndjson')
   const lines = (await day.clock.run(textOf(answer)))
     .trimEnd()
@@ -263,14 +263,14 @@ describe('what the daemon does not hold is listed on the platform', () => {
     let fails = false
     const daemon = await observed(day, () => (fails ? { status: 503 } : undefined))
     const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
-    const answer = createResponseAnswer(daemon.ops().records)
+    const answer = createResponseEndpoint(daemon.ops().records)
     const asked = async (query: string, given: string): Promise<[status: number, body: unknown]> => {
       const asker = { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
       const answered = await day.clock.run(answer(query, asker))
       return [answered.status, JSON.parse(await textOf(answered))]
     }
     const error = (text: string): object => ({ error: expect.stringContaining(text) as string })
-    expect(await asked(`event=${eventId}`, token)).toMatchObject([200, { answers: [{ webhookId }] }])
+    expect(await asked(`event=${eventId}`, token)).toMatchObject([200, { responses: [{ webhookId }] }])
     expect(await asked(`event=${eventId}`, 'no')).toMatchObject([401, error('token')])
     expect(await asked('event=x', token)).toMatchObject([400, error('event: a UUID')])
     fails = true

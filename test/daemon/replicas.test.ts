@@ -31,7 +31,7 @@ async function inMidRecovery(replicas: Replicas): Promise<Replica> {
   return leader
 }
 
-/** The next call is a read, and passes; the answers of those after it are lost. */
+/** The next call is a read, and passes; the responses of those after it are lost. */
 function faultsOfWrite(): CallFaults {
   let calls = 0
   return {

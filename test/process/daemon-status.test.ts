@@ -227,7 +227,7 @@ describe('wait', () => {
 describe('explain --response', () => {
   const id = '22222222-2222-4333-8444-555555555555'
   const record = { webhookId: id, eventId: id, subscriptionId: id, eventType: 'a', status: 'failed', decision: 'due' }
-  const answers = [
+  const responses = [
     {
       webhookId: id,
       message: 'Unprocessable\u202e',
@@ -236,7 +236,7 @@ describe('explain --response', () => {
   ]
 
   test("the receiver's words, cut and harmless, on a terminal and nowhere else", async () => {
-    const page = { records: [record], notFound: [], incomplete: null, next: null, error: null, answers }
+    const page = { records: [record], notFound: [], incomplete: null, next: null, error: null, responses }
     await using daemon = await startStatus(page)
     const ask = (flags: readonly string[], isTTY: boolean): Promise<Ran> =>
       runCommand(['explain', id, '--response', ...flags], { env: daemon.env, isTTY, columns: 2000 })

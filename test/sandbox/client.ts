@@ -2,7 +2,7 @@
 import { createPrivateKey, createSign } from 'node:crypto'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { clientAssertionType, retryRequestBody, tokenPath } from '../../src/platform/wire.ts'
-import type { WireError, WireList, WireRetryAnswer, WireWebhook } from '../../sandbox/api/wire.ts'
+import type { WireError, WireList, WireRetryResponse, WireWebhook } from '../../sandbox/api/wire.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'
 
@@ -81,7 +81,7 @@ export async function client(sandbox: Sandbox, now?: number): Promise<Client> {
     get,
     list,
     patch,
-    retry: async (id) => ((await (await patch(id)).json()) as WireRetryAnswer).data.webhook,
+    retry: async (id) => ((await (await patch(id)).json()) as WireRetryResponse).data.webhook,
   }
 }
 

@@ -72,7 +72,7 @@ function longLists(): Partial<Habits> {
   }
 }
 
-/** Deliveries that take longer than a retry keeps its place: behind the answer, or with a PATCH that is not answered. */
+/** Deliveries that take longer than a retry keeps its place: behind the response, or with a PATCH that is not answered. */
 function hanging(draw: Draw): Partial<Habits> {
   const longest = draw.pick([150 * secondMs, 5 * minuteMs])
   return draw.chance(0.5)

@@ -26,7 +26,7 @@ export const faultKinds = [
 ] as const
 
 /**
- * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no answer arrives.
+ * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no response arrives.
  * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `gateway-page`: a page of HTML with any status; `health-404`: the
  * receiver's health address is not there.
  */

@@ -1,4 +1,4 @@
-// The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it emits.
+// The invariants, checked as it runs: watches one process of the daemon from outside, every call, every response, every fact that it emits.
 import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { isSweepPage } from './asked.ts'
@@ -96,7 +96,7 @@ const makers = [
   createWholeWatcher,
 ]
 
-/** The longest backoff of a ping, and its answer. */
+/** The longest backoff of a ping, and its response. */
 const longestTroubleMs = 330_000
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
 const answersForJump = 12
@@ -154,7 +154,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
   let hasTrouble = false
   let isPaused = false
-  /** Answers that reported the platform's time since its clock was last set. */
+  /** Responses that reported the platform's time since its clock was last set. */
   let answersOfTime = 0
   let hasJumped = false
   /** ms since the start: since then it can know the platform's time. */
@@ -322,7 +322,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     fact(told) {
       const fact = inLowerCase(told)
       endedBackoffs.fact(fact)
-      const isSent = fact.type === 'retry' && fact.answer.sent && fact.answer.result !== 'throttled'
+      const isSent = fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled'
       if (isSent || fact.type === 'outcome') askedFor.delete(fact.webhookId)
       if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)

@@ -35,7 +35,7 @@ export interface Known extends Tries {
   /** A list that was asked for before this knows less than what happened since. */
   touchedAt: number
   inFlight: Call | undefined
-  /** Since its retry was answered, or its answer given up. */
+  /** Since its retry was answered, or its response given up. */
   owed: { kind: 'accepted' | 'lost'; why: 'answer' | 'timeout' | 'cut'; at: number } | undefined
   /** The platform refused the token: the call may be made once more, as the same retry. */
   mayReplay: boolean
@@ -48,7 +48,7 @@ export interface Knowledge {
   of(id: string): Known
   /** Without making one. */
   get(id: string): Known | undefined
-  /** Calls that wait for their answer, by the record's id. */
+  /** Calls that wait for their response, by the record's id. */
   inFlight(): ReadonlyMap<string, Call>
   /** Records whose outcome is owed. */
   owed(): ReadonlySet<string>
@@ -72,7 +72,7 @@ export function isIntercepted({ code, isPage, status = 0, views }: Told): boolea
   )
 }
 
-/** True for an answer that leaves open whether the retry was taken: none at all, or none of the platform. */
+/** True for a response that leaves open whether the retry was taken: none at all, or none of the platform. */
 function isLost(told: Told): boolean {
   const { kind, status = 0 } = told
   if (isIntercepted(told)) return false
@@ -96,7 +96,7 @@ export function isRefusal(told: Told): boolean {
   return kind === 'never-left' || refusing.has(status) || isIntercepted(told) || isOwnError
 }
 
-/** True for an answer that shows the platform at work, whatever it says of a record. */
+/** True for a response that shows the platform at work, whatever it says of a record. */
 export function isAnswered(told: Told): boolean {
   const { code, kind, status = 0 } = told
   if (kind !== 'told' || refusing.has(status) || isIntercepted(told)) return false
@@ -226,7 +226,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
 
   function show(call: Call, view: View): void {
     const known = of(view.id)
-    // The answer to a PATCH is as new as anything can be.
+    // The response to a PATCH is as new as anything can be.
     const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
     const isTakenIn = call.operation === 'retry' || known.owed !== undefined || isSweepPage(call)
     const isNewest = known.last === undefined || known.last.askedAt <= askedAt
@@ -274,13 +274,13 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         const known = of(fact.webhookId)
         // It ended with a refused token, or no other token could be had for the replay.
         if (known.mayReplay) refuse(known)
-        else if (!fact.answer.sent) {
+        else if (!fact.response.sent) {
           // No token could be had: nothing of it was seen from outside.
           refuse(known)
           tried(known)
         }
         known.mayReplay = false
-        if (fact.answer.result === 'platform-error' && known.owed === undefined)
+        if (fact.response.result === 'platform-error' && known.owed === undefined)
           failures.push({ id: fact.webhookId, until: timeline.now() + circuitNumbers.probeTimeout })
       } else if (fact.type === 'outcome') {
         const known = of(fact.webhookId)

@@ -15,7 +15,7 @@ export interface SimulatedLedger {
   answer(request: HttpRequest, process: number): Promise<HttpResponse>
   /** Lost behind a 200, with the moment of that, ms since the start. */
   lost(): ReadonlyMap<SimulatedRecord, number>
-  /** Its last answer to this process; undefined before the first. */
+  /** Its last response to this process; undefined before the first. */
   lastAnswer(process: number): { how: LedgerAnswer; at: number } | undefined
   /** Two hours after its last fault and the last loss: all is compared, however late. */
   bookedAt(): number

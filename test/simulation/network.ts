@@ -47,9 +47,9 @@ export interface Told {
   found?: WebhookStatus | undefined
   /** The token was void, or not known yet. */
   isVoid?: boolean
-  /** True when the answer gives the time of who gave it. */
+  /** True when the response gives the time of who gave it. */
   hasDate: boolean
-  /** True for a 503 with Retry-After soon after a good answer: the platform limits the rate. */
+  /** True for a 503 with Retry-After soon after a good response: the platform limits the rate. */
   isLimited?: boolean
   /** A page of HTML. */
   isPage?: boolean
@@ -234,7 +234,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
 
   return (process, watch) => {
     let calls = 0
-    /** Odd dates are for who knows the time already: the first answer has to be believed. */
+    /** Odd dates are for who knows the time already: the first response has to be believed. */
     let goodAt = -Infinity
     const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
 

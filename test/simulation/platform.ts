@@ -31,7 +31,7 @@ export interface SimulatedRecord {
   failedAt: number
 }
 
-/** What an answer showed of a record. */
+/** What a response showed of a record. */
 export interface View {
   /** Lower case, as everywhere here: answers may write it in another way. */
   id: string
@@ -122,7 +122,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   const records = new Map<string, SimulatedRecord>()
   /** As JSON, until they change; with ids in lower and in upper case. */
   const rows = new WeakMap<SimulatedRecord, [lower: string, upper: string]>()
-  /** Records as they were, each until a moment (ms since the start), oldest first: for answers that lag behind. */
+  /** Records as they were, each until a moment (ms since the start), oldest first: for responses that lag behind. */
   const past = new Map<string, { until: number; record: SimulatedRecord }[]>()
   const inOrder = order(habits)
   const isOrderFixed = habits.order !== 'attempt-asc' && habits.order !== 'attempt-desc'

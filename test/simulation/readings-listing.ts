@@ -16,7 +16,7 @@ function withStatusCase(draw: Draw, { habits, ...scenario }: Scenario): Scenario
   return { ...scenario, habits: { ...habits, statusCase: draw.pick(['capital', 'upper']) } }
 }
 
-/** The receiver's answers make rows large: fewer than a page of them, or one alone, go into an answer. */
+/** The receiver's responses make rows large: fewer than a page of them, or one alone, go into a response. */
 function withLargeRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
   return { ...scenario, habits: { ...habits, rowBytes: draw.pick([100_000, 100_000, 1_000_000]) } }
 }

@@ -131,12 +131,12 @@ function overBound(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
-/** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its answer. */
+/** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its response. */
 const gatewayStatuses: readonly [number, ...number[]] = [
   200, 302, 400, 403, 404, 405, 405, 413, 414, 422, 451, 500, 501, 502, 503, 504,
 ]
 
-/** Pages of HTML in place of answers for minutes, while a record may have few attempts. */
+/** Pages of HTML in place of responses for minutes, while a record may have few attempts. */
 function gatewayAnswers(draw: Draw, scenario: Scenario): Scenario {
   const from = draw.below(Math.max(1, scenario.calmAt - 2 * minuteMs))
   const window: FaultWindow = {

@@ -68,7 +68,7 @@ export interface Habits {
   withoutEventId: number
   /** What a list does with the parameter `data.webhook.eventId`. */
   eventIdFilter: 'works' | 'ignored' | 'finds-nothing'
-  /** `mixed`: the ids of a record come in lower or upper case, by chance, in each answer. */
+  /** `mixed`: the ids of a record come in lower or upper case, by chance, in each response. */
   idCase: 'lower' | 'mixed'
   /** Limits of the rate of list calls and retries. */
   limits: readonly Limit[]
@@ -76,11 +76,11 @@ export interface Habits {
   listsFor?: number
   /** Longer lists are refused, ms; undefined: none. */
   listsAtOnce?: number
-  /** Bytes of a row in a list: an answer with too many of them does not arrive. */
+  /** Bytes of a row in a list: a response with too many of them does not arrive. */
   rowBytes: number
   /** How statuses are written. */
   statusCase: 'lower' | 'capital' | 'upper'
-  /** No answer of the API has a Date. */
+  /** No response of the API has a Date. */
   withoutDate?: true
 }
 
@@ -98,7 +98,7 @@ export interface PlannedReceiver {
   refuses?: { eventType: string; until: number }
 }
 
-/** The ledger of the receiver. Its bad answers: nothing, HTTP 503, a page, half of it, half of it and a reset, keys of another platform. */
+/** The ledger of the receiver. Its bad responses: nothing, HTTP 503, a page, half of it, half of it and a reset, keys of another platform. */
 export interface PlannedLedger {
   /** Share of the deliveries that are lost behind a 200. */
   lostShare: number

@@ -1,5 +1,5 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
-import type { RetryAnswer } from '../../src/platform/operations.ts'
+import type { RetryResponse } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
 import type { Backlog, Learned } from '../../src/reconcile/retry/backlog.ts'
@@ -75,7 +75,7 @@ export function begun(backlog: TestBacklog, record: WebhookRecord, monotonic = 1
 }
 
 /** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */
-export function noted(backlog: TestBacklog, record: WebhookRecord, answer: RetryAnswer, monotonic = 2000): void {
+export function noted(backlog: TestBacklog, record: WebhookRecord, answer: RetryResponse, monotonic = 2000): void {
   const entry = begun(backlog, record, monotonic - 100)
-  backlog.outcomes.note(entry, answer, { answeredAt: testNow + 100, monotonic })
+  backlog.outcomes.note(entry, answer, { respondedAt: testNow + 100, monotonic })
 }

@@ -7,8 +7,8 @@ import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
-import { createJobsAnswer } from '../../src/ops/jobs-answer.ts'
-import { createRecordsAnswer } from '../../src/ops/records-answer.ts'
+import { createJobsEndpoint } from '../../src/ops/jobs-endpoint.ts'
+import { createRecordsEndpoint } from '../../src/ops/records-endpoint.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
 import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
@@ -86,7 +86,7 @@ export interface JobDocument {
   leader?: string | null
 }
 
-/** The answer of this server to a request of a retry job. */
+/** The response of this server to a request of a retry job. */
 export async function askJob(
   { control: { jobs } }: OpsServerOptions,
   method: string,
@@ -95,7 +95,7 @@ export async function askJob(
 ): Promise<JobDocument & { status: number }> {
   const sent = body === undefined ? [] : [Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))]
   const request = Object.assign(Readable.from(sent), { method, url: `/-/retry${id}` })
-  const { status, ...answer } = await createJobsAnswer(jobs)(request as never, 'token')
+  const { status, ...answer } = await createJobsEndpoint(jobs)(request as never, 'token')
   return { ...(JSON.parse(await textOf(answer)) as JobDocument), status }
 }
 
@@ -112,9 +112,9 @@ export interface RunningDaemon extends AsyncDisposable {
   listening: Promise<OpsServer>
   /** What its ops server was started with: /status, probes and commands. */
   ops(): OpsServerOptions
-  /** The answer to GET /records with this query. */
+  /** The response to GET /records with this query. */
   records(query: string, authorization?: string): Promise<RecordsDocument & { status: number }>
-  /** The answer to a request of a retry job: `/ID`, or nothing for all of them. */
+  /** The response to a request of a retry job: `/ID`, or nothing for all of them. */
   job(method: string, id: string, body?: unknown): Promise<JobDocument & { status: number }>
   /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
@@ -247,7 +247,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     ops,
     async records(query, authorization = `Bearer ${token}`) {
       const asker = { headers: { authorization }, socket: { remoteAddress: '127.0.0.1' } } as never
-      const { status, ...answer } = await clock.run(createRecordsAnswer(ops().records)(query, asker))
+      const { status, ...answer } = await clock.run(createRecordsEndpoint(ops().records)(query, asker))
       return { ...(JSON.parse(await clock.run(textOf(answer))) as RecordsDocument), status }
     },
     job: (method, id, body) => askJob(ops(), method, id, body),

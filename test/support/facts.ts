@@ -47,7 +47,7 @@ export function failedSweep(
   return sweepFact({ result: 'failed', failure: why, ...changes })
 }
 
-export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
+export function retryFact(answer: FactOf<'retry'>['response']): FactOf<'retry'> {
   return {
     type: 'retry',
     webhookId,
@@ -56,7 +56,7 @@ export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
     eventType: 'account-activated',
     attempt: 2,
     why: 'due',
-    answer,
+    response: answer,
   }
 }
 

@@ -1,7 +1,7 @@
 // The platform in memory, as a PlatformClient: readings of what the specification leaves open, and any trouble a test wants. Bounds
 // belong to what is asked for, to the second.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { ListPage, ListPurpose, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
+import type { ListPage, ListPurpose, ListQuery, RetryResponse } from '../../src/platform/operations.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 
@@ -13,7 +13,7 @@ interface Readings {
   ignores?: readonly ('status' | 'from' | 'to' | 'page')[]
   /** Rows on a page at most, no matter what was asked. Default 100. */
   maxPageSize?: number
-  /** The page size in the answer: its own, an echo of the question, or none. Default `own`. */
+  /** The page size in the response: its own, an echo of the question, or none. Default `own`. */
   tellsSize?: 'own' | 'asked' | 'none'
   /** `all`: of all records, no matter what was asked. `huge`: a number that has nothing to do with them. Default `true`. */
   totals?: 'true' | 'none' | 'all' | 'zero' | 'double' | 'huge'
@@ -30,20 +30,20 @@ export interface FakePlatformOptions extends Readings {
   /** For the platform's time, and how long calls take. Without it the time stands still and calls take none. */
   clock?: Clock
   latencyMs?: number
-  /** True when an answer has given the platform's time. Default yes. */
+  /** True when a response has given the platform's time. Default yes. */
   knowsTime?: () => boolean
   /** Called when a list call has arrived, before it is answered: may change the records, or throw what the call rejects with. */
   onList?: (query: ListQuery, platform: FakePlatform) => void | Promise<void>
   /** Rows that can't be read, put at the end of every page of these numbers. */
   unreadable?: (query: ListQuery) => UnreadableRow[]
-  /** What becomes of a PATCH of a failed record, which is processing until then; undefined: nothing. Default: delivered before the answer. */
+  /** What becomes of a PATCH of a failed record, which is processing until then; undefined: nothing. Default: delivered before the response. */
   deliver?: (record: WebhookRecord) => Delivery | undefined
   /** What the platform answers to a PATCH in the place of that; undefined for what it answers by itself. May throw. */
   onRetry?: (
     record: WebhookRecord | undefined,
     platform: FakePlatform,
     id: string,
-  ) => RetryAnswer | undefined | Promise<RetryAnswer | undefined>
+  ) => RetryResponse | undefined | Promise<RetryResponse | undefined>
 }
 
 export interface FakePlatform extends PlatformClient {
@@ -83,7 +83,7 @@ export function failedRecord(fields: Partial<WebhookRecord> & Pick<WebhookRecord
   }
 }
 
-export function accepted(record?: WebhookRecord): RetryAnswer {
+export function accepted(record?: WebhookRecord): RetryResponse {
   return { result: 'accepted', reason: 'ok', sent: true, ...(record === undefined ? {} : { record: { ...record } }) }
 }
 
@@ -167,8 +167,8 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
     platform.set(id, { status, responseStatusCode, attempts: attempts + 1, lastAttemptLocal: now() })
   }
 
-  /** Where the delivery takes no time, the answer shows its end. */
-  function deliver(record: WebhookRecord | undefined): RetryAnswer {
+  /** Where the delivery takes no time, the response shows its end. */
+  function deliver(record: WebhookRecord | undefined): RetryResponse {
     if (record === undefined) return { result: 'gone', reason: 'not-found', sent: true }
     if (record.status !== 'failed') {
       const found = record.status

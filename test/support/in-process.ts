@@ -13,7 +13,7 @@ const wayMs = 1
 /** One for all: an error of its own for each exchange costs more than the exchange. */
 const isOver = new Error('the exchange is over')
 
-/** `hostClock` is the daemon's: it stamps the answers. */
+/** `hostClock` is the daemon's: it stamps the responses. */
 export function inProcessTransport({ gateway, ledger, ledgerUrl }: Sandbox, hostClock: Clock): Transport {
   const ledgerAt = new URL(ledgerUrl)
   return async ({ method, url, headers, body = '', timeoutMs, maxBytes, onChunk, signal }) => {
@@ -41,7 +41,7 @@ export function inProcessTransport({ gateway, ledger, ledgerUrl }: Sandbox, host
           const { wire } = answer
           // The rest of a hanging exchange is the deadline's.
           if (wire.kind === 'hang') return
-          // An answer that is refused for its size is not measured: it takes long.
+          // A response that is refused for its size is not measured: it takes long.
           const size = answer.body.length > maxBytes ? answer.body.length : Buffer.byteLength(answer.body)
           if (wire.kind === 'drip') await hostClock.sleep(Math.ceil(size / wire.bytes) * wire.everyMs, ended.signal)
           if (wire.kind === 'reset') answered.reject(new TransportError('connection', 'ECONNRESET'))

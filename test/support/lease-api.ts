@@ -1,4 +1,4 @@
-// The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost answers.
+// The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost responses.
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -18,7 +18,7 @@ export interface LeaseObject {
   }
 }
 
-/** What is done in place of an answer. `lost`: the call is done, and its connection ends without an answer. */
+/** What is done in place of a response. `lost`: the call is done, and its connection ends without a response. */
 type Fault = number | 'lost' | 'silent'
 
 export interface LeaseApi extends AsyncDisposable {

@@ -1,4 +1,4 @@
-// One Lease in memory with the semantics of the Kubernetes API, and hosts that reach it: with clocks that drift, freezes, partitions and lost answers.
+// One Lease in memory with the semantics of the Kubernetes API, and hosts that reach it: with clocks that drift, freezes, partitions and lost responses.
 import {
   LeaseFailure,
   type Lease,
@@ -58,11 +58,11 @@ export function createLeaseStore(): LeaseStore {
 export interface CallFaults {
   /** Time on the way there, and back; in ms of true time. */
   wayMs: [there: number, back: number]
-  /** In place of an answer; the store does not see the call. */
+  /** In place of a response; the store does not see the call. */
   refused: LeaseFailureReason | undefined
   /** Nothing arrives, in either direction. */
   cut: boolean
-  /** The store sees the call, its answer is lost. */
+  /** The store sees the call, its response is lost. */
   loseAnswers: boolean
   /** Writes fail, and reads are well. `stored`: the store keeps what is written, all the same. */
   writesFail: 'stored' | 'unstored' | undefined

@@ -16,7 +16,7 @@ type NewProvider = new (issuer: string, settings: object) => Provider
 export interface OauthServer extends AsyncDisposable {
   readonly url: string
   readonly issuer: string
-  /** Answers of the token endpoint, in order. */
+  /** Responses of the token endpoint, in order. */
   readonly answers: ('granted' | 'refused')[]
   /** From now on these are the keys of the client. */
   register(...certificatesPem: string[]): void

@@ -7,9 +7,9 @@ import type { Probes } from '../../src/reconcile/retry/subscriptions.ts'
 import { createAccess, type AccessOptions } from '../../src/ops/access.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
-import type { Answer as ServerAnswer } from '../../src/ops/listen.ts'
-import type { JobsAnswerOptions } from '../../src/ops/jobs-answer.ts'
-import type { RecordsAnswerOptions } from '../../src/ops/records-answer.ts'
+import type { OpsResponse as ServerAnswer } from '../../src/ops/listen.ts'
+import type { JobsEndpointOptions } from '../../src/ops/jobs-endpoint.ts'
+import type { RecordsEndpointOptions } from '../../src/ops/records-endpoint.ts'
 import type { RecordsPage } from '../../src/records/records.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
@@ -19,8 +19,8 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Records for the answers to requests: these batches, whatever is asked for. */
-export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): RecordsAnswerOptions {
+/** Records for the responses to requests: these batches, whatever is asked for. */
+export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): RecordsEndpointOptions {
   const end = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
   const page: RecordsPage = {
     source: 'memory',
@@ -33,7 +33,7 @@ export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): Reco
       fromMemory: () => Promise.resolve(page),
       fromPlatform: () => Promise.resolve(page),
       needsPlatform: () => false,
-      receiverAnswers: () => Promise.resolve([]),
+      receiverResponses: () => Promise.resolve([]),
     },
     instance: 'test',
     subscriptions: { 'aaaaaaaa-0000-4000-8000-000000000001': 'payments-eu' },
@@ -82,7 +82,7 @@ export async function start(
   }
 }
 
-/** The text of an answer that a server has not sent. */
+/** The text of a response that a server has not sent. */
 export async function textOf({ body }: Pick<ServerAnswer, 'body'>): Promise<string> {
   if (typeof body === 'string' || body instanceof Uint8Array) return Buffer.from(body).toString()
   let text = ''
@@ -165,7 +165,7 @@ export const proof = 'CANARY-proof-of-the-private-key'
 export const team = '7b41c9de-8a30-4f6b-b1c5-93e2d40f6a18'
 
 /** The jobs of a server whose test starts none. */
-const noJobs: JobsAnswerOptions = {
+const noJobs: JobsEndpointOptions = {
   ...recordsOf(noBatches),
   jobs: {
     start: () => undefined,

@@ -4,7 +4,7 @@ import { createPlatformClient, type PlatformClient, type RequestEvent } from '..
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { TokenError } from '../../src/platform/auth/token-response.ts'
 import { createScriptedServer, type ScriptedServer } from './scripted-server.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 

@@ -1,7 +1,7 @@
 // What scripts can do with single parts, and the words that they use: answers, durations, counts. @see test/support/script.ts
-import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { TokenError } from '../../src/platform/auth/token-response.ts'
 import { PlatformFailure } from '../../src/platform/http/response.ts'
-import type { RetryAnswer } from '../../src/platform/operations.ts'
+import type { RetryResponse } from '../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import { jitterSeed } from '../../src/reconcile/backoff.ts'
@@ -10,7 +10,7 @@ import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
 import { failedRecord } from './fake-platform.ts'
 import type { Reconcile } from './reconcile.ts'
 
-/** Answers of the platform by their names in scripts; `works` for neither. */
+/** Responses of the platform by their names in scripts; `works` for neither. */
 export const listErrors: Readonly<Record<string, Error>> = {
   500: new PlatformFailure('server-error', 500, 'list'),
   401: new PlatformFailure('unauthorized', 401, 'list'),
@@ -21,7 +21,7 @@ export const listErrors: Readonly<Record<string, Error>> = {
   'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
   bug: new TypeError('a bug'),
 }
-export const retryAnswers: Readonly<Record<string, RetryAnswer>> = {
+export const retryAnswers: Readonly<Record<string, RetryResponse>> = {
   accepted: { result: 'accepted', reason: 'ok', sent: true },
   resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' },
   500: { result: 'platform-error', reason: 'server-error', sent: true },
@@ -159,7 +159,7 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
   }
 }
 
-/** The outcome of one retry, of the only record: the answer and each check are reported. Times count from its PATCH. */
+/** The outcome of one retry, of the only record: the response and each check are reported. Times count from its PATCH. */
 export function outcomeCommands({ backlog, clock, outcomes, platform, events, subscriptions }: Reconcile): Commands {
   let entry: FailedRecord | undefined
   let sentAt = NaN
@@ -181,15 +181,15 @@ export function outcomeCommands({ backlog, clock, outcomes, platform, events, su
   }
 
   return {
-    /** Answered 100 ms later; an answer may show the record, or that the platform's clock was set. */
+    /** Answered 100 ms later; a response may show the record, or that the platform's clock was set. */
     sent: (answer = '', status = 'absent', moved = '0ms') => {
       ;[entry] = backlog.entries()
       if (entry === undefined) throw new Error('there is no record')
       sentAt = clock.monotonic()
       outcomes.begin(entry, subscriptions.send(entry, sentAt), { sentAt: testNow, monotonic: sentAt })
       const record = shown(status, [])
-      const answeredAt = testNow + 100 + msOf(moved)
-      const at = { answeredAt, monotonic: sentAt + 100 }
+      const respondedAt = testNow + 100 + msOf(moved)
+      const at = { respondedAt, monotonic: sentAt + 100 }
       outcomes.note(entry, { ...named(retryAnswers, answer), ...(record && { record }) }, at)
     },
     check: (status = '', after = '', ...words) => {

@@ -255,7 +255,7 @@ function sweepCommands(world: Reconcile): Commands {
       recent()
       from = clock.monotonic()
     },
-    /** So many of the records that are held were delivered, as the answer to a PATCH has shown. */
+    /** So many of the records that are held were delivered, as the response to a PATCH has shown. */
     delivered: (count = '') => {
       for (const { id } of [...backlog.entries()].slice(0, Number(count))) {
         world.platform.set(id, { status: 'successful' })

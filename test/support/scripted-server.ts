@@ -2,7 +2,7 @@
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http/http.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
-/** The answer to one request. */
+/** The response to one request. */
 export interface Reply {
   /** Default 200. */
   status?: number
@@ -10,9 +10,9 @@ export interface Reply {
   body?: unknown
   /** Without a `date` the server's own time is sent. */
   headers?: Record<string, string>
-  /** Time that the answer takes; beyond the request's deadline it is a timeout. */
+  /** Time that the response takes; beyond the request's deadline it is a timeout. */
   delayMs?: number
-  /** In place of an answer. */
+  /** In place of a response. */
   error?: Error
 }
 

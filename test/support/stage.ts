@@ -97,7 +97,7 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
     await Promise.race([retryUntilSettled(reconciler, clock, work.signal), beside])
     await sandbox.idle()
     const told = facts.slice(from)
-    const sent = told.flatMap((fact) => (fact.type === 'retry' && fact.answer.sent ? [fact.answer.result] : []))
+    const sent = told.flatMap((fact) => (fact.type === 'retry' && fact.response.sent ? [fact.response.result] : []))
     const outcomes = told.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
     return { sweep, retries: countsOf(sent), outcomes: countsOf(outcomes) }
   }

@@ -6,7 +6,7 @@ import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import type { SigningKey } from '../../src/platform/auth/private-key.ts'
 import { createTokenCache, type AccessToken, type TokenCache } from '../../src/platform/auth/token.ts'
 import type { TokenCacheOptions, TokenEvent } from '../../src/platform/auth/token.ts'
-import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { TokenError } from '../../src/platform/auth/token-response.ts'
 import { fieldsOf, msOf, named, tally, type Commands } from './script-parts.ts'
 import {
   createScriptedServer,

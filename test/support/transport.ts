@@ -13,9 +13,9 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export const timeoutMs = 10_000
 export const maxBytes = 1_000
-/** The beginning of a good answer's head. */
+/** The beginning of a good response's head. */
 export const json = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
-/** A whole good answer. */
+/** A whole good response. */
 export const ok = `${json}Content-Length: 2\r\n\r\n{}`
 
 export interface TransportUnderTest {

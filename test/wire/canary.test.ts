@@ -94,7 +94,7 @@ async function badDay(between?: (transport: Transport, log: Log) => Transport): 
   }
 
   for (const operation of ['token', 'list', 'retry'] as const) {
-    // An answer of the token endpoint has no id that could be wrong.
+    // A response of the token endpoint has no id that could be wrong.
     const own = troubles.filter(({ kind }) => operation !== 'token' || kind !== 'wrong-id')
     for (const fault of own) {
       sandbox.faults.set(secrets.watch, { operation, fault })

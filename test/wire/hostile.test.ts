@@ -1,5 +1,5 @@
 // A platform that misbehaves: trouble is bounded, nothing is delivered twice, and all is recovered once it is well.
-// test/unit/platform has the answers one by one, test/unit/reconcile what a list may say, test/contract retries whose answer is lost.
+// test/unit/platform has the responses one by one, test/unit/reconcile what a list may say, test/contract retries whose answer is lost.
 import { describe, expect, test } from 'vitest'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Reason, Transport } from '../../src/platform/http/http.ts'

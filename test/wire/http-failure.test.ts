@@ -154,7 +154,7 @@ describe('connections', () => {
     await using server = await startRawServer(says(ok))
     for (let i = 0; i < 5; i += 1) {
       await http.request(server.url)
-      // undici takes a connection back a turn after its answer.
+      // undici takes a connection back a turn after its response.
       await http.clock().settle()
     }
     expect(server.connections()).toBe(1)

@@ -1,4 +1,4 @@
-// The real transport against servers on loopback: whole answers, odd ones, too large ones and redirects.
+// The real transport against servers on loopback: whole responses, odd ones, too large ones and redirects.
 import { inspect } from 'node:util'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'

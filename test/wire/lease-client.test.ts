@@ -143,7 +143,7 @@ describe('a refusal', () => {
     [() => 429, 'reads', 'throttled', 'overloaded', 'test/shared'],
     [() => 500, 'reads', 'server-error', 'look at the API server', 'test/shared'],
     [() => 422, 'reads', 'invalid', 'leaderElection.leaseName', 'test/shared'],
-    // An answer that is no Lease.
+    // A response that is no Lease.
     [() => 200, 'reads', 'invalid', 'KUBERNETES_SERVICE_HOST'],
     // The Lease has gone, or there is no such namespace.
     [() => 404, 'replaces', 'conflict'],

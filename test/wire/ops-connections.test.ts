@@ -24,7 +24,7 @@ async function open(body: string | Uint8Array | AsyncIterable<string> = 'ok', ma
     port: 0,
     ...(maxConnections !== undefined && { maxConnections }),
     clock,
-    answer({ url }) {
+    respond({ url }) {
       answered += 1
       return Promise.resolve({ status: 200, contentType: plainText, body: url === '/livez' ? 'ok' : body })
     },

@@ -125,7 +125,7 @@ describe('a state that can not be read', () => {
     const reported: unknown[] = []
     await using server = await start({ ...changes, onError: (error) => reported.push(error) })
     for (const method of ['GET', 'HEAD']) {
-      // A second later: an answer that is shared is reported once.
+      // A second later: a response that is shared is reported once.
       await server.clock.advance(1_000)
       const answer = await ask(server.port, path, { method })
       expect(answer.status).toBe(500)

@@ -40,7 +40,7 @@ interface TlsServer extends AsyncDisposable {
   requests: string[]
 }
 
-/** @param onRequest what it does in place of an answer */
+/** @param onRequest what it does in place of a response */
 async function startTlsServer(credentials: ServerCredentials | undefined, onRequest?: () => void): Promise<TlsServer> {
   const requests: string[] = []
   const server = createServer({ ...credentials }, (request, response) => {

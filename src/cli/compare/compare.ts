@@ -6,7 +6,7 @@ import { noCounts, type Decision } from '../../reconcile/decide.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
-import { answer, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
+import { print, cell, pairs, paragraph, paragraphs, table, type TableColumn } from '../format.ts'
 import { asUsage, drained, type Io, type Output } from '../io.ts'
 import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
@@ -192,7 +192,7 @@ function lostTable({ notProcessed: { list, total } }: CompareReport, { config, m
       of: ({ subscriptionId: id }) => cell(config.subscriptions[id] ?? id),
     },
     { name: 'event', of: ({ event }) => moments.show(event) },
-    { name: 'answer', of: ({ responseStatusCode }) => response(responseStatusCode) },
+    { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
   ]
   return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
 }
@@ -285,7 +285,7 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
       const text = (): string => compareText(report, { ...session, file: file ?? `the ledger` })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
-      else answer(output, options, report, text)
+      else print(output, options, report, text)
       isWhole = true
       return report.exitCode
     } catch (error) {

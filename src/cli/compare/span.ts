@@ -25,7 +25,7 @@ export function spanOf(
   return { from, until: end, only: { ...(type && { type }), ...(ids && { subscription: ids }) } }
 }
 
-/** The platform's time comes with its answers. */
+/** The platform's time comes with its responses. */
 export async function learnTime(client: PlatformClient, stop: AbortSignal): Promise<number> {
   if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
   return client.now()

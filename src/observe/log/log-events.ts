@@ -32,8 +32,8 @@ export const nothingSince = {
   circuitsClosed: 0,
 }
 type SweepFields = Omit<SweepReport, 'failed' | 'failure'>
-type AnswerFields = {
-  [Name in 'result' | 'reason' | 'status' | 'problem' | 'found' | 'lost']: FactOf<'retry'>['answer'][Name]
+type ResponseFields = {
+  [Name in 'result' | 'reason' | 'status' | 'problem' | 'found' | 'lost']: FactOf<'retry'>['response'][Name]
 }
 type Failure = NonNullable<SweepReport['failure']>
 type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
@@ -100,7 +100,7 @@ export interface LogFields {
   platform_time_offset: { offsetSeconds: number }
   records_expired: Own<FactOf<'expired'>>
   records_returned: Own<FactOf<'returned'>>
-  retry_answered: Omit<Own<FactOf<'retry'>>, 'answer'> & AnswerFields & { explanation: string }
+  retry_answered: Omit<Own<FactOf<'retry'>>, 'response'> & ResponseFields & { explanation: string }
   retry_outcome: Own<FactOf<'outcome'>>
   payload_written: { webhookId: string; eventId: string; subscriptionId: string; to: string }
   platform_unavailable: { cause: string } & Partial<FailedCall>
@@ -243,7 +243,7 @@ export const logEvents = {
   standing_by: [
     ['warn', 'info'],
     'standing by, this instance neither sweeps nor retries',
-    '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row had no answer of the platform or the identity host, so it gave the lease away; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
+    '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row got no response of the platform or the identity host, so it gave the lease away; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
   ],
   lease_unavailable: [
     ['warn', 'debug'],

@@ -72,8 +72,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   /** Offset of the last attempt seen. */
   let lastOffsetMs = 0
 
-  function logRetry({ answer, ...event }: FactOf<'retry'>): void {
-    const { found, lost, problem, reason, result, sent, status } = answer
+  function logRetry({ response, ...event }: FactOf<'retry'>): void {
+    const { found, lost, problem, reason, result, sent, status } = response
     if (!sent) return
     since.retries += 1
     if (result === 'accepted') since.accepted += 1

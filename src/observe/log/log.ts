@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { ConfigurationError, UsageError } from '../../runtime/errors.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import { TransportError } from '../../platform/http/http.ts'
-import { TokenError } from '../../platform/auth/token-answer.ts'
+import { TokenError } from '../../platform/auth/token-response.ts'
 import {
   logEvents,
   type ErrorFields,
@@ -190,7 +190,7 @@ function fieldsOf(error: unknown): ErrorFields {
 
 /**
  * The fields of an unexpected error: name, code, causes (name and code), places in the source, and the HTTP status of the
- * platform's answer. The message is kept for the program's own classes only: others may quote a request, a key or a
+ * platform's response. The message is kept for the program's own classes only: others may quote a request, a key or a
  * payload. Never throws.
  */
 export function errorFields(error: unknown): ErrorFields {

@@ -4,7 +4,7 @@
 export interface FailedRequest {
   /** The platform refuses credentials or request; otherwise it may pass. */
   isRejected: boolean
-  /** The answer has shown that the time was wrong, and no request was repeated for that since the last token. */
+  /** The response has shown that the time was wrong, and no request was repeated for that since the last token. */
   isTimeNew: boolean
   /** There is a proven key, and it is another one than the current. */
   hasOtherKey: boolean

@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import type { SigningKey } from './private-key.ts'
 import type { Reloadable } from './reloadable.ts'
-import type { Refused } from './token-answer.ts'
+import type { Refused } from './token-response.ts'
 
 export interface KeyRotation {
   /** Signs the next request: the key in the file, or the one of the last token while the platform rejects that. */
@@ -15,7 +15,7 @@ export interface KeyRotation {
   succeeded(used: SigningKey): void
   /**
    * The remedy that may be tried at once, and whether the key was swapped during the request: then the refusal says nothing
-   * about the new one. `clockMovedMs`: how far the answer has corrected the time.
+   * about the new one. `clockMovedMs`: how far the response has corrected the time.
    */
   failed(
     result: Refused,

@@ -5,7 +5,7 @@ import type { ServerClock } from '../server-clock.ts'
 import { clientAssertionType, grantType } from '../wire.ts'
 import type { SigningKey } from './private-key.ts'
 import { SignCommandError } from './sign-command.ts'
-import { readTokenResult, type Refused, type TokenResult } from './token-answer.ts'
+import { readTokenResult, type Refused, type TokenResult } from './token-response.ts'
 
 export interface TokenEndpointOptions {
   tokenUrl: URL
@@ -35,8 +35,8 @@ export interface TokenTry {
 /** The platform accepts at most ten minutes. */
 const assertionLifetimeSeconds = 60
 
-/** A token answer has a few kilobytes; a login page may have megabytes. */
-const maxAnswerBytes = 64 * 1024
+/** A token response has a few kilobytes; a login page may have megabytes. */
+const maxResponseBytes = 64 * 1024
 
 /** Of an assertion that was not signed. */
 function unsigned(error: unknown): Refused {
@@ -83,7 +83,7 @@ export function createTokenEndpoint(
       },
       body: form.toString(),
       timeoutMs: options.requestTimeoutMs,
-      maxBytes: maxAnswerBytes,
+      maxBytes: maxResponseBytes,
       signal,
     })
   }

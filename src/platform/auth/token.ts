@@ -9,7 +9,7 @@ import type { SigningKey } from './private-key.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import type { Reason } from '../http/http.ts'
 import { createTokenEndpoint, type TokenEndpointOptions } from './token-endpoint.ts'
-import { explainRefusal, TokenError, type Granted, type Refused } from './token-answer.ts'
+import { explainRefusal, TokenError, type Granted, type Refused } from './token-response.ts'
 
 /** Logging it shows when it was obtained, not its value. */
 export interface AccessToken {
@@ -33,7 +33,7 @@ export interface TokenCache {
    */
   refused(token: AccessToken, options: { hasWorked: boolean }): void
   /**
-   * Another token than this one, which stays valid: for an answer that only may mean that it is void.
+   * Another token than this one, which stays valid: for a response that only may mean that it is void.
    * @throws as `get`
    */
   renewed(token: AccessToken, signal?: AbortSignal): Promise<AccessToken>
@@ -57,7 +57,7 @@ export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason'> {
   nextTryAt: number
   /** The thing to do about it. */
   advice: string
-  /** Cause of a missing answer. */
+  /** Cause of a missing response. */
   code: string | undefined
 }
 
@@ -72,7 +72,7 @@ export type TokenEvent =
       reason: Exclude<Reason, 'ok'>
       oauthError: string | undefined
       description: string | undefined
-      /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
+      /** Cause of a missing response: a code of Node, OpenSSL or undici. */
       code: string | undefined
       retryInMs: number
       /** True when the old token stays in use. */
@@ -157,7 +157,7 @@ function cachedToken(
   }
 }
 
-/** The scopes that were requested and not granted. An answer without a scope grants what was requested. @see RFC 6749 section 5.1 */
+/** The scopes that were requested and not granted. A response without a scope grants what was requested. @see RFC 6749 section 5.1 */
 function missingScopes(requested: string, granted: string | undefined): string[] {
   if (granted === undefined) return []
   const scopes = new Set(granted.split(/\s+/))
@@ -175,7 +175,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   })
   let cached: CachedToken | undefined
   let request: Request | undefined
-  let refused: { answer: Refused; fingerprint: string } | undefined
+  let refused: { result: Refused; fingerprint: string } | undefined
   /** When a request first failed since the last token, monotonic ms. */
   let failingSince: number | undefined
   /** When the API first refused a token, and each since then, monotonic ms. */
@@ -200,9 +200,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   function tokenError(): TokenError {
     const retryAt = onHostClock(Math.max(limiter.openAt(), clock.monotonic()))
     if (refused !== undefined) {
-      const { answer, fingerprint } = refused
-      const { advice, message } = explainRefusal(answer, { fingerprint, knowsTime: options.serverClock.isKnown() })
-      return new TokenError(message, { ...answer, retryAt, advice })
+      const { result, fingerprint } = refused
+      const { advice, message } = explainRefusal(result, { fingerprint, knowsTime: options.serverClock.isKnown() })
+      return new TokenError(message, { ...result, retryAt, advice })
     }
     const message = 'no access token: the API refuses tokens as soon as they are issued'
     return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
@@ -228,29 +228,29 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     emit({ type: 'token-scope-missing', requested: options.scope, granted: foreignText(scope ?? '') })
   }
 
-  function accept(answer: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
-    cached = cachedToken(answer, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
+  function accept(result: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
+    cached = cachedToken(result, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.succeeded()
     refused = undefined
     failingSince = undefined
     keys.succeeded(usedKey)
-    const expiresInSeconds = answer.lifetimeMs / 1000
+    const expiresInSeconds = result.lifetimeMs / 1000
     emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
-    reportScope(answer.scope)
+    reportScope(result.scope)
     return cached.token
   }
 
-  function refuse(answer: Refused, usedKey: SigningKey): TokenError {
+  function refuse(result: Refused, usedKey: SigningKey): TokenError {
     const { fingerprint } = usedKey
-    refused = { answer, fingerprint }
+    refused = { result, fingerprint }
     failingSince ??= clock.monotonic()
     emit({
       type: 'token-refreshed',
-      result: answer.kind,
-      reason: answer.reason,
-      oauthError: answer.oauthError,
-      description: answer.description,
-      code: answer.transportCode,
+      result: result.kind,
+      reason: result.reason,
+      oauthError: result.oauthError,
+      description: result.description,
+      code: result.transportCode,
       retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
       tokenHeld: valid() !== undefined,
       isNewKey: keys.isNew(usedKey),

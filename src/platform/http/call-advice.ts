@@ -1,11 +1,11 @@
-// Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
+// Advice for a call that got no usable response, by its reason and the code of Node, OpenSSL or undici.
 import { encodingCodePrefix, proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
 
 /** The parts of the configuration that a call depends on. */
 export interface CallKeys {
   /** Key of its address. */
   address: string
-  /** Advice for an answer that comes after its deadline. */
+  /** Advice for a response that comes after its deadline. */
   late: string
 }
 
@@ -82,7 +82,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
 /** When there is none of its own. */
 export const generalAdvice = "if it lasts for 15 min, ask the platform's operator"
 
-/** The advice; undefined for an answer of the server itself, such as a refusal or an error. */
+/** The advice; undefined for a response of the server itself, such as a refusal or an error. */
 export function callAdvice(
   { code, reason }: { reason: Reason; code?: string | undefined },
   keys: CallKeys,

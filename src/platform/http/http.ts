@@ -32,13 +32,13 @@ export interface HttpRequest {
   url: URL
   headers: Record<string, string>
   body?: string
-  /** Total deadline of the exchange in milliseconds, from the call to the last byte of the answer. */
+  /** Total deadline of the exchange in milliseconds, from the call to the last byte of the response. */
   timeoutMs: number
   /** Answers above this many bytes are cut off and fail with `too-large`. */
   maxBytes: number
   /** True: never through a proxy. */
   direct?: boolean
-  /** Takes the body of a 2xx answer as it comes; the answer's own is then empty. */
+  /** Takes the body of a 2xx response as it comes; the response's own is then empty. */
   onChunk?: (chunk: Uint8Array) => void
   signal?: AbortSignal | undefined
 }
@@ -48,7 +48,7 @@ export interface HttpResponse {
   /** Header names in lower case; a repeated header keeps its first value. */
   headers: Record<string, string>
   body: string
-  /** Monotonic clock, ms: when the request was sent, and when the head of the answer had come. */
+  /** Monotonic clock, ms: when the request was sent, and when the head of the response had come. */
   sentAt: number
   receivedAt: number
 }
@@ -59,7 +59,7 @@ export function isBearerToken(text: string): boolean {
 }
 
 /**
- * Sends one request. A 3xx is an answer like any other.
+ * Sends one request. A 3xx is a response like any other.
  * Rejects with TransportError, or with the signal's reason when it is aborted.
  */
 export type Transport = (request: HttpRequest) => Promise<HttpResponse>
@@ -72,7 +72,7 @@ export class TransportError extends Error {
   readonly requestNotSent: boolean
 
   constructor(reason: TransportError['reason'], code: string, { requestNotSent = false } = {}) {
-    super(`no usable answer: ${reason} (${code})`)
+    super(`no usable response: ${reason} (${code})`)
     this.name = 'TransportError'
     this.reason = reason
     this.code = code
@@ -273,13 +273,13 @@ function exchange(
         onResponseEnd() {
           if (isOver || head === undefined) return
           end()
-          const answer = head
+          const response = head
           const body = joined(chunks, bytes)
-          const encoding = encodingOf(answer)
-          if (bytes === 0 || encoding === 'identity') resolve({ ...answer, body: body.toString('utf8') })
+          const encoding = encodingOf(response)
+          if (bytes === 0 || encoding === 'identity') resolve({ ...response, body: body.toString('utf8') })
           else
             decoded(body, encoding, maxBytes).then(
-              (whole) => resolve({ ...answer, body: whole.toString('utf8') }),
+              (whole) => resolve({ ...response, body: whole.toString('utf8') }),
               reject,
             )
         },
@@ -316,7 +316,7 @@ function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: D
   const usual = new EnvHttpProxyAgent({
     ...bounds,
     ...{ httpProxy: proxy.http, httpsProxy: proxy.https, noProxy: proxy.none },
-    // For connections to the proxy itself: a CONNECT without an answer would hold its place for five minutes.
+    // For connections to the proxy itself: a CONNECT without a response would hold its place for five minutes.
     clientFactory: (origin, given) => createProxyPool(origin, { ...given, headersTimeout: connectTimeoutMs }),
   })
   return { usual, direct }

@@ -1,4 +1,4 @@
-// Classifies an answer once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
+// Classifies a response once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
 import { callAdvice, generalAdvice } from './call-advice.ts'
 import { foreignText } from './foreign-text.ts'
 import type { HttpResponse, Reason } from './http.ts'
@@ -92,7 +92,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** An error has a `code` and no `data`: a body with data is an answer, unless its code is the one of the specification. */
+/** An error has a `code` and no `data`: a body with data is a response, unless its code is the one of the specification. */
 function errorCode(body: unknown): string | undefined {
   const [code, data] = [property(body, 'code'), property(body, 'data')]
   if (typeof code !== 'string' || code === '') return undefined
@@ -112,7 +112,7 @@ const unserved: ReadonlySet<number> = new Set([501, 505, 511])
 /** Reasons that the platform itself gives in an error body alone. */
 const ownReasons: ReadonlySet<Reason> = new Set<Reason>(['bad-request', 'not-found', 'conflict'])
 
-/** An answer of something in front of the platform, by its status; the status alone does not show whose a 401, 403, or 429 is. */
+/** A response of something in front of the platform, by its status; the status alone does not show whose a 401, 403, or 429 is. */
 function isOfAnother(status: number, reason: Reason): boolean {
   return ownReasons.has(reason) || unserved.has(status) || (reason === 'other' && status < 500)
 }
@@ -143,10 +143,10 @@ export function classify(response: HttpResponse): ClassifiedResponse {
  * XML, is `intercepted`: something in front of the platform has written it.
  */
 export function classifyOwn(response: HttpResponse): ClassifiedResponse {
-  const answer = classify(response)
-  const isPage = answer.reason === 'invalid-body' && /^\s*</.test(response.body)
-  const isForeign = isPage || isOfAnother(response.status, answer.reason)
-  return isForeign && answer.code === undefined ? { ...answer, reason: 'intercepted' } : answer
+  const classified = classify(response)
+  const isPage = classified.reason === 'invalid-body' && /^\s*</.test(response.body)
+  const isForeign = isPage || isOfAnother(response.status, classified.reason)
+  return isForeign && classified.code === undefined ? { ...classified, reason: 'intercepted' } : classified
 }
 
 /** The one form of a date in HTTP that a server must send, and the two obsolete ones that a client must read. */
@@ -188,7 +188,7 @@ function withoutRepetition(value: string): string {
 
 /**
  * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3). Decimals and lists are read as well; of a list the
- * longest counts. A date is taken relative to the answer's own `Date`, else to `platformNow`. Undefined when the header is
+ * longest counts. A date is taken relative to the response's own `Date`, else to `platformNow`. Undefined when the header is
  * missing or can't be read.
  */
 export function retryAfterMs(response: HttpResponse, platformNow: number): number | undefined {
@@ -214,9 +214,9 @@ const orGateway = '; without an error body, a gateway or firewall in front of th
 export class PlatformFailure extends Error {
   readonly code = 'PLATFORM_FAILURE'
   readonly reason: Exclude<Reason, 'ok'>
-  /** HTTP status of the answer, undefined when none came. */
+  /** HTTP status of the response, undefined when none came. */
   readonly status: number | undefined
-  /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  /** Cause of a missing response: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   readonly transportCode: string | undefined
   /** Code and message of the platform's error body. Not in the message: it may differ each time. */
   readonly problem: string | undefined

@@ -86,8 +86,8 @@ export interface Books {
 const [maxPauseMs, minPauseMs, restMs] = [30_000, 1000, 60_000]
 /** An hour of which the ledger gave no books is asked about again after so long; one that did not match, after an hour. */
 const failedMs = 600_000
-/** The ledger's answer: the keys, how many there are, and one to show. */
-interface LedgerAnswer {
+/** The ledger's response: the keys, how many there are, and one to show. */
+interface LedgerKeys {
   ledger: Ledger
   lines: number
   sample: string
@@ -102,7 +102,7 @@ export function createBooks(options: BooksOptions): Books {
   /** True once a key of the ledger was one of the platform's. */
   let hasMatched = false
 
-  async function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<LedgerAnswer> {
+  async function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<LedgerKeys> {
     let [lines, sample] = [0, '']
     // Where daylight saving repeats an hour, the platform's times may mean either.
     const readings = (at: number): readonly [number, number] => zone.toInstants(zone.toLocal(at))
@@ -114,8 +114,8 @@ export function createBooks(options: BooksOptions): Books {
     return { ledger, lines, sample }
   }
 
-  /** Lists the hour, and holds each record against the answer. @throws LedgerFailure for one of another platform */
-  async function list(hour: Hour, askedAt: number, answer: LedgerAnswer, signal: AbortSignal): Promise<HourListing> {
+  /** Lists the hour, and holds each record against the response. @throws LedgerFailure for one of another platform */
+  async function list(hour: Hour, askedAt: number, response: LedgerKeys, signal: AbortSignal): Promise<HourListing> {
     const { concurrency, sliceRecords } = options
     const delivered = Array.from({ length: 60 }, () => 0)
     const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
@@ -138,13 +138,13 @@ export function createBooks(options: BooksOptions): Books {
     const { complete, isMatching, sample, withoutKey } = await compareRecords(
       { from: hour.from, until: hour.from + hourMs },
       {
-        ...{ client, purpose: 'books', kind, ledger: answer.ledger, now: askedAt, zone, compared },
+        ...{ client, purpose: 'books', kind, ledger: response.ledger, now: askedAt, zone, compared },
         ...{ concurrency, sliceRecords, monotonic: clock.monotonic },
       },
       signal,
     )
     if (isMatching) matched()
-    else if (missed.length > 0) checkMatch(answer, sample)
+    else if (missed.length > 0) checkMatch(response, sample)
     return { askedAt, complete, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
@@ -155,7 +155,7 @@ export function createBooks(options: BooksOptions): Books {
   }
 
   /** Without a match the keys are of another platform, time or form; without a line, none was processed, if others have matched. */
-  function checkMatch({ lines, sample }: LedgerAnswer, other = ''): void {
+  function checkMatch({ lines, sample }: LedgerKeys, other = ''): void {
     if (hasMatched && lines === 0) return
     const ours = lines === 0 ? 'it has none' : `it has "${shownText(sample)}"`
     throw new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
@@ -172,10 +172,10 @@ export function createBooks(options: BooksOptions): Books {
   /** The ledger is asked first: while it is down, that costs no call of the platform. */
   async function look(address: string, { hour, kind: how }: Look, signal: AbortSignal): Promise<void> {
     const askedAt = client.now()
-    const answer = await ask(address, hour, signal)
-    if (how === 'ask') takeLedger(hour, askedAt, (key) => answer.ledger.note(key, ''), policy)
+    const response = await ask(address, hour, signal)
+    if (how === 'ask') takeLedger(hour, askedAt, (key) => response.ledger.note(key, ''), policy)
     else {
-      const listing = await list(hour, askedAt, answer, signal)
+      const listing = await list(hour, askedAt, response, signal)
       takeListing(hour, listing, policy)
       const { complete, delivered, more, withoutKey } = listing
       const unprocessed = missedOf(hour, policy).length + more

@@ -115,7 +115,7 @@ export function takeListing(hour: Hour, listing: HourListing, policy: HoursPolic
   hour.askAt = nextAsk(hour, askedAt, policy)
 }
 
-/** Takes an answer of the ledger: those that it has now are missed no more. */
+/** Takes a response of the ledger: those that it has now are missed no more. */
 export function takeLedger(hour: Hour, askedAt: number, has: (key: string) => boolean, policy: HoursPolicy): void {
   const { listing } = hour
   if (listing === undefined) return
@@ -130,7 +130,7 @@ export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }:
   return open?.from ?? hourOf(now - settleMs)
 }
 
-/** Missed records of one subscription, type and answer. */
+/** Missed records of one subscription, type and response. */
 export interface MissedCause extends Pick<FailedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
   records: number
   firstAt: number

@@ -5,7 +5,7 @@ import { UsageError } from '../../runtime/errors.ts'
 import { linkAbort } from '../../runtime/notifier.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
-/** Kinds of answers. `mismatch`: understood, but of another platform, time or key. */
+/** Kinds of responses. `mismatch`: understood, but of another platform, time or key. */
 export const ledgerResults = ['ok', 'no-answer', 'refused', 'unusable', 'mismatch'] as const
 export type LedgerResult = (typeof ledgerResults)[number]
 
@@ -46,7 +46,7 @@ function failureOf(error: unknown): unknown {
   return new LedgerFailure('no-answer', `sent no full response: ${error.reason} (${error.code})`)
 }
 
-/** The body of an answer as it comes, a piece at a time: a large one would be parsed without a pause. */
+/** The body of a response as it comes, a piece at a time: a large one would be parsed without a pause. */
 async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   using ending = linkAbort([signal])
   const body = new Readable({ objectMode: true, read: () => undefined })

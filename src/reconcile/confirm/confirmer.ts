@@ -42,7 +42,7 @@ export interface Confirmer {
 interface Round {
   signal: AbortSignal
   calls: number
-  answers: number
+  responses: number
   /** Number of failed calls in a row. */
   failures: number
   unreadable: ReturnType<typeof createUnreadableSum>
@@ -123,15 +123,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       search.kind === 'event' ? { eventId: records[0]?.eventId ?? '' } : asked(search.span)
     round.calls += 1
     try {
-      const answer = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
-      round.answers += 1
+      const response = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
+      round.responses += 1
       round.failures = 0
-      if (search.kind === 'span' && search.page === 0 && answer.total !== undefined) {
-        rowsPerSecond = (rowsPerSecond + answer.total / (search.span.to - search.span.from)) / 2
+      if (search.kind === 'span' && search.page === 0 && response.total !== undefined) {
+        rowsPerSecond = (rowsPerSecond + response.total / (search.span.to - search.span.from)) / 2
       }
-      take(answer, askedAt, round)
+      take(response, askedAt, round)
       const left = records.filter(isDue)
-      const next = afterPage({ ...search, records }, answer, left)
+      const next = afterPage({ ...search, records }, response, left)
       if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt)
       return next
     } catch (error) {
@@ -177,13 +177,13 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return Math.min(pollMs, roundAt + pauseMs(now) - now)
     },
     async check(signal) {
-      const round = { signal, calls: 0, answers: 0, failures: 0, unreadable: createUnreadableSum() }
+      const round = { signal, calls: 0, responses: 0, failures: 0, unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
       try {
         await work(round)
-        if (round.answers > 0) unreadable = round.unreadable.sum()
+        if (round.responses > 0) unreadable = round.unreadable.sum()
         // A single record whose search failed was postponed already.
-        if (round.failures > 1 && round.answers === 0) backoff.failed()
+        if (round.failures > 1 && round.responses === 0) backoff.failed()
         else backoff.end()
       } catch (error) {
         signal.throwIfAborted()

@@ -1,4 +1,4 @@
-// When an outcome is known: evidence of a check, how long a failure is doubted, when a lost answer is given up. Pure functions. @see docs/architecture.md "Outcomes"
+// When an outcome is known: evidence of a check, how long a failure is doubted, when a lost response is given up. Pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
 import { refusesRecord, type WebhookRecord } from '../../platform/record.ts'
 import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
@@ -23,7 +23,7 @@ export const firstCheckMs = 500
 /** The longest doubt, 32 s, is so many times `firstCheck`. */
 const maxDoubtFactor = 64
 
-/** The verdict of an outcome about the receiver; `responseStatusCode` is its answer, null without one. @see docs/architecture.md "Circuits" */
+/** The verdict of an outcome about the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md "Circuits" */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
   if (outcome === 'unknown') return 'unknown'
@@ -80,7 +80,7 @@ function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt
 }
 
 /**
- * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's answer itself. A failed new attempt
+ * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's response itself. A failed new attempt
  * is `doubtful` at first. A check `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the
  * platform made on its own.
  */

@@ -4,7 +4,7 @@
 // outcome `unknown`, and it was no try; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any
 // other (decide.ts), and its circuit counts nothing.
 import type { Clock } from '../../runtime/clock.ts'
-import { meaningOf, type RetryAnswer } from '../../platform/operations.ts'
+import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
@@ -39,11 +39,11 @@ export interface OutcomeEvent {
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number
   sinceRetryMs: number
-  /** The receiver's answer to the last attempt; null without one, or when it is not known. */
+  /** The receiver's response to the last attempt; null without one, or when it is not known. */
   responseStatusCode: number | null
   /**
    * How far the attempt lies before (negative) or after the time between the PATCH and the check that saw it, in ms.
-   * Undefined when the platform shows no changed time, or when the answer was lost: another client may have caused it.
+   * Undefined when the platform shows no changed time, or when the response was lost: another client may have caused it.
    */
   timeOffsetMs: number | undefined
 }
@@ -78,13 +78,13 @@ export interface OutcomesOptions {
 }
 
 export interface Outcomes {
-  /** A PATCH is sent, the subscription's retry of this number: its record is awaiting from now on, until the answer is reported. */
+  /** A PATCH is sent, the subscription's retry of this number: its record is awaiting from now on, until the response is reported. */
   begin(record: FailedRecord, sent: number, at: { sentAt: number; monotonic: number }): void
   /**
-   * Reports the answer of a PATCH. A retry that was accepted, or whose answer was lost, is pending from now on, unless the
+   * Reports the response of a PATCH. A retry that was accepted, or whose answer was lost, is pending from now on, unless the
    * answer shows its outcome. `answeredAt` in platform epoch ms.
    */
-  note(record: FailedRecord, answer: RetryAnswer, at: { answeredAt: number; monotonic: number }): void
+  note(record: FailedRecord, response: RetryResponse, at: { respondedAt: number; monotonic: number }): void
   /** Reports a check of a record; undefined when it did not show the record. Only pending records are affected. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
   /** A record that had failed again is successful, as a list or a refused PATCH shows: its delivery may not have ended then. */
@@ -215,30 +215,30 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       }
       record.note({ tries: record.tries + 1, triedAt: sentAt, askedFor: false, awaiting, changedAt: monotonic })
     },
-    note(record, answer, { answeredAt, monotonic }) {
+    note(record, response, { respondedAt, monotonic }) {
       const { awaiting } = record
       if (awaiting === undefined) return
-      // By the platform's clock as it is known now: the answer may have shown that it was set.
-      const triedAt = answeredAt - (monotonic - awaiting.sentAt)
-      const { isOfRecord, lengthensBackoff } = meaningOf(answer.result)
-      const ofAnswer = isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true)
-      const counts = answer.lost !== true && ofAnswer
-      const isOpen = answer.result === 'accepted' || answer.lost === true
+      // By the platform's clock as it is known now: the response may have shown that it was set.
+      const triedAt = respondedAt - (monotonic - awaiting.sentAt)
+      const { isOfRecord, lengthensBackoff } = meaningOf(response.result)
+      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true)
+      const counts = response.lost !== true && ofResponse
+      const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
       record.note({ triedAt, changedAt: monotonic, ...counts, ...next })
       if (!isOpen) {
-        if (answer.found !== 'successful') return
+        if (response.found !== 'successful') return
         turned(record)
         // Its attempts were all made before the PATCH; their number is not known.
         backlog.release(record, { attempts: Infinity, lastAt: triedAt })
         return
       }
-      if (answer.lost) awaiting.lostAt = monotonic
+      if (response.lost) awaiting.lostAt = monotonic
       pending.add(record)
       const { checkAt } = awaiting
-      if (answer.record !== undefined) {
-        see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
-        // `see` has moved the next check. It goes back, unless the answer shows a failure: that one is to be confirmed first.
+      if (response.record !== undefined) {
+        see(record, response.record, { askedAt: monotonic, monotonic, seenAt: respondedAt })
+        // `see` has moved the next check. It goes back, unless the response shows a failure: that one is to be confirmed first.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)

@@ -68,18 +68,18 @@ export function planSearches(records: readonly FailedRecord[], maxGapSeconds: nu
   return [...new Set(records.map((record) => groups.get(record) ?? []))].flatMap(searchesOf)
 }
 
-/** Number of further pages, according to the answer. */
+/** Number of further pages, according to the response. */
 function pagesToCome({ page }: Search, { size, total }: ListPage): number {
   const pages = Math.ceil((total ?? 0) / (size ?? maxPageSize))
   return Math.max(1, pages - page - 1)
 }
 
 /** The searches that follow a page of a span, of which `left` is what no page has shown. */
-function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
+function afterSpan(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   const pageLimit = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
-  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= pageLimit
+  const isLast = response.rows < (response.size ?? maxPageSize) || search.page + 1 >= pageLimit
   const barren = left.length < search.records.length ? 0 : search.barren + 1
-  const toCome = pagesToCome(search, answer)
+  const toCome = pagesToCome(search, response)
   // Pages cost less than single searches, until as many were in vain.
   if (isLast || Math.max(barren, toCome) > countOwn(left)) return ownSearches(left)
   if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
@@ -102,8 +102,8 @@ function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
 }
 
 /** The searches that follow a page; none when the records' own search has ended. */
-export function afterPage(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
+export function afterPage(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   if (left.length === 0) return []
-  if (search.kind === 'span') return afterSpan(search, answer, left)
-  return goesOn(search, answer) ? [{ ...search, records: left, page: search.page + 1 }] : []
+  if (search.kind === 'span') return afterSpan(search, response, left)
+  return goesOn(search, response) ? [{ ...search, records: left, page: search.page + 1 }] : []
 }

@@ -43,7 +43,7 @@ export interface Judgement {
 export interface Opening extends Judgement {
   /** Monotonic ms. */
   at: number
-  /** The receiver's answer to the last of them; null: none. */
+  /** The receiver's response to the last of them; null: none. */
   responseStatusCode: number | null
 }
 
@@ -56,8 +56,8 @@ export interface RetryOutcome {
   sent: number
   /** Monotonic ms. */
   now: number
-  /** HTTP status of the receiver's answer; null: none. */
-  answer: number | null
+  /** HTTP status of the receiver's response; null: none. */
+  response: number | null
 }
 
 /**
@@ -78,8 +78,8 @@ interface NotClosed {
   judgement: Judgement
   openUntil: number
   cooldownMs: number
-  /** Answers of the failures that opened it. */
-  answers: ReadonlySet<number | null>
+  /** Responses of the failures that opened it. */
+  responses: ReadonlySet<number | null>
 }
 
 /** Only its receiver's outcomes change it, and the clock, which ends a cooldown. */
@@ -168,10 +168,15 @@ function judge({ name, outcomes: { known, last } }: Circuit, policy: CircuitPoli
     : undefined
 }
 
-function opened(circuit: Circuit, judgement: Judgement, { answer, now }: RetryOutcome, policy: CircuitPolicy): Circuit {
+function opened(
+  circuit: Circuit,
+  judgement: Judgement,
+  { response, now }: RetryOutcome,
+  policy: CircuitPolicy,
+): Circuit {
   const before = 'opening' in circuit ? circuit : undefined
   // Another answer than so far shows that something has changed there.
-  const isSame = before?.answers.has(answer) === true
+  const isSame = before?.responses.has(response) === true
   const cooldownMs = isSame ? Math.min(policy.maxCooldown, 2 * before.cooldownMs) : policy.cooldown
   const { at = now, failedAgain = 0, judged = 0 } = before?.opening ?? {}
   return {
@@ -182,11 +187,11 @@ function opened(circuit: Circuit, judgement: Judgement, { answer, now }: RetryOu
       at,
       failedAgain: failedAgain + judgement.failedAgain,
       judged: judged + judgement.judged,
-      responseStatusCode: answer,
+      responseStatusCode: response,
     },
     openUntil: now + cooldownMs,
     cooldownMs,
-    answers: new Set([...(before?.answers ?? []), answer]),
+    responses: new Set([...(before?.responses ?? []), response]),
   }
 }
 

@@ -3,7 +3,7 @@ import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import { meaningOf, type RetryAnswer } from '../../platform/operations.ts'
+import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
@@ -30,7 +30,7 @@ export interface RetryEvent {
   attempt: number
   /** The rule that allowed it: `due` or `expiring`; `probe` while its circuit is half-open. */
   why: Because
-  answer: RetryAnswer
+  response: RetryResponse
 }
 
 export interface DispatchOptions {
@@ -136,13 +136,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   async function patch({ attempt, record, sent, why }: Flight, kill: AbortSignal): Promise<void> {
     const sentAt = clock.monotonic()
     const { id: webhookId, eventId, subscriptionId, eventType } = record
-    const answer = await client.retry(webhookId, kill)
-    // Emitted first: the answer may show the outcome, and its event follows immediately.
-    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, answer })
-    outcomes.note(record, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
-    breaker.note(answer, sentAt)
+    const response = await client.retry(webhookId, kill)
+    // Emitted first: the response may show the outcome, and its event follows immediately.
+    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
+    outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic() })
+    breaker.note(response, sentAt)
     if (outcomes.pending().has(record)) return
-    if (meaningOf(answer.result).keepsPlace === true) subscriptions.freeLater(subscriptionId, sent, clock.monotonic())
+    if (meaningOf(response.result).keepsPlace === true) subscriptions.freeLater(subscriptionId, sent, clock.monotonic())
     else subscriptions.free(subscriptionId, sent)
   }
 

@@ -205,7 +205,7 @@ export interface Gates {
   /** The first one that blocks this subscription alone. */
   ofSubscription(subscriptionId: string): Gate | undefined
   /**
-   * True when the global gates allow a retry; `inFlight` retries have no answer yet. While the platform breaker is
+   * True when the global gates allow a retry; `inFlight` retries have no response yet. While the platform breaker is
    * half-open, one retry at a time passes its gate.
    */
   admits(inFlight: number): boolean

@@ -1,8 +1,8 @@
 // Circuit breaker for the platform: opens on 401/403, for lack of a token, or after three failures in a row. A ping, one size-1 list call with backoff, shows whether to close it; where lists pass and retries do not, one retry does. @see docs/architecture.md "Retry plan"
 import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import { TokenError } from '../../platform/auth/token-answer.ts'
-import { meaningOf, type CallAnswer, type RetryAnswer } from '../../platform/operations.ts'
+import { TokenError } from '../../platform/auth/token-response.ts'
+import { meaningOf, type CallResponse, type RetryResponse } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
@@ -21,7 +21,7 @@ export interface TroubleEvent {
 }
 
 /** A call that failed; `token` is one of the identity host. */
-export interface FailedCall extends CallAnswer {
+export interface FailedCall extends CallResponse {
   operation: 'retry' | 'list' | 'token'
 }
 
@@ -38,21 +38,21 @@ export interface PlatformBreaker {
   /** True when a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
-  /** The gate that is shut: that of the trouble, or `platform` while a ping has waited for its answer for over a second. */
+  /** The gate that is shut: that of the trouble, or `platform` while a ping has waited for its response for over a second. */
   gate(): Trouble | undefined
   /** Since when retries are stopped for this reason, epoch ms of this host's clock. */
   since(): number | undefined
   /** The call that showed the trouble last. */
   call(): FailedCall | undefined
-  /** Reports the answer to a PATCH that was sent, or to be sent, at `sentAt`, monotonic ms. */
-  note(answer: RetryAnswer, sentAt: number): void
+  /** Reports the response to a PATCH that was sent, or to be sent, at `sentAt`, monotonic ms. */
+  note(response: RetryResponse, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
   /** A sweep has listed the window: the next ping comes now, if the platform seems to be down. */
   pingNow(): void
-  /** When the platform last answered a ping, monotonic ms; -Infinity before the first answer. */
-  answeredAt(): number
+  /** When the platform last answered a ping, monotonic ms; -Infinity before the first response. */
+  respondedAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
 }
@@ -78,7 +78,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
   const backoff = createPlatformBackoff(clock, random)
-  let answeredAt = -Infinity
+  let respondedAt = -Infinity
   /** Monotonic ms. */
   let since: number | undefined
   let call: FailedCall | undefined
@@ -117,7 +117,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   async function ask(signal: AbortSignal): Promise<unknown> {
     try {
       await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
-      answeredAt = clock.monotonic()
+      respondedAt = clock.monotonic()
       return undefined
     } catch (error) {
       signal.throwIfAborted()
@@ -163,8 +163,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since && onWallClock(clock, since),
     call: () => call,
-    note(answer, sentAt) {
-      const { problem, reason, result, sent, status } = answer
+    note(response, sentAt) {
+      const { problem, reason, result, sent, status } = response
       const isRefused = result === 'unauthorized'
       const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
       if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
@@ -175,7 +175,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry that was on its way before the refusal is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
-        // Only an answer about the record itself shows that retries pass again.
+        // Only a response about the record itself shows that retries pass again.
         enter(isOfRecord ? { name: 'closed' } : { name: 'open', trouble: state.trouble })
       }
       if (state.name === 'closed' && failuresInARow >= suspiciousRow)
@@ -187,7 +187,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       pingAt = clock.monotonic()
       options.wake()
     },
-    answeredAt: () => answeredAt,
+    respondedAt: () => respondedAt,
     isPingDue: () => !isPinging && pingAt !== undefined && clock.monotonic() >= pingAt,
     async ping(signal) {
       isPinging = true

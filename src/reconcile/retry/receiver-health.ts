@@ -5,9 +5,9 @@ import { onWallClock, type Clock } from '../../runtime/clock.ts'
 export interface ReceiverEvent {
   type: 'receiver'
   up: boolean
-  /** Its answer (`HTTP 503`), or the reason why none came (`connection (ECONNREFUSED)`). */
+  /** Its response (`HTTP 503`), or the reason why none came (`connection (ECONNREFUSED)`). */
   detail: string
-  /** Without an answer. */
+  /** Without a response. */
   failure?: Pick<TransportError, 'reason' | 'code'>
 }
 
@@ -22,11 +22,11 @@ export interface ReceiverHealthOptions {
 }
 
 export interface ReceiverHealth {
-  /** True while its last answer was not 2xx, is too old, or never came. Never without a health address. */
+  /** True while its last response was not 2xx, is too old, or never came. Never without a health address. */
   isDown(): boolean
-  /** The last answer. Undefined without a health address, and before the first answer. */
+  /** The last response. Undefined without a health address, and before the first response. */
   up(): boolean | undefined
-  /** The last answer in words; undefined like `up`. */
+  /** The last response in words; undefined like `up`. */
   detail(): string | undefined
   /** When `up` last changed, epoch ms of this host's clock. */
   since(): number | undefined
@@ -39,7 +39,7 @@ export interface ReceiverHealth {
 /** From poll to poll. */
 const intervalMs = 5000
 const timeoutMs = 2000
-/** A health answer is short, and is not read. */
+/** A health response is short, and is not read. */
 const maxBytes = 65_536
 
 export type Health = Omit<ReceiverEvent, 'type'>
@@ -49,9 +49,9 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
   let last: Health | undefined
   /** Monotonic ms. */
   let since: number | undefined
-  /** Monotonic ms of the last answer. An answer older than two polls is ignored: the process was suspended. */
-  let answeredAt = -Infinity
-  const isStale = (): boolean => clock.monotonic() - answeredAt > 2 * intervalMs + timeoutMs
+  /** Monotonic ms of the last response. A response older than two polls is ignored: the process was suspended. */
+  let respondedAt = -Infinity
+  const isStale = (): boolean => clock.monotonic() - respondedAt > 2 * intervalMs + timeoutMs
 
   async function poll(url: URL, signal: AbortSignal): Promise<Health> {
     try {
@@ -83,7 +83,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
       emit({ type: 'receiver', ...health })
     }
     last = health
-    answeredAt = clock.monotonic()
+    respondedAt = clock.monotonic()
     wake()
   }
 

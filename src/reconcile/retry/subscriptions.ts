@@ -20,7 +20,7 @@ export interface CircuitEvent {
   type: 'circuit'
   subscriptionId: string
   to: CircuitState
-  /** With `open`: its cooldown, the outcomes that opened it, and the receiver's last answer (null: none). */
+  /** With `open`: its cooldown, the outcomes that opened it, and the receiver's last response (null: none). */
   pauseMs?: number
   failedAgain?: number
   judged?: number
@@ -64,7 +64,7 @@ export interface Subscription {
   /** Number of its last retry, and of the last one before its circuit opened: of earlier ones no outcome counts. */
   sent: number
   openedAfter: number
-  /** Its retries without an answer. */
+  /** Its retries without a response. */
   inFlight: number
   /** Event type of its last retry. */
   lastEventType: string | undefined
@@ -92,7 +92,7 @@ export interface Subscriptions {
   blocked(now: number): Record<SubscriptionGate, number>
   /** A retry is sent, and takes a place. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
-  /** Reports the outcome of a retry with the receiver's answer, and frees its place. */
+  /** Reports the outcome of a retry with the receiver's response, and frees its place. */
   settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
   /** Frees the place of a retry that has no outcome, or none yet. Does nothing when it has none any more. */
   free(id: string, sent: number): void
@@ -162,7 +162,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     const { circuit: before, openedAfter, places } = subscription
     places.delete(sent)
     if (sent <= openedAfter) return
-    const circuit = learn(before, { verdict, record, sent, now, answer: responseStatusCode }, policy)
+    const circuit = learn(before, { verdict, record, sent, now, response: responseStatusCode }, policy)
     subscription.circuit = circuit
     const to = stateOf(circuit, now)
     if (circuit.name === 'down' && to === 'open') {

@@ -124,7 +124,7 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
   return isNew
 }
 
-/** A short page ends the slice. Without a page size in the answer it proves nothing: then only an empty one does. */
+/** A short page ends the slice. Without a page size in the response it proves nothing: then only an empty one does. */
 function isShort(page: ListPage): boolean {
   return page.rows < (page.size ?? 1)
 }

@@ -9,7 +9,7 @@ export interface SweepScheduleOptions {
   /** True while there is room again for records that gave way: then a full sweep need not rest. */
   hasRoomAgain: () => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
-  breaker: Pick<PlatformBreaker, 'answeredAt'>
+  breaker: Pick<PlatformBreaker, 'respondedAt'>
   clock: Pick<Clock, 'monotonic'>
   random: Random
 }
@@ -66,7 +66,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
 
   /** A sweep fails when a list call of one row does, so a ping that was answered since ends its backoff. */
-  const backsOffUntil = (): number => (breaker.answeredAt() > failedAt ? -Infinity : backoff.until())
+  const backsOffUntil = (): number => (breaker.respondedAt() > failedAt ? -Infinity : backoff.until())
 
   return {
     tick() {

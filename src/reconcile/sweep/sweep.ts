@@ -92,7 +92,7 @@ interface Context {
 }
 
 /** Of a platform whose answers are too large, a list without rows tells whether it does what it is asked for. */
-async function answersAtAll({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
+async function responds({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
   const empty = reason === 'too-large' && { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
   try {
     const page = await options.client.list({ status: 'failed', ...empty, page: 0, size: 1 }, signal)
@@ -165,7 +165,7 @@ async function goRound(
 ): Promise<SweepStep | SliceAhead[]> {
   const { findings } = context
   if (isOfAnyCall(failure)) throw failure
-  if (findings.failedInARow % askEvery === 0 && !(await answersAtAll(context, slice, failure))) throw failure
+  if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
   findings.failedSlices += 1
   findings.failedInARow += 1
   findings.lastFailure = failure

@@ -34,7 +34,7 @@ export interface SweeperOptions {
   situations: () => SituationOf
   subscriptions: Pick<Subscriptions, 'circuitOf' | 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
-  breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
+  breaker: Pick<PlatformBreaker, 'respondedAt' | 'pingNow'>
   policy: Policy
   zone: TimeZone
   clock: Clock
@@ -144,7 +144,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return () => Math.max(0, workedMs() - startedAt)
   }
 
-  /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
+  /** The platform's time comes with its responses: before the first one, a wrong host clock would move the window. */
   async function learnTime(signal: AbortSignal): Promise<void> {
     if (hasAskedTime || client.knowsTime()) return
     await client.list({ status: 'failed', page: 0, size: 1 }, signal)

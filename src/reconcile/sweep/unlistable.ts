@@ -29,7 +29,7 @@ export interface UnlistedSum {
   to: string
   seconds: number
   reason: PlatformFailure['reason']
-  /** HTTP status of the answer; null when none came. */
+  /** HTTP status of the response; null when none came. */
   status: number | null
   /** Code and message of the platform's error body. */
   problem?: string

@@ -4,10 +4,10 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 
 export function createAttemptsWatcher({ config, exercise, holds, knowledge, violate }: WatcherOptions): Watcher {
   const { maxAttempts } = config.retry
-  /** Of the retries that wait for their answer: as low and as high as it can be. */
+  /** Of the retries that wait for their response: as low and as high as it can be. */
   const numbers = new Map<string, { least: number; most: number }>()
 
-  /** Answers in the platform's place, by record. */
+  /** Responses in the platform's place, by record. */
   const intercepted = new Map<string, number>()
   const attemptsOf = (shown: readonly number[], tries: number): number => Math.max(tries, Math.min(...shown))
 

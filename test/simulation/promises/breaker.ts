@@ -13,7 +13,7 @@ const atOnceMs = 0.001
 
 export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
   let failures = 0
-  /** Retries that went out since the answer that made the row three. */
+  /** Retries that went out since the response that made the row three. */
   let sentSince: number | undefined
   /** When the first refusal by 403 came, until retries are allowed again. */
   let blockedAt: number | undefined
@@ -109,7 +109,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     },
     fact(fact) {
       if (fact.type !== 'trouble') return
-      // Answers of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
+      // Responses of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
       if (isForbidden && fact.trouble === undefined) forgetRow()
       // What was on its way when it began tells nothing new.
       if (fact.trouble === 'platform' || fact.trouble === undefined) isSuspicious = false

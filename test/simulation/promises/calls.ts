@@ -36,7 +36,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { lookback } = config.window
   const isListLimited = habits.listsFor !== undefined || habits.listsAtOnce !== undefined
   const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
-  /** Rows that surely go into an answer. */
+  /** Rows that surely go into a response. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
   const first = firstCheckMs
   /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */

@@ -22,7 +22,7 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
 
   /**
    * Of one subscription: before its first pause the initial limit, and up to nine that follow; then three probes after each
-   * pause. Pauses begin small again for an answer that is new: of a delivery that was under way when the outage began.
+   * pause. Pauses begin small again for a response that is new: of a delivery that was under way when the outage began.
    */
   function limitOfOne(): number {
     const elapsed = timeline.now() - startedAt

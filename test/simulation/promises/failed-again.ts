@@ -59,7 +59,7 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     if (record === undefined || known === undefined) return
     if (known.last?.view.status === 'successful')
       violate('untrue', `says that ${id} failed again, which was shown to be successful`)
-    // Where no answer tells the time, an attempt that is new may be anybody's.
+    // Where no response tells the time, an attempt that is new may be anybody's.
     const hasFailed = scenario.habits.withoutDate
       ? record.attempts > known.baseline
       : record.failedAt >= known.sentAt - clockToleranceMs

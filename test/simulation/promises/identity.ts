@@ -22,7 +22,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   const refused = new Map<string, number>()
   let tellsTime = 0
   let triedAt = -Infinity
-  /** HTTP status of the last answer to a token request; undefined for none. */
+  /** HTTP status of the last response to a token request; undefined for none. */
   let tokenStatus: number | undefined
   const lifeMs = scenario.habits.tokenLifeSeconds * 1000
   /** When the key of the file was last refused: by a fault, if it is registered. */

@@ -60,7 +60,7 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
       if (views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
     },
     fact(fact) {
-      if (fact.type === 'retry' && fact.answer.result === 'accepted' && timeline.now() > startedAt + learnedAfterMs)
+      if (fact.type === 'retry' && fact.response.result === 'accepted' && timeline.now() > startedAt + learnedAfterMs)
         useful += 1
       if (fact.type !== 'sweep') return
       if (fact.report.failure?.reason === 'throttled' && fact.report.failure.stage === 'list')

@@ -122,7 +122,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       if (fact.type === 'outcome' && fact.outcome === 'recovered') subscription.recoveredAt = timeline.now()
       if (fact.type !== 'retry') subscription.changedAt = timeline.now()
       // A failed retry keeps its place, and nothing is seen when its time is over.
-      const keepsPlace = fact.type === 'retry' && fact.answer.result === 'platform-error'
+      const keepsPlace = fact.type === 'retry' && fact.response.result === 'platform-error'
       noteCircuit(id, timeline.now() + (keepsPlace ? probeTimeout : 0))
     },
     scraped: noteSlots,

@@ -24,7 +24,7 @@ function resultOf(told: Told): string {
 export function createTruthWatcher(options: WatcherOptions): Watcher {
   const { exercise, expectations, holds, keyFiles, knowledge, platform, scenario, timeline, violate } = options
   const counts = new Map<string, number>()
-  /** Calls that came back, with or without an answer. */
+  /** Calls that came back, with or without a response. */
   const answered = { list: 0, retry: 0, token: 0, health: 0 }
   const results = new Map<string, Told>()
   let isPaused = false
@@ -52,7 +52,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     if (!(Math.abs(shown - value) <= tolerance)) violate('books', `shows ${series} ${shown}, it is ${value}`)
   }
 
-  /** A call that is replayed with another token is reported with its last answer. */
+  /** A call that is replayed with another token is reported with its last response. */
   function retried(fact: FactOf<'retry'>): void {
     const id = fact.webhookId.toLowerCase()
     const told = results.get(id)

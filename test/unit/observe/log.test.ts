@@ -152,7 +152,7 @@ test.each([
     'CONFIGURATION',
     'a (b): c',
   ],
-  [new TransportError('tls', 'CODE'), 'TransportError', 'CODE', 'no usable answer: tls (CODE)'],
+  [new TransportError('tls', 'CODE'), 'TransportError', 'CODE', 'no usable response: tls (CODE)'],
   [new PlatformFailure('throttled', 429, 'list'), 'PlatformFailure', 'PLATFORM_FAILURE', 'list: throttled (HTTP 429)'],
 ])('our own errors say their message: %s', (error, errorName, errorCode, errorMessage) => {
   const status = error instanceof PlatformFailure ? { errorStatus: 429 } : {}

@@ -83,7 +83,7 @@ test('a cause says what is decided of its records, and when the first goes out; 
   const open = { gate: 'circuit', pausesForMs: minuteMs } as const
   const { list, exhausted } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === third && open) }) })
   expect(list).toHaveLength(2)
-  // A retry that the platform refused has no answer of the receiver.
+  // A retry that the platform refused has no response of the receiver.
   expect(list[0]?.lastAt).toBe(testNow - 1000)
   expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 1 })
   expect(list[1]?.byDecision).toMatchObject({ blocked: 1, due: 0 })

@@ -1,7 +1,7 @@
 // Numbers, times and spans as people read them.
 import { expect, test } from 'vitest'
-import type { CallAnswer } from '../../../src/platform/operations.ts'
-import { answerText, clockTime, count, counted, fromNow, response, span, word } from '../../../src/ops/words.ts'
+import type { CallResponse } from '../../../src/platform/operations.ts'
+import { callText, clockTime, count, counted, fromNow, response, span, word } from '../../../src/ops/words.ts'
 
 const now = new Date('2026-01-15T12:00:00.000Z')
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
@@ -12,7 +12,7 @@ test('numbers, and answers of the receiver', () => {
   expect([response(503), response(null)]).toEqual(['HTTP 503', 'no response'])
 })
 
-test.each<[CallAnswer, string]>([
+test.each<[CallResponse, string]>([
   [{ reason: 'server-error' }, 'HTTP 5xx'],
   [{ reason: 'server-error', status: 503 }, 'HTTP 503'],
   [{ reason: 'other', status: 423, problem: 'svc.locked' }, 'HTTP 423 (svc.locked)'],
@@ -20,7 +20,7 @@ test.each<[CallAnswer, string]>([
   [{ reason: 'invalid-body', status: 200 }, 'HTTP 200, an unusable body'],
   [{ reason: 'too-large' }, 'too-large'],
 ])('the answer %j is shown as %s', (answer, text) => {
-  expect(answerText(answer)).toBe(text)
+  expect(callText(answer)).toBe(text)
 })
 
 test.each([

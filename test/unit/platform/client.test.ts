@@ -143,7 +143,7 @@ describe('401 that lasts', () => {
   })
 })
 
-/** Answers to a void token that are no 401. */
+/** Responses to a void token that are no 401. */
 const pages = {
   'a 403': { status: 403, body: { code: 'forbidden' } },
   'a redirect': { status: 302, headers: { location: 'https://login.example.test' } },

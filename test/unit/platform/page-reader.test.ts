@@ -1,4 +1,4 @@
-// Pages whose rows are too large or too slow for one answer: each row is read once, in bounded calls, and pages grow again.
+// Pages whose rows are too large or too slow for one response: each row is read once, in bounded calls, and pages grow again.
 import { expect, test } from 'vitest'
 import { createPageReader } from '../../../src/platform/page-reader.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'

@@ -56,7 +56,7 @@ test.each<[what: string, script: string]>([
       await clock.advance(20)
       moved = server.learn({ headers: { date }, sentAt, receivedAt: clock.monotonic() }).movedMs
     },
-    /** By the last answer. */
+    /** By the last response. */
     moved: () => shown(moved),
     learned: () => shown(server.now() - clock.monotonic() - offset),
     ahead: () => shown(server.aheadOfHostMs()),

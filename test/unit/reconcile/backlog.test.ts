@@ -39,7 +39,7 @@ describe('places of a full backlog', () => {
   function circuitOf(subscriptionId: string): Circuit {
     const failures = { open: 9, 'half-open': 9, failing: 2 }[subscriptionId] ?? 0
     const at = subscriptionId === 'half-open' ? -hourMs : -1
-    const failed = { verdict: 'failed-again', now: at, answer: 503 } as const
+    const failed = { verdict: 'failed-again', now: at, response: 503 } as const
     return Array.from({ length: failures }, (_, sent) => ({ ...failed, sent, record: sent })).reduce<Circuit>(
       (circuit, outcome) => learnOutcome(circuit, outcome, defaultPolicy.circuit),
       newCircuit,

@@ -1,4 +1,4 @@
-// The delay between two retries: known values, bounds, and the same answer in every process.
+// The delay between two retries: known values, bounds, and the same result in every process.
 import { describe, expect, test } from 'vitest'
 import { backoffDelayMs, jitterOf, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import type { BackoffPolicy } from '../../../src/reconcile/policy.ts'

@@ -23,7 +23,7 @@ function commandsOf(policy: CircuitPolicy): Commands {
 
   function known(verdict: ReceiverVerdict, record = sent + 1): void {
     sent += 1
-    circuit = learn(circuit, { verdict, record, sent, now, answer }, policy)
+    circuit = learn(circuit, { verdict, record, sent, now, response: answer }, policy)
   }
 
   function times(count: string, act: () => void): void {
@@ -152,7 +152,7 @@ test('outcomes count by the order of sending, not that in which they are known',
   let circuit = newCircuit
   function learned(verdict: ReceiverVerdict, from: number): void {
     for (let sent = from; sent < 100; sent += 2)
-      circuit = learn(circuit, { verdict, record: sent, sent, now: 1, answer: null }, defaults)
+      circuit = learn(circuit, { verdict, record: sent, sent, now: 1, response: null }, defaults)
   }
   // Half of a burst arrives, which is known at once; the other half fails, which is known later.
   learned('recovered', 0)

@@ -1,4 +1,4 @@
-// The ledger's answer as it comes in pieces: what is a key, what is no books at all, and how much is read of it.
+// The ledger's response as it comes in pieces: what is a key, what is no books at all, and how much is read of it.
 import { expect, test } from 'vitest'
 import { LedgerFailure, ledgerKeys } from '../../../src/reconcile/books/ledger-client.ts'
 import { TransportError, type HttpRequest, type Transport } from '../../../src/platform/http/http.ts'

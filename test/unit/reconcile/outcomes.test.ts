@@ -7,7 +7,7 @@ type Row = [name: string, script: string, ReconcileOptions?]
 const later = 'the last attempt is later than listed,'
 const onePlace = { circuit: { initialLimit: 1 } }
 
-/** The answer comes 100 ms after the PATCH, that of each check after 50 ms. */
+/** The response comes 100 ms after the PATCH, that of each check after 50 ms. */
 const scripts: Row[] = [
   ...['successful', 'failed', 'absent'].map((status): Row => [
     `a page asked for before the PATCH is no check of it: it shows the record ${status}`,

@@ -4,7 +4,7 @@ import { play } from '../../support/script.ts'
 
 const opened = 'take a 9; settle a 9 failed-again 503; changes -> a open 30s 9/9'
 
-/** `circuit` shows places taken of the limit, failures of the outcomes that opened it, the last answer, since when, and its rest. */
+/** `circuit` shows places taken of the limit, failures of the outcomes that opened it, the last response, since when, and its rest. */
 const scripts: [string, string][] = [
   [
     'a retry without outcome keeps its place until it is freed; its outcome counts all the same, and frees nothing twice',

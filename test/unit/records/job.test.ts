@@ -1,10 +1,10 @@
-// The parts of a retry job: what the platform's answer to its PATCH makes of a record, and what is said of the listing.
+// The parts of a retry job: what the platform's response to its PATCH makes of a record, and what is said of the listing.
 import { expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/operations.ts'
+import type { RetryResponse } from '../../../src/platform/operations.ts'
 import type { RetryEvent } from '../../../src/reconcile/retry/dispatcher.ts'
 import { detailOf, noteIncomplete, standingAfter, type RetryJob } from '../../../src/records/job.ts'
 
-const eventOf = (answer: object): RetryEvent => ({ answer: { sent: true, ...answer } as RetryAnswer }) as RetryEvent
+const eventOf = (answer: object): RetryEvent => ({ response: { sent: true, ...answer } as RetryResponse }) as RetryEvent
 
 test.each<[answer: object, standing: string | undefined]>([
   [{ sent: false, result: 'platform-error' }, undefined],

@@ -6,11 +6,11 @@ import type { JobRequest, JobView } from '../records/job.ts'
 import { maxRunning, type Jobs } from '../records/jobs.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redactedJson } from '../runtime/redact.ts'
-import { bodyOf, json, type Answer } from './listen.ts'
-import { fieldsOf, limitOf, refuse, refusing, standbyAnswer } from './records-answer.ts'
+import { bodyOf, json, type OpsResponse } from './listen.ts'
+import { fieldsOf, limitOf, refuse, refusing, standbyResponse } from './records-endpoint.ts'
 import type { SubscriptionNames } from './words.ts'
 
-export interface JobsAnswerOptions {
+export interface JobsEndpointOptions {
   jobs: Jobs
   instance: string
   subscriptions: SubscriptionNames
@@ -76,7 +76,7 @@ function rateOf(value: unknown): number | undefined {
 /** @throws BadRequest */
 export function readJob(
   body: string,
-  { now, subscriptions }: Pick<JobsAnswerOptions, 'now' | 'subscriptions'>,
+  { now, subscriptions }: Pick<JobsEndpointOptions, 'now' | 'subscriptions'>,
 ): JobRequest {
   const fields = objectOf(parsed(body), 'The body')
   onlyThese(fields, fieldNames)
@@ -108,13 +108,13 @@ function shownJob(view: JobView, instance: string): object {
   }
 }
 
-/** The answer to a request that has shown that it may command. */
-export function createJobsAnswer(
-  options: JobsAnswerOptions,
-): (request: IncomingMessage, by: CommandedBy) => Promise<Answer> {
+/** The response to a request that has shown that it may command. */
+export function createJobsEndpoint(
+  options: JobsEndpointOptions,
+): (request: IncomingMessage, by: CommandedBy) => Promise<OpsResponse> {
   const { instance, jobs, retriesEnabled, standsBy } = options
 
-  function answerOf(view: JobView | undefined, query: string): Answer {
+  function responseOf(view: JobView | undefined, query: string): OpsResponse {
     if (view === undefined)
       return refuse(404, 'There is no such job: it ended over an hour ago, or before the last restart.')
     const fields = fieldsOf(query, ['limit', 'cursor'])
@@ -129,21 +129,23 @@ export function createJobsAnswer(
     return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
   }
 
-  async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<Answer> {
+  async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<OpsResponse> {
     if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) throw new BadRequest(`The body was cut off, or has more than ${maxBodyBytes} bytes.`)
     const job = readJob(body, options)
     const standby = standsBy()
-    if (standby !== undefined) return standbyAnswer(standby)
+    if (standby !== undefined) return standbyResponse(standby)
     if (!retriesEnabled && !job.dryRun) {
       return refuse(409, 'retry.enabled is false: set it to true, and start the daemon again.', { gate: 'disabled' })
     }
     const view = jobs.start(job, by)
-    return view === undefined ? refuse(409, `${maxRunning} jobs run already: wait, or DELETE one.`) : answerOf(view, '')
+    return view === undefined
+      ? refuse(409, `${maxRunning} jobs run already: wait, or DELETE one.`)
+      : responseOf(view, '')
   }
 
-  async function answer(request: IncomingMessage, by: CommandedBy): Promise<Answer> {
+  async function respond(request: IncomingMessage, by: CommandedBy): Promise<OpsResponse> {
     const { method, url = '' } = request
     const [at = '', query = ''] = url.split(/\?(.*)/s, 2)
     if (at === path) {
@@ -151,10 +153,10 @@ export function createJobsAnswer(
       return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     }
     const id = at.slice(path.length + 1)
-    if (method === 'GET') return answerOf(jobs.get(id), query)
-    if (method === 'DELETE') return answerOf(jobs.cancel(id), query)
+    if (method === 'GET') return responseOf(jobs.get(id), query)
+    if (method === 'DELETE') return responseOf(jobs.cancel(id), query)
     return { ...refuse(405, 'Send a GET or a DELETE.'), headers: { allow: 'GET, DELETE' } }
   }
 
-  return refusing(answer)
+  return refusing(respond)
 }

@@ -1,9 +1,9 @@
-// What the client makes of every answer to a list and to a retry, under any HTTP status, and what the rate limiter learns of it.
+// What the client makes of every response to a list and to a retry, under any HTTP status, and what the rate limiter learns of it.
 import { expect, test } from 'vitest'
-import type { ListPage, RetryAnswer } from '../../../src/platform/operations.ts'
+import type { ListPage, RetryResponse } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
-import { TokenError } from '../../../src/platform/auth/token-answer.ts'
+import { TokenError } from '../../../src/platform/auth/token-response.ts'
 import { createClientUnderTest, type ClientUnderTest } from '../../support/platform-client.ts'
 import type { Reply } from '../../support/scripted-server.ts'
 import { webhookId, wireInvalidStatus, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
@@ -15,7 +15,7 @@ async function list(reply: Reply, under = createClientUnderTest()): Promise<unkn
   return under.clock.run(under.client.list({ status: 'failed', page: 0, size: 100 }, signal))
 }
 
-async function retry(reply: Reply, id = webhookId): Promise<{ answer: RetryAnswer; under: ClientUnderTest }> {
+async function retry(reply: Reply, id = webhookId): Promise<{ answer: RetryResponse; under: ClientUnderTest }> {
   const under = createClientUnderTest()
   under.server.replies(reply)
   return { answer: await under.clock.run(under.client.retry(id, signal)), under }
@@ -28,7 +28,7 @@ const broken = (reason: TransportError['reason'], requestNotSent = false): Reply
 const resolved = 'already-resolved conflict processing'
 const ok = 'ok'
 
-/** An answer: why it is no page, its status, and the tries; what it is for a retry; what the rate limiter learns. */
+/** A response: why it is no page, its status, and the tries; what it is for a retry; what the rate limiter learns. */
 test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['an error under 200', { body: { code: 'svc.x' } }, 'other 200 1', 'rejected other', ok],
   ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],

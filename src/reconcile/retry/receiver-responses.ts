@@ -1,4 +1,4 @@
-// Recent answers of receivers: how many deliveries of a subscription were taken, and which failures are over. No I/O.
+// Recent responses of receivers: how many deliveries of a subscription were taken, and which failures are over. No I/O.
 import { refusesRecord } from '../../platform/record.ts'
 import type { OutcomeEvent } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
@@ -16,12 +16,12 @@ export interface Lately {
   isPartly: boolean
   /** True when it has taken none for so long, and of so many, that this is no chance; not where it refuses single records. */
   takesNothing: boolean
-  /** The answer to the last one that failed; null: none. */
+  /** The response to the last one that failed; null: none. */
   responseStatusCode: number | null
 }
 
 /** Times are monotonic ms. */
-export interface ReceiverAnswers {
+export interface ReceiverResponses {
   note(event: OutcomeEvent, now: number): void
   /** `mendedAt` is -Infinity when such a failure was not seen to be over. */
   mendingOf(subscriptionId: string, record: Mendable): Mending
@@ -41,7 +41,7 @@ const maxWeakTries = 3
 const [partlyTries, someTries] = [9, 3]
 /** As many failures in a row as open a circuit that is new, and for so long, ms. */
 const [deadStreak, deadMs] = [9, 300_000]
-/** RecentByKey that are remembered, those of the last answers. */
+/** RecentByKey that are remembered, those of the last responses. */
 const maxLines = 20_000
 
 type ReceiverResult = 'taken' | 'failed'
@@ -136,7 +136,7 @@ function createLines(minShare: number): RecentByKey {
   }
 }
 
-export function createReceiverAnswers(): ReceiverAnswers {
+export function createReceiverResponses(): ReceiverResponses {
   const subscriptions = createLines(0.5)
   /** Of records that had failed before, by subscription, and by type: others that are taken say nothing of these. */
   const repeated = createLines(0)
@@ -153,7 +153,7 @@ export function createReceiverAnswers(): ReceiverAnswers {
     },
     mendingOf(subscriptionId, { eventType, responseStatusCode, tries }) {
       const ofType = repeated.of(keyOf(subscriptionId, eventType))
-      // An answer that refuses one record says nothing of other types.
+      // A response that refuses one record says nothing of other types.
       const isOfRecord = refusesRecord(responseStatusCode)
       const of = isOfRecord ? ofType : repeated.of(subscriptionId)
       const ofAll = subscriptions.of(subscriptionId)

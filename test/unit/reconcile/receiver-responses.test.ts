@@ -1,13 +1,13 @@
 // What the last outcomes say of a receiver: dead, mended, failing a part of all, or refusing single records.
 import { expect, test } from 'vitest'
-import { createReceiverAnswers, type ReceiverAnswers } from '../../../src/reconcile/retry/receiver-answers.ts'
+import { createReceiverResponses, type ReceiverResponses } from '../../../src/reconcile/retry/receiver-responses.ts'
 import { outcomeFact } from '../../support/facts.ts'
 
 const [subscriptionId, eventType] = ['one', 'account-activated']
 
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry. */
-function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverAnswers {
-  const answers = createReceiverAnswers()
+function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
+  const answers = createReceiverResponses()
   for (const [index, sign] of [...outcomes].entries()) {
     const isRepeated = !'tf'.includes(sign)
     const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
@@ -42,7 +42,7 @@ test.each<[string, string, number]>([
 ])('%s', (_, outcomes, tries) => {
   const answers = after(outcomes)
   expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 }).chanceTries).toBe(tries)
-  // An answer about the record itself is no chance.
+  // A response about the record itself is no chance.
   expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 422, tries: 2 }).chanceTries).toBe(0)
 })
 

@@ -1,6 +1,6 @@
 // Every answer that a token endpoint, or what stands in its place, may give.
 import { describe, expect, test } from 'vitest'
-import { explainRefusal, readTokenResult, type Refused } from '../../../src/platform/auth/token-answer.ts'
+import { explainRefusal, readTokenResult, type Refused } from '../../../src/platform/auth/token-response.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 

@@ -5,10 +5,10 @@ import type { RecordsReader, RecordsPage } from '../records/records.ts'
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
-import { json, type Answer } from './listen.ts'
+import { json, type OpsResponse } from './listen.ts'
 import type { SubscriptionNames } from './words.ts'
 
-export interface RecordsAnswerOptions {
+export interface RecordsEndpointOptions {
   records: RecordsReader
   /** To ask the platform needs what a command needs. */
   access: Access
@@ -26,21 +26,21 @@ const formats = ['json', 'ndjson'] as const
 const sources = ['auto', 'memory', 'platform'] as const
 const maxPage = 10_000
 const defaultPage = 100
-/** Characters of a receiver's answer that are shown. */
+/** Characters of a receiver's response that are shown. */
 const maxWords = 500
 
-/** An answer that says why nothing was done. */
-export function refuse(status: number, error: string, more: object = {}): Answer {
+/** A response that says why nothing was done. */
+export function refuse(status: number, error: string, more: object = {}): OpsResponse {
   return { status, contentType: json, body: `${redactedJson({ error, ...more })}\n` }
 }
 
 /** One that may not command. */
-export function refuseAccess({ error, status }: { status: 401 | 403; error: string }): Answer {
+export function refuseAccess({ error, status }: { status: 401 | 403; error: string }): OpsResponse {
   return { ...refuse(status, error), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
 }
 
 /** An instance that stands by knows no records, and retries none. */
-export function standbyAnswer({ leader }: { leader: string | undefined }): Answer {
+export function standbyResponse({ leader }: { leader: string | undefined }): OpsResponse {
   const error = `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
   return refuse(409, error, { leader: leader ?? null })
 }
@@ -64,11 +64,11 @@ export function limitOf(fields: Fields, max: number): number {
 
 /** A request at fault is refused. */
 export function refusing<A extends unknown[]>(
-  answer: (...asked: A) => Promise<Answer>,
-): (...asked: A) => Promise<Answer> {
+  respond: (...asked: A) => Promise<OpsResponse>,
+): (...asked: A) => Promise<OpsResponse> {
   return async (...asked) => {
     try {
-      return await answer(...asked)
+      return await respond(...asked)
     } catch (error) {
       if (error instanceof BadRequest) return refuse(400, error.message)
       throw error
@@ -98,7 +98,7 @@ function endOf({ next, page }: Shown, count: number): object {
   return { count, notFound, incomplete, next: next(), error }
 }
 
-/** Of texts that are redacted already: half a million rows an answer are not searched twice. */
+/** Of texts that are redacted already: half a million rows a response are not searched twice. */
 const ofBatch = (batch: readonly ExplainedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
@@ -116,19 +116,21 @@ async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncG
   yield isLines ? `\n${end}\n` : `],${end.slice(1)}\n`
 }
 
-/** Gives the answer to a query. */
-export function createRecordsAnswer(options: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
+/** Gives the response to a query. */
+export function createRecordsEndpoint(
+  options: RecordsEndpointOptions,
+): (query: string, request: Asker) => Promise<OpsResponse> {
   const { access, instance, records, standsBy, subscriptions } = options
 
   /** Undefined for one who may ask the platform. */
-  function refusalOf(request: Asker): Answer | undefined {
+  function refusalOf(request: Asker): OpsResponse | undefined {
     const admitted = access(request)
     if (!('error' in admitted)) return undefined
     const error = `This asks the platform. ${admitted.error} With source=memory it needs no token.`
     return refuseAccess({ ...admitted, error })
   }
 
-  async function answer(query: string, request: Asker): Promise<Answer> {
+  async function respond(query: string, request: Asker): Promise<OpsResponse> {
     const fields = fieldsOf(query, parameters)
     const [format, limit] = [oneOf(fields, 'format', formats), limitOf(fields, maxPage)]
     const source = oneOf(fields, 'source', sources)
@@ -138,7 +140,7 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
     const asOf = cursor?.asOf ?? Math.round(options.now())
     const filter = readFilter(meant, { now: asOf, subscriptions })
     const standby = standsBy()
-    if (standby !== undefined) return standbyAnswer(standby)
+    if (standby !== undefined) return standbyResponse(standby)
     const { eventId, from, webhookIds } = filter
     if (source === 'platform' && filter.group !== undefined) throw new BadRequest('source: group is in memory.')
     if (source === 'platform' && eventId === undefined && webhookIds === undefined && from === undefined)
@@ -163,30 +165,30 @@ export function createRecordsAnswer(options: RecordsAnswerOptions): (query: stri
     return { status: 200, contentType, body: piecesOf(shown, format) }
   }
 
-  return refusing(answer)
+  return refusing(respond)
 }
 
 /** GET /records/response: what the receiver answered to an event. It may be confidential, and needs what a command needs. */
-export function createResponseAnswer({
+export function createResponseEndpoint({
   access,
   instance,
   records,
   standsBy,
-}: RecordsAnswerOptions): (query: string, request: Asker) => Promise<Answer> {
+}: RecordsEndpointOptions): (query: string, request: Asker) => Promise<OpsResponse> {
   return refusing(async (query, request) => {
     const admitted = access(request)
     if ('error' in admitted) return refuseAccess(admitted)
     const standby = standsBy()
-    if (standby !== undefined) return standbyAnswer(standby)
+    if (standby !== undefined) return standbyResponse(standby)
     const eventId = uuidOf(textOf(fieldsOf(query, ['event']), 'event') ?? '', 'event')
-    const answers = await records.receiverAnswers(eventId)
-    if ('error' in answers) return refuse(503, answers.error)
-    const shown = answers.map(({ id, error, body }) => ({
+    const responses = await records.receiverResponses(eventId)
+    if ('error' in responses) return refuse(503, responses.error)
+    const shown = responses.map(({ id, error, body }) => ({
       webhookId: id,
       message: error,
       body: body?.slice(0, maxWords) ?? null,
     }))
-    const body = `${redactedJson({ schemaVersion: 1, instance, answers: shown })}\n`
+    const body = `${redactedJson({ schemaVersion: 1, instance, responses: shown })}\n`
     return { status: 200, contentType: json, body }
   })
 }

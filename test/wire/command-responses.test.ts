@@ -1,4 +1,4 @@
-// `retry`, `records` and `explain` over real HTTP, each answer of the daemon as a row: what is said, asked next, and how it ends.
+// `retry`, `records` and `explain` over real HTTP, each response of the daemon as a row: what is said, asked next, and how it ends.
 import { expect, test } from 'vitest'
 import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
@@ -283,7 +283,7 @@ test.each<[what: string, record: object, said: string]>([
   const script: Script = (_, url) => {
     if (url === '/status') return status({ subscriptions: { [uuid(2)]: 'eu' } })
     if (!url.startsWith('/records/response')) return aPage([record])
-    return { answers: [{ webhookId: id.toUpperCase(), message: 'no route\n \u001b[2J to host', body: null }] }
+    return { responses: [{ webhookId: id.toUpperCase(), message: 'no route\n \u001b[2J to host', body: null }] }
   }
   const flags = what === 'words' ? ['--response'] : []
   const ran = await beside(script, ['explain', id, ...flags], { isTTY: true, columns: 300 })

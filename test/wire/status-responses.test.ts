@@ -1,4 +1,4 @@
-// `status`, `wait`, `pause`, `resume`, `probe` and `plan` over real HTTP, each answer of the daemon as a row: what is said, and how it ends.
+// `status`, `wait`, `pause`, `resume`, `probe` and `plan` over real HTTP, each response of the daemon as a row: what is said, and how it ends.
 import { expect, test } from 'vitest'
 import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'

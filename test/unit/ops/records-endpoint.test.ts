@@ -1,6 +1,10 @@
-// GET /records/response, as far as test/daemon/records.test.ts does not have it, and the answer of an instance that stands by.
+// GET /records/response, as far as test/daemon/records.test.ts does not have it, and the response of an instance that stands by.
 import { expect, test } from 'vitest'
-import { createResponseAnswer, standbyAnswer, type RecordsAnswerOptions } from '../../../src/ops/records-answer.ts'
+import {
+  createResponseEndpoint,
+  standbyResponse,
+  type RecordsEndpointOptions,
+} from '../../../src/ops/records-endpoint.ts'
 import { idOf } from '../../support/fake-platform.ts'
 import { textOf } from '../../support/ops-server.ts'
 
@@ -9,9 +13,9 @@ const event = idOf(1)
 
 /** What is answered, as `[status, document]`. */
 async function answered(query: string, changes: object = {}): Promise<unknown> {
-  const records = { receiverAnswers: () => Promise.resolve([]) }
+  const records = { receiverResponses: () => Promise.resolve([]) }
   const options = { records, access: () => ({ by: 'token' }), instance: 'a', standsBy: () => undefined, ...changes }
-  const { status, ...answer } = await createResponseAnswer(options as unknown as RecordsAnswerOptions)(query, asker)
+  const { status, ...answer } = await createResponseEndpoint(options as unknown as RecordsEndpointOptions)(query, asker)
   return [status, JSON.parse(await textOf(answer)) as unknown]
 }
 
@@ -30,12 +34,12 @@ test.each<[string, string, object, number, object]>([
 })
 
 test('a bug is thrown as it is', async () => {
-  const records = { receiverAnswers: () => Promise.reject(new TypeError('a bug')) }
+  const records = { receiverResponses: () => Promise.reject(new TypeError('a bug')) }
   await expect(answered(`event=${event}`, { records })).rejects.toThrow('a bug')
 })
 
 test('where no instance leads, none is named', async () => {
-  expect(JSON.parse(await textOf(standbyAnswer({ leader: undefined })))).toEqual({
+  expect(JSON.parse(await textOf(standbyResponse({ leader: undefined })))).toEqual({
     error: 'This instance stands by. No instance leads: ask there.',
     leader: null,
   })

@@ -1,4 +1,4 @@
-// How an answer of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
+// How a response of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
 import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import { isBearerToken, type HttpResponse, type Reason } from '../http/http.ts'
@@ -22,9 +22,9 @@ export interface Refused {
   oauthError?: string | undefined
   /** `error_description`, scrubbed, at most 200 characters. */
   description?: string | undefined
-  /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  /** Cause of a missing response: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   transportCode?: string | undefined
-  /** Description of what is wrong with the answer. */
+  /** Description of what is wrong with the response. */
   detail?: string
   /** The thing to do about it, where the failure knows better than its reason. */
   advice?: string
@@ -101,7 +101,9 @@ export function explainRefusal(
     const advice = refused.advice ?? callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
     return { message: `no access token: ${what}`, advice }
   }
-  const clock = knowsTime ? '' : ", and this host's clock: the identity host's answers have no Date to set it right by"
+  const clock = knowsTime
+    ? ''
+    : ", and this host's clock: the identity host's responses have no Date to set it right by"
   const credentials =
     `check auth.clientId, that the certificate registered for it is of this key ` +
     `(SHA-256 of the public key: ${fingerprint}) and has not expired, and ${keys.address}${clock}`
@@ -173,9 +175,9 @@ function refusedWith(error: string, response: HttpResponse, reason: Reason, desc
 
 function readGrant(body: unknown): TokenResult {
   const unusable = (detail: string): Refused => ({ kind: 'transient', reason: 'invalid-body', detail })
-  if (typeof body !== 'object' || body === null) return unusable('the answer is not JSON')
+  if (typeof body !== 'object' || body === null) return unusable('the response is not JSON')
   const value = property(body, 'access_token')
-  if (typeof value !== 'string' || value === '') return unusable('the answer holds no access_token')
+  if (typeof value !== 'string' || value === '') return unusable('the response has no access_token')
   if (!isBearerToken(value)) return unusable('the access_token holds characters that no header may carry')
   const type = property(body, 'token_type') ?? 'bearer'
   if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') return unusable('the token_type is not Bearer')
@@ -188,20 +190,20 @@ function readGrant(body: unknown): TokenResult {
 }
 
 /**
- * Reads an answer of the token endpoint.
+ * Reads a response of the token endpoint.
  * @param platformNow the platform's time in epoch ms, for a Retry-After date
  * @see docs/platform-api.md "Token request"
  */
 export function readTokenResult(response: HttpResponse, platformNow: number): TokenResult {
   const { reason, body } = classify(response)
   const error = oauthCode(property(body, 'error'))
-  const answer =
+  const result =
     error !== undefined
       ? refusedWith(error, response, reason, property(body, 'error_description'))
       : isSuccess(response.status)
         ? readGrant(body)
         : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
   const isOverloaded = response.status === 429 || response.status === 503
-  if (!isOverloaded || answer.kind !== 'transient') return answer
-  return { ...answer, retryAfterMs: retryAfterMs(response, platformNow) }
+  if (!isOverloaded || result.kind !== 'transient') return result
+  return { ...result, retryAfterMs: retryAfterMs(response, platformNow) }
 }
