@@ -16,6 +16,8 @@ export type Script = (method: string, url: string) => Reply | object
 export interface Beside extends Ran {
   /** `GET /records?...` in their order. */
   asked: string[]
+  /** What was written to stdout, with all its spaces and lines. */
+  text: string
 }
 
 /** Each sleep is over at once, and no deadline comes: what is asked is answered over real sockets. */
@@ -36,7 +38,7 @@ function hastyClock(): Clock {
 const prefix = 'podman exec app'
 const bare = new RegExp(`(?<!${prefix} )webhook-reconciler (?!run |[a-z]+ --help)[a-z].*`)
 
-/** Runs a command beside a daemon that answers so. Rejects for a command that is printed without the prefix. */
+/** Runs a command beside a daemon that answers so. Rejects for a command that its text prints without the prefix. */
 export async function beside(script: Script, args: readonly string[], options: CommandOptions = {}): Promise<Beside> {
   const asked: string[] = []
   const clock = hastyClock()
@@ -55,10 +57,10 @@ export async function beside(script: Script, args: readonly string[], options: C
     RECONCILER_SERVER_COMMAND_PREFIX: prefix,
   }
   try {
-    const ran = await runCommand(args, { env, clock, ...options })
-    const [without] = bare.exec(ran.out + ran.err) ?? []
+    const ran = await runCommand(args, { clock, ...options, env: { ...env, ...options.env } })
+    const [without] = args.includes('--json') ? [] : (bare.exec(ran.out + ran.err) ?? [])
     if (without !== undefined) throw new Error(`printed without server.commandPrefix: ${without}`)
-    return { ...ran, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
+    return { ...ran, text: ran.out, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
   } finally {
     server.closeAllConnections()
     server.close()

@@ -198,6 +198,7 @@ test.each<[string[], string]>([
   [['retry', 'x'], 'webhookId: a UUID'],
   [['records', '--event', 'x'], '--event: a UUID'],
   [['explain', id, '--response'], 'on a terminal only'],
+  [['status', '--fail-on', 'bad'], "argument 'bad' is invalid"],
 ])('%j is refused with 2, and the daemon is not asked', async (args, said) => {
   const ran = await beside(() => aJob(), args)
   expect([ran.code, ran.asked]).toEqual([2, []])
@@ -278,19 +279,21 @@ test.each<[what: string, record: object, said: string]>([
   ['exhausted', aRecord({ decision: 'exhausted', nextRetry: null, nextRetryBy: 'never' }), `retry --exhausted ${id}`],
   ['a probe', aRecord({ decision: 'blocked', nextRetryBy: 'probe' }), 'this record, or another one before it'],
   ['delivered', aRecord({ decision: 'successful', status: 'successful', lastAttempt: null }), 'attempts none shown'],
-  ['words', aRecord(), 'error message no route '],
+  ['words', aRecord(), 'error message no route? response body ?[2J{"no":"such account [iban]"} xxx'],
 ])('explain, %s', async (what, record, said) => {
+  const body = `\u001b[2J{"no":"such account DE89370400440532013000"}\n${'x'.repeat(600)}`
   const script: Script = (_, url) => {
     if (url === '/status') return status({ subscriptions: { [uuid(2)]: 'eu' } })
     if (!url.startsWith('/records/response')) return aPage([record])
-    return { responses: [{ webhookId: id.toUpperCase(), message: 'no route\n \u001b[2J to host', body: null }] }
+    return { responses: [{ webhookId: id.toUpperCase(), message: 'no route\u202e', body }] }
   }
   const flags = what === 'words' ? ['--response'] : []
   const ran = await beside(script, ['explain', id, ...flags], { isTTY: true, columns: 300 })
   expect(ran.code).toBe(0)
   expect(ran.out).toContain(`subscription eu (${uuid(2)})`)
   expect(ran.out).toContain(said)
-  expect(ran.out).not.toContain('\u001b')
+  expect(ran.out).not.toMatch(/\u001b|x{461}/)
+  expect(ran.out.includes('such account')).toBe(what === 'words')
 })
 
 test('an event that is none is looked for as a webhook; several come as one document', async () => {

@@ -3,8 +3,10 @@ import { expect, test } from 'vitest'
 import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import { beside, type Reply } from '../support/beside.ts'
-import { incidentNow, noDecisions, uuid } from '../support/incident.ts'
-import { aStatusState, shut } from '../support/status.ts'
+import { anIncident, aCause, incidentNow, noDecisions, uuid } from '../support/incident.ts'
+import { runCommand } from '../support/command.ts'
+import { aStatusState, noCauses, shut } from '../support/status.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const at = new Date(incidentNow).toISOString()
 const status = (changes: Partial<StatusState> = {}): object => toStatus(aStatusState(changes))
@@ -32,6 +34,110 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
   const ran = await beside(() => states.shift() ?? {}, ['wait', '--until', 'recovered', '--timeout', '5s'])
   expect(ran.code, ran.err).toBe(code)
   expect(ran.out + ran.err).toContain(said)
+})
+
+test('wait asks until the end of the time, also a daemon that is away: 69', async () => {
+  const clock = createVirtualClock()
+  const args = ['wait', '--until', 'recovered', '--timeout', '30m', '--port', '1']
+  const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
+  expect([code, err]).toEqual([
+    69,
+    expect.stringMatching(/^No daemon at .* Waiting for it\.\nTimed out \(--timeout\)\.\n$/) as string,
+  ])
+  expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
+})
+
+const notices = [{ level: 'trouble', text: 'A notice.', advice: 'Mend it.' }]
+const eventTypes = { total: 1, list: [{ eventType: 'a\u001b[2Jb', records: 3 }] }
+
+/** Sentences that are no daemon's, and an event type that would clear the screen. */
+const shownNow: object = {
+  ...toStatus(
+    anIncident({ causes: { ...noCauses, total: 12, records: 5, list: [aCause({ records: 3, eventTypes })] } }),
+  ),
+  summary: { level: 'waiting', headline: 'A headline.', detail: 'Details.', advice: 'Advice.', notices },
+}
+
+test('status shows the sentences of the daemon, its numbers and causes, and as JSON its document', async () => {
+  const { code, text } = await beside(() => shownNow, ['status'])
+  expect(code).toBe(0)
+  expect(text.replaceAll(/:\d{4,5},/g, ':PORT,'))
+    .toBe(`payments-eu at http://127.0.0.1:PORT, version 1.2.3, 2026-01-15T12:00:00Z
+waiting  A headline.
+         -> Details. Advice.
+
+missing          7,000 (4,300 due, 1,791 blocked, 876 backing-off, 24 awaiting, 9 exhausted)
+recovered        95 a minute, 1,240 in the last 24 h; the last 2 s ago
+first expiry     in 6 d 21 h
+done             Unknown: 1,791 deliveries wait for subscription 3c6ef362.
+retries          8 in flight, 16 awaiting outcome, at most 20 calls/s
+last full sweep  12 s ago, newest events up to 11:58:48
+next tick        in 18 s
+
+trouble  A notice.
+         -> Mend it.
+
+SUBSCRIPTION  LAST FAILURE         MISSING  DECISION  NEXT RETRY  OLDEST  EVENT TYPES
+9e3779b1      HTTP 503, 5 min ago        3  due       now         3 h     a?[2Jb
+... and 11 more with 2 deliveries: --json lists them
+`)
+  const quiet = await beside(() => status(seen), ['status'])
+  expect(quiet.out).toContain('recovered 0 since the start, 1 h ago first expiry none')
+  const asJson = await beside(() => shownNow, ['status', '--json'])
+  expect(JSON.parse(asJson.text)).toEqual(JSON.parse(JSON.stringify(shownNow)))
+})
+
+test('status is coloured on a terminal, but not with NO_COLOR', async () => {
+  const onScreen = (env = {}): Promise<string> =>
+    beside(() => shownNow, ['status'], { isTTY: true, columns: 70, env }).then(({ text }) => text)
+  expect(await onScreen()).toContain('\u001b[33mwaiting\u001b[39m  ')
+  const plain = await onScreen({ NO_COLOR: '1' })
+  expect(plain).not.toContain('\u001b')
+  for (const line of plain.split('\n').slice(1)) expect(line.length).toBeLessThanOrEqual(70)
+})
+
+test('status shows the last incident alone, as text and as JSON', async () => {
+  const incident = {
+    since: '2026-01-15T02:46:00.000Z',
+    begunBefore: true,
+    oldestEvent: '2026-01-15T02:40:00.000Z',
+    unlistedUntil: '2026-01-15T02:59:00.000Z',
+    endedAt: '2026-01-15T03:26:10.000Z',
+    peak: 1470,
+    causes: [{ subscriptionId: uuid(3), responseStatusCode: 401, eventType: 'payment', failedAgain: 40 }],
+    recovered: 1461,
+    failedAgain: 44,
+    exhausted: 3,
+    expired: 0,
+    backingOff: 6,
+    longestSeconds: 3125.5,
+    gates: [
+      { gate: 'paused', seconds: 60 },
+      { gate: 'throttled', seconds: 0.4 },
+      { gate: 'circuit', seconds: 1805 },
+    ],
+  }
+  const asText = await beside(
+    () => ({ ...status({ failed: { ...noDecisions, due: 6 } }), incident }),
+    ['status', '--incident'],
+  )
+  expect(asText.text).toBe(`test: Last incident, with deliveries still missing
+time           02:46:00 UTC or earlier to 03:26:10 UTC, 40 min
+oldest event   02:40:00 UTC, of those that were missing at its beginning
+not listed     until 02:59:00 UTC: all sweeps failed
+still missing  6 at its end: they are retried with backoff
+peak           1,470 missing at once
+recovered      1,461, the slowest 52 min after its event
+expired        none
+failed again   44 retries. daa66d13, HTTP 401 to payment: 40; others: 4
+gave up        3
+blocked        30 min: "Nearly all retries of a subscription failed again: its circuit is open."
+blocked        1 min: "Retries are paused by an operator."
+`)
+  const asJson = await beside(() => ({ ...status(), incident }), ['status', '--incident', '--json'])
+  expect(JSON.parse(asJson.text)).toEqual({ schemaVersion: 2, instance: 'test', incident })
+  const quiet = await beside(() => status(), ['status', '--incident'])
+  expect(quiet.text).toBe('test: no incident since the start\n')
 })
 
 test.each<[level: string, changes: Partial<StatusState>, code: number]>([
@@ -115,6 +221,19 @@ test('status --watch --json: a line each time, a daemon that is away may come ba
   const ran = await beside(script, ['status', '--watch', '--json'], { signal: stop.signal, onOut })
   expect([ran.code, ran.out.match(/"schemaVersion"/g)?.length]).toEqual([130, 2])
   expect(ran.err).toContain('returns HTTP 503')
+})
+
+test('status --watch clears a screen', async () => {
+  const stop = new AbortController()
+  const onOut = (): void => {
+    stop.abort(new Error('SIGINT'))
+  }
+  const { code, text } = await beside(() => status(), ['status', '--watch'], {
+    signal: stop.signal,
+    isTTY: true,
+    onOut,
+  })
+  expect([code, text]).toEqual([130, expect.stringMatching(/^\u001b\[H\u001b\[Jtest at /)])
 })
 
 test('a signal while a command is under way: it may have been done', async () => {
