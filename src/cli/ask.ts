@@ -1,4 +1,4 @@
-// Requests of the commands to the running daemon: where it is, the proof that opens it, and what its refusals mean for people.
+// Requests to the running daemon: its address, the proof that authorizes a command, and its errors as messages.
 import { loadSections } from '../config/load.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { prefixed } from '../ops/words.ts'
@@ -11,13 +11,12 @@ import { keySetting, proofOf } from './secrets.ts'
 
 /** The daemon of a command line. */
 export interface Daemon {
-  /** Its origin. */
   url: string
-  /** `server.commandPrefix`: stands before each command that is printed. */
+  /** `server.commandPrefix`. */
   commandPrefix: string
-  /** The command, for the way to run it elsewhere. */
+  /** The command's name, to show how to run it elsewhere. */
   name: string
-  /** @throws ConfigurationError when neither control.token nor the key can be had */
+  /** @throws ConfigurationError when neither control.token nor the key is available */
   token: () => Promise<string>
 }
 
@@ -26,7 +25,7 @@ const keyNames = [
   ...['auth.signCommand', 'auth.certificateFile'],
 ]
 
-/** Only the sections that are needed are read, so nothing else has to be valid. @throws ConfigurationError, UsageError */
+/** Reads only the sections that it needs: the others may be invalid. @throws ConfigurationError, UsageError */
 export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'>, name: string): Daemon {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   return {
@@ -51,7 +50,7 @@ function noProof(): ConfigurationError {
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** The fields of a JSON object, with its times as dates; none for another text. */
+/** The fields of a JSON object, times as dates; empty for any other text. */
 export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
   const revive = (_: string, value: unknown): unknown =>
     typeof value === 'string' && isTime.test(value) ? new Date(value) : value
@@ -62,7 +61,7 @@ export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** No daemon there: the two ways to have one. */
+/** No daemon responds there: the two ways to reach one. */
 function notRunning({ commandPrefix, name, url }: Daemon, problem: string): CommandFailure {
   const there = prefixed(`webhook-reconciler ${name}`, commandPrefix || 'kubectl exec POD -c webhook-reconciler --')
   return new CommandFailure(
@@ -72,7 +71,7 @@ function notRunning({ commandPrefix, name, url }: Daemon, problem: string): Comm
   )
 }
 
-/** The daemon's refusal, in its own words where it has some. */
+/** The daemon's error, in its own words if it gave any. */
 function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<string, unknown>>): Error {
   const told = 'error' in fields ? redact(String(fields['error'])) : undefined
   if (status === 400 && told !== undefined) return new UsageError(told)
@@ -86,11 +85,11 @@ function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<stri
   return new CommandFailure(code, told === undefined ? other : `${url} refuses: ${told}`)
 }
 
-/** The daemon waits for up to 20 s for the Kubernetes API. */
+/** The daemon itself waits up to 20 s for the Kubernetes API. */
 const controlTimeoutMs = 25_000
 const statusTimeoutMs = 2000
 
-/** @throws ConfigurationError when it is needed, and cannot be had */
+/** @throws ConfigurationError when it is needed and unavailable */
 async function tokenFor({ token }: Daemon, need: 'needed' | 'wanted' | undefined): Promise<string | undefined> {
   if (need === undefined) return undefined
   try {
@@ -103,12 +102,12 @@ async function tokenFor({ token }: Daemon, need: 'needed' | 'wanted' | undefined
 
 export interface DaemonRequest {
   path: string
-  /** Of a command; a GET without one. */
+  /** For a command; a GET has none. */
   method?: 'POST' | 'DELETE'
   body?: object
-  /** True for a GET that may need the proof, as the platform is asked. It is sent where it can be had. */
+  /** True for a GET that may query the platform and so need the proof, which is sent if available. */
   opens?: true
-  /** A field that the response must have, to be that of a daemon of this version. */
+  /** Field that the response of a daemon of this version has. */
   has: string
 }
 
@@ -144,7 +143,7 @@ export async function ask(
 export async function askStatus(daemon: Daemon, io: Pick<Io, 'clock' | 'signal' | 'version'>): Promise<StatusDocument> {
   const fields = await ask(daemon, { path: '/status', has: 'summary' }, io)
   const version = fields['schemaVersion']
-  // The document has one meaning while its version is the same.
+  // The document's meaning depends on its version.
   if (version === 2) return fields as unknown as StatusDocument
   const why = `${daemon.url} returns schemaVersion ${String(version)}, but this version of the program knows 2`
   throw new CommandFailure(exitCode.incomplete, `${why}: use the daemon's own version (kubectl exec).`)

@@ -1,4 +1,4 @@
-// The last line of a program that met a bug. The error's message is not shown: it may hold anything.
+// The last log line after a bug. The error's message is omitted: it may hold anything.
 import { createLog, errorFields } from '../observe/log/log.ts'
 import type { Io } from './io.ts'
 

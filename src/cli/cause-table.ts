@@ -1,4 +1,4 @@
-// The table of causes as text for a terminal: the ten largest, and how many more there are.
+// The table of causes for a terminal: the ten largest, and how many more there are.
 import { causeColumns } from '../ops/cause-columns.ts'
 import type { CauseStatus } from '../ops/causes.ts'
 import { count, counted, type SubscriptionNames } from '../ops/words.ts'
@@ -8,12 +8,12 @@ const maxCauses = 10
 
 interface ListedCauses {
   total: number
-  /** The largest first, not always all. */
+  /** Largest first; may be truncated. */
   list: readonly CauseStatus[]
   more: { records: number }
 }
 
-/** With an empty line before it; nothing without causes. */
+/** Begins with an empty line; empty without causes. */
 export function causeTable(
   { list, more, total }: ListedCauses,
   { now, subscriptions, width }: { now: Date; subscriptions: SubscriptionNames; width: number | undefined },

@@ -1,4 +1,4 @@
-// `webhook-reconciler check`: the steps in their order, each with the steps that it needs; each is reported as it ends.
+// `webhook-reconciler check`: runs each step after those that it depends on, and reports it as it ends.
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { spellingAdvice, withoutQuery } from '../config/url.ts'
@@ -33,13 +33,12 @@ type StepName =
 
 export interface Step {
   step: StepName
-  /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
+  /** `skipped`: an earlier step failed, or nothing is configured. */
   verdict: 'ok' | 'warning' | 'failed' | 'skipped'
-  /** The finding. */
   found: string
-  /** The advice; with `warning` and `failed`. */
+  /** With `warning` and `failed`. */
   advice?: string
-  /** With `failed`: what the program ends with. */
+  /** With `failed`: the exit code of the program. */
   exitCode?: ExitCode
 }
 
@@ -49,7 +48,6 @@ function skipped(found: string): Finding {
   return { verdict: 'skipped', found }
 }
 
-/** A warning if there is something to advise. */
 function okUnless(found: string, advice?: string): Finding {
   return advice === undefined ? { verdict: 'ok', found } : { verdict: 'warning', found, advice }
 }
@@ -64,7 +62,7 @@ function configurationFailed({ problems }: ConfigurationError): Finding {
   return failed(exitCode.configuration, found, advice)
 }
 
-/** Responses that come from something else than the platform. */
+/** Responses that come from another server than the platform. */
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepted', 'invalid-body', 'redirect'])
 
 /**
@@ -80,7 +78,7 @@ const dayMs = 86_400_000
 const expiryWarningMs = 30 * dayMs
 const renew = 'make a new pair with openssl or `npm run keygen` and have its certificate registered with the platform'
 
-/** `now` in epoch ms; `show` formats a moment. */
+/** `now` in epoch ms; `show` formats a time. */
 export function certificateFinding(
   certificate: Certificate | undefined,
   { key, now, show }: { key: SigningKey; now: number; show: (ms: number) => string },
@@ -101,10 +99,10 @@ export function certificateFinding(
   return okUnless(`of this key, valid until ${show(notAfter)}`, ending)
 }
 
-/** Clocks that are kept by NTP differ by less; what is learned of it is exact to about a second. */
+/** NTP keeps clocks closer than this; the measurement is accurate to about a second. */
 const worrySkewMs = 5000
 
-/** How far the servers' clocks are ahead of this host's, ms; undefined for one that was not learned. */
+/** How far the servers' clocks are ahead of this host's, ms; undefined if unknown. */
 export function skewFinding(auth: number | undefined, api: number | undefined): Finding {
   if (auth === undefined && api === undefined) return skipped('no response with a Date header')
   const shown = (ms: number): string => `${(Math.abs(ms) / 1000).toFixed(1)} s ${ms < 0 ? 'behind' : 'ahead'}`
@@ -115,8 +113,8 @@ export function skewFinding(auth: number | undefined, api: number | undefined): 
 }
 
 /**
- * Evidence for `platform.timeZone`: how long ago, in ms, the newest event was when its time is read in that zone. Negative for
- * one of the future, undefined without one of the last hour.
+ * Evidence for `platform.timeZone`: the age of the newest event, in ms, read in that zone. Negative for a future event,
+ * undefined without one in the last hour.
  */
 export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding {
   if (newestAgoMs === undefined) {
@@ -130,7 +128,7 @@ export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): 
 
 const receiverKeys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
 
-/** Of the receiver's health address, by its response. */
+/** The finding for receiver.healthUrl. */
 export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
   if (healthUrl === undefined || health === undefined) return skipped('receiver.healthUrl is not set')
   const { detail, failure, up } = health
@@ -140,18 +138,18 @@ export function receiverFinding(healthUrl: string | undefined, health: Health | 
   return failed(exitCode.incomplete, found, `nothing is retried until it returns 2xx: ${mend}`)
 }
 
-/** The first step that failed is the cause of those after it. */
+/** The first failed step is the cause of the later ones. */
 export function exitCodeOf(steps: readonly Step[]): ExitCode {
   return steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
 }
 
-/** A finding, and what later steps need of this one: they are skipped without it. */
+/** A finding and its value, without which later steps are skipped. */
 type Found<T> = Finding & { value?: T }
 
-/** The configuration that was found good, and the way out. */
+/** The valid configuration and the transport. */
 type Opened = LoadedConfig & { http: HttpTransport }
 
-/** The platform, what has happened there, and the last request that went out. */
+/** The platform, its events, and the last request. */
 interface Watched extends Platform {
   config: Config
   receiver: ReceiverHealth
@@ -166,7 +164,7 @@ function openWatched({ config, http }: Opened, key: Reloadable<SigningKey>, io: 
   const reporter = createLogReporter(log, clock)
   const events: TelemetryEvent[] = []
   let call = ''
-  // Notes where each call goes: the platform's own errors hold no address, as they are logged.
+  // Records the URL of each call: the platform's errors omit it, because they are logged.
   const transport: Transport = (request) => {
     call = `${request.method} ${request.url.origin}${request.url.pathname}`
     return http.transport(request)
@@ -216,7 +214,7 @@ async function checkToken({ connection: { tokens }, events }: Watched, { clock, 
   return { ...okUnless(`assertion accepted; the token is valid for ${seconds} s`, advice), value: true }
 }
 
-/** Its value: a failed webhook, if there is one. */
+/** Its value: a failed webhook, if any. */
 async function checkListing(
   { client }: Watched,
   { clock, signal }: Io,
@@ -245,12 +243,12 @@ function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | unde
 }
 
 const hour = 3600
-/** Clocks, and the time that an event needs to become visible. */
+/** Clock differences, and the time until an event becomes visible. */
 const toleratedAheadSeconds = 120
-/** Zones differ by this much at most. */
+/** Largest difference between two zones. */
 const maxZoneSeconds = 26 * hour
 
-/** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
+/** Looks for future events and events of the last hour, with times read in `platform.timeZone`. */
 async function checkZone({ client, config, connection }: Watched, signal: AbortSignal): Promise<Finding> {
   const { timeZone } = config.platform
   const now = Math.floor(connection.zone.toLocal(client.now()) / 1000)
@@ -266,7 +264,7 @@ async function checkZone({ client, config, connection }: Watched, signal: AbortS
   return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
 }
 
-/** Sends no retry: only the running daemon knows whether platform and receiver accept them. */
+/** Sends no retry: only the running daemon knows whether the platform and the receiver accept them. */
 async function checkDaemon(options: CommandFlags, io: Io): Promise<Finding> {
   const asked = await Promise.try(() => askStatus(findDaemon(io, options, 'check'), io)).catch((error: unknown) => {
     if (error instanceof CommandFailure || error instanceof UsageError) return error
@@ -284,7 +282,7 @@ const colours = { ok: 'green', warning: 'yellow', failed: 'red', skipped: 'dim' 
   Colour
 >
 const [markWidth, nameWidth] = [7, 13]
-/** Of further lines: a fingerprint fits behind it. */
+/** Indents further lines: a fingerprint still fits. */
 const indent = markWidth + 4
 
 function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {
@@ -295,14 +293,13 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
   return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
 }
 
-/** How to find out whether this account may retry. */
+/** How to test whether this account may retry. */
 function hintOf(failedId: string | undefined, commandPrefix: string): string {
   if (failedId === undefined) return 'check is read-only: the first retry tests the retry permission.'
   const command = prefixed(`webhook-reconciler retry ${failedId}`, commandPrefix)
   return `check is read-only. To test the retry permission, with the daemon running: ${command}`
 }
 
-/** Runs `check`. */
 export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { clock, signal, stdout } = io
   const { show } = createMoments(options.zone)
@@ -310,7 +307,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   let platform: Watched | undefined
   let listed: { failedId: string | undefined } | undefined
 
-  /** One step; skipped without a check. A problem with the configuration or the platform is its finding. */
+  /** One step; skipped without a check. A configuration or platform problem becomes its finding. */
   async function find<T>(check: (() => Found<T> | Promise<Found<T>>) | undefined): Promise<Found<T>> {
     if (check === undefined) return skipped('not checked: an earlier step failed')
     try {
@@ -325,7 +322,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
     }
   }
 
-  /** Reports a step as it ends; returns what later ones need of it. */
+  /** Reports a step as it ends, and returns its value. */
   async function run<T>(step: StepName, check: Parameters<typeof find<T>>[0]): Promise<T | undefined> {
     const { value, ...found } = await find(check)
     steps.push({ step, ...found })

@@ -1,5 +1,4 @@
-// Calls to the daemon on its own host, and `healthcheck`, which is one. Docker starts it every 30 s beside the daemon: no
-// undici and no log here, so that it takes little memory.
+// Calls to the daemon on this host, including `healthcheck`. Docker runs that every 30 s: importing no undici and no log saves memory.
 import { request, type IncomingMessage } from 'node:http'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
@@ -9,7 +8,7 @@ import { userAgentOf } from '../runtime/user-agent.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 
-/** A listener on all addresses is on this host's own too. */
+/** The wildcard addresses, as this host reaches them. */
 const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /**
@@ -27,20 +26,19 @@ export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>
 
 export interface DaemonCall {
   url: string
-  /** Default: GET. */
   method?: 'POST' | 'DELETE'
   headers?: Record<string, string>
   body?: string
   timeoutMs: number
 }
 
-/** The daemon's response, or the system's error code. */
+/** The daemon's response, or a system error code. */
 export type DaemonResponse = { status: number; body: string } | { problem: string }
 
-/** The largest status is far smaller: another program may be on the port, and its response may never end. */
+/** A status is far smaller. Another program may use the port, and never end its response. */
 const maxBodyLength = 4 * 1024 * 1024
 
-/** The text of a response; undefined for one that is too long. */
+/** The body's text; undefined if it is too long. */
 async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let length = 0
@@ -52,7 +50,7 @@ async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(chunks).toString()
 }
 
-/** One exchange on a connection of its own, never by a proxy: the daemon is on this host. Rejects only with the signal's reason. */
+/** One exchange on a connection of its own, bypassing any proxy. Rejects only with the signal's reason. */
 export async function callDaemon(
   { body: sent, headers, timeoutMs, url, ...options }: DaemonCall,
   { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
@@ -84,7 +82,6 @@ export async function callDaemon(
 
 const healthTimeoutMs = 3000
 
-/** Runs `healthcheck`. */
 export async function healthcheckCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']

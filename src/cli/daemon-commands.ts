@@ -16,10 +16,9 @@ import { incidentText, statusText } from './status-text.ts'
 const watchMs = 2000
 const clearScreen = '\u001b[H\u001b[J'
 
-/** The worst last. */
+/** Worst last. */
 export const levels: readonly Level[] = ['well', 'working', 'waiting', 'trouble']
 
-/** Shows the status once. */
 async function showStatus(daemon: Daemon, options: CommandFlags, io: Io): Promise<ExitCode> {
   const status = await askStatus(daemon, io)
   const isScreen = options.watch === true && options.json !== true && io.stdout.isTTY === true
@@ -39,7 +38,7 @@ async function showStatus(daemon: Daemon, options: CommandFlags, io: Io): Promis
   return isBad || status.unreadable != null || status.unlisted != null ? exitCode.incomplete : exitCode.done
 }
 
-/** Runs `status`. With --watch it ends with a signal, and a daemon that is away may come back. */
+/** Runs `status`. --watch runs until a signal, even while the daemon is unreachable. */
 export async function statusCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const daemon = findDaemon(io, options, 'status')
   for (;;) {
@@ -59,7 +58,7 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
   }
 }
 
-/** Progress of `wait`: done, impossible without an operator, or what is still awaited. */
+/** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
   const { expired, failed, missing, summary } = status
   if (missing === 0 && isWholeKnown(status)) return { done: true }
@@ -68,7 +67,7 @@ function progressOf(status: StatusDocument): { done: true } | { never: string } 
   return { awaited: summary.headline }
 }
 
-/** Runs `wait`: a daemon that is away may come back until the time is over. */
+/** Runs `wait`; an unreachable daemon may return until the timeout. */
 export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const daemon = findDaemon(io, options, 'wait')
   const { timeout = Infinity } = options
@@ -133,7 +132,7 @@ function pauseText(name: string, done: PauseResponse, { subscription }: CommandF
   return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
 }
 
-/** Blocks that remain after `resume`: the gates that block all, and other pauses. */
+/** What still blocks retries after `resume`: gates and other pauses. */
 async function blockedText(daemon: Daemon, { pauses }: PauseResponse, moments: Moments, io: Io): Promise<string> {
   const { gates } = await askStatus(daemon, io)
   const all = gates.flatMap(({ gate }) =>
@@ -144,7 +143,6 @@ async function blockedText(daemon: Daemon, { pauses }: PauseResponse, moments: M
   return still.length === 0 ? '' : `; still blocked: ${still.join('; ')}`
 }
 
-/** Runs `pause`, `resume` and `probe`. */
 export async function controlCommand(io: Io, options: CommandFlags, _: unknown, name: string): Promise<ExitCode> {
   const moments = createMoments(options.zone ?? 'UTC')
   const daemon = findDaemon(io, options, name)

@@ -1,26 +1,25 @@
-// The flags of the command line. A command gets those that the table in program.ts gives it.
+// The flags of the command line. The table in program.ts assigns them to commands.
 import type { Level } from '../ops/status-document.ts'
 
 export interface CommandFlags {
   config?: string
-  /** Prints one document, else text for people. */
   json?: true
-  /** Of the times, given and shown. */
+  /** Zone of given and shown times. */
   zone: string
   verbose?: true
   once?: true
-  /** Of the daemon. */
+  /** Port of the daemon. */
   port?: number
-  /** A span of event time, and what narrows it. */
+  /** A span of event time, and its filters. */
   since?: string
   until?: string
   type?: string[]
   subscription?: string[]
-  /** The receiver's last response: `503`, `4xx` or `none`. */
+  /** `503`, `4xx` or `none`. */
   response?: string[]
   event?: string
   exhausted?: true
-  /** A second. */
+  /** Per second. */
   rate?: number
   records?: true
   yes?: true
@@ -29,16 +28,16 @@ export interface CommandFlags {
   format?: 'json' | 'csv'
   limit?: number
   output?: string
-  /** File for the payloads of what was not processed. */
+  /** File for the payloads of unprocessed deliveries. */
   payloads?: string
-  /** Payloads on a terminal. */
+  /** Allows payloads on a terminal. */
   show?: true
   watch?: true
-  /** A level of the status: it, or a worse one, is a failure. */
+  /** Status level that counts as a failure, as do worse ones. */
   failOn?: Level
   /** In ms. */
   timeout?: number
-  /** Of a pause: how long, as it was given, and why. */
+  /** Duration and reason of a pause. */
   for?: string
   reason?: string
   incident?: true

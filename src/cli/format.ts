@@ -1,4 +1,4 @@
-// Text for terminals: answers, tables that fit the width, short ids, colours, and one line of progress.
+// Text for terminals: results, tables that fit the width, short ids, colours, and a progress line.
 import { styleText } from 'node:util'
 import type { Clock } from '../runtime/clock.ts'
 import { count, prefixed, type SubscriptionNames } from '../ops/words.ts'
@@ -6,7 +6,7 @@ import { redact, redactedJson, shownText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
 
-/** Prints the result of a command, redacted. */
+/** Prints a command's result, redacted. */
 export function print(
   output: Output,
   { json }: Pick<CommandFlags, 'json'>,
@@ -18,22 +18,21 @@ export function print(
 
 export interface TableColumn<Row> {
   name: string
-  /** Default `left`. */
   align?: 'left' | 'right'
-  /** May be cut to fit the width, down to this many characters. Default: it may not. */
+  /** Minimum width when truncated; undefined: never truncated. */
   minWidth?: number
-  /** Left out where not all columns fit. */
+  /** Omitted if not all columns fit. */
   isOptional?: boolean
   of(row: Row): string
 }
 
-/** A cell fit for a terminal: no control characters, no secrets, not long; `-` for nothing. */
+/** Makes a value safe for a terminal: no control characters, no secrets, limited length; `-` if absent. */
 export function cell(value: string | number | undefined): string {
   if (value === undefined || value === '') return '-'
   return shownText(String(value))
 }
 
-/** A column with its cells, the name in capitals first, and the width that it takes. */
+/** A column's cells, headed by its name in capitals, and its width. */
 interface FilledColumn extends Omit<TableColumn<never>, 'of'> {
   cells: readonly string[]
   width: number
@@ -45,7 +44,7 @@ function wholeWidth(columns: readonly FilledColumn[]): number {
   return columns.reduce((sum, { width }) => sum + width + gap.length, -gap.length)
 }
 
-/** Where the whole is too wide, the last column that may be cut gives way first. */
+/** Narrows the last truncatable column first. */
 function fit(columns: readonly FilledColumn[], width: number): void {
   for (let excess = wholeWidth(columns) - width; excess > 0; excess -= 1) {
     const last = columns.findLast((column) => column.width > (column.minWidth ?? Infinity))
@@ -64,17 +63,17 @@ function aligned(columns: readonly FilledColumn[], line: number): string {
 }
 
 export interface TableShown {
-  /** Of the terminal in characters; undefined without one: then lines have any length. */
+  /** Width of the terminal; undefined without one: lines have any length. */
   width?: number | undefined
-  /** Shows so many rows. Default: all. */
+  /** Number of rows to show. Default: all. */
   max?: number
-  /** How many there are, where not all are given. */
+  /** Number of rows in all, if not all are given. */
   total?: number
   /** The flag that shows the rest. */
   rest?: '--json' | '--records'
 }
 
-/** Aligned columns; one block a row where they do not fit. */
+/** Aligned columns, or a block per row if they do not fit. */
 export function table<Row>(
   columns: readonly TableColumn<Row>[],
   rows: readonly Row[],
@@ -96,7 +95,7 @@ export function table<Row>(
   return shown.map(block).join('\n') + more
 }
 
-/** Names and values, each pair on a line of its own; a name without a value is left out. */
+/** One line per name and value; omits names without a value. */
 export function pairs(
   list: readonly (readonly [name: string, value: string | undefined])[],
   { indent = '', width }: { indent?: string; width?: number | undefined } = {},
@@ -106,18 +105,18 @@ export function pairs(
   return shown.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
 }
 
-/** The width of lines, and `server.commandPrefix`, which stands before each command in them. */
+/** The width of lines, and `server.commandPrefix`. */
 export interface TextShown {
   commandPrefix: string
   width: number | undefined
 }
 
-/** The texts that hold, each a paragraph. */
+/** Each text as a paragraph. */
 export function paragraphs(texts: readonly (string | false)[], { commandPrefix, width }: TextShown): string {
   return texts.map((text) => (text === false ? '' : paragraph(prefixed(text, commandPrefix), width))).join('')
 }
 
-/** A text behind a label, broken between words where lines have a width; further lines are indented as far as the label. */
+/** A text after a label, wrapped at the width; continuation lines are indented like the label. */
 export function paragraph(text: string, width = Infinity, label = '', indent = label.length): string {
   const [first = '', ...words] = text.split(' ')
   let [lines, line] = ['', label + first]
@@ -131,14 +130,14 @@ export function paragraph(text: string, width = Infinity, label = '', indent = l
   return `${lines}${line}\n`
 }
 
-/** Width of the terminal behind an output; undefined without one, or for one that does not tell it. */
+/** Terminal width of an output; undefined if unknown. */
 export function widthOf({ columns = 0, isTTY }: Output): number | undefined {
   return isTTY === true && columns > 0 ? columns : undefined
 }
 
 const minIdLength = 8
 
-/** Names, else the beginnings of ids, as long as needed to be unique: `0d8e6b1c`. */
+/** Names, or the shortest unique id prefixes: `0d8e6b1c`. */
 export function createShortIds(ids: Iterable<string>, names: SubscriptionNames): (id: string) => string {
   const all = [...new Set(ids)]
   const longest = Math.max(minIdLength, ...all.map((id) => id.length))
@@ -151,19 +150,19 @@ export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
 
 export type Paint = (colour: Colour, text: string) => string
 
-/** Colours where the output is a terminal and `NO_COLOR` is not set. */
+/** Colours on a terminal unless `NO_COLOR` is set. */
 export function createPaint({ isTTY }: Output, env: Readonly<Record<string, string | undefined>>): Paint {
   const isColoured = isTTY === true && (env['NO_COLOR'] ?? '') === ''
   return (colour, text) => (isColoured ? styleText(colour, text, { validateStream: false }) : text)
 }
 
-/** One line on a terminal's stderr that changes while something long goes on; nothing at all without a terminal. */
+/** A line on stderr that changes during long work; nothing without a terminal. */
 export interface ProgressLine {
-  /** Shows this in place of the text before. The text is made only when it is shown. */
+  /** Replaces the line. The text is computed only when shown. */
   show(text: () => string): void
-  /** Takes the line away. */
+  /** Removes the line. */
   clear(): void
-  /** The same stream for whole lines of others, which go above the line. */
+  /** The same stream for whole lines above the progress line. */
   output: Output
 }
 

@@ -1,23 +1,23 @@
-// Times as commands take and show them: always in one stated zone.
+// Times as commands read and show them, always in one stated zone.
 import { parseDuration } from '../config/duration.ts'
 import { shownText } from '../runtime/redact.ts'
 import { UsageError } from '../runtime/errors.ts'
 
-/** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */
+/** Which reading of a repeated local time counts: the earlier for a start, the later for an end. */
 type Edge = 'earlier' | 'later'
 
 export interface Moments {
-  /** `2026-01-02T03:04:05Z`, or with the zone's offset; `-` for none and for an impossible one. A number is epoch ms. */
+  /** `2026-01-02T03:04:05Z`, or with the zone's offset; `-` for none or an invalid one. A number is epoch ms. */
   show(at: Date | number | null): string
   /**
-   * Epoch ms of an option's value: a moment with its zone (`2026-01-02T03:04:05Z`), a local one in the zone
-   * (`2026-01-02T03:04`, `2026-01-02`), or how long before `now` (`6h`).
+   * Epoch ms of an option's value: a time with zone (`2026-01-02T03:04:05Z`), a local time in the zone (`2026-01-02T03:04`,
+   * `2026-01-02`), or an age (`6h`).
    * @throws UsageError that names the option
    */
   parse(text: string, about: { option: string; now: number; edge: Edge }): number
 }
 
-/** Local times of all zones have a year of four digits between these. */
+/** Between these, local times of all zones have four-digit years. */
 const [earliest, latest] = [Date.parse('0001-01-01T00:00Z'), Date.parse('9999-12-31T10:00Z')]
 
 /** A time of day, then `Z` or an offset. */

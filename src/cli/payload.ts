@@ -1,4 +1,4 @@
-// `webhook-reconciler payload`: writes what the platform sent, for the receiver's own import. It holds names and accounts: never to a log, and to a terminal only when asked. @see SECURITY.md
+// `webhook-reconciler payload`: writes the payloads that the platform sent, for an import into the receiver. They hold names and accounts: never logged, and on a terminal only with --show. @see SECURITY.md
 import { property } from '../platform/http/response.ts'
 import { createLister } from '../records/listing.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -10,15 +10,15 @@ import { asUsage, drained, type Io, type Output } from './io.ts'
 import { inSession, type Session } from './session.ts'
 
 export interface Payloads {
-  /** Writes that of a row as the platform sent it. */
+  /** Writes the payload of a row as the platform sent it. */
   write(row: unknown): void
-  /** Without a whole end the file is as it was. */
+  /** An incomplete file leaves the old one in place. */
   close(isWhole: boolean): void
 }
 
 const idOf = (row: unknown, name = 'id'): string => String(property(row, name)).toLowerCase()
 
-/** To a file that its owner alone may read, or to stdout. */
+/** Opens a file that only its owner may read, or stdout. */
 export function openPayloads(path: string | undefined, { log, progress }: Session, io: Io): Payloads {
   const file = path === undefined ? undefined : io.openOutput(path, { isPrivate: true })
   const output: Output = file ?? io.stdout
@@ -40,13 +40,13 @@ export function openPayloads(path: string | undefined, { log, progress }: Sessio
   }
 }
 
-/** Writes the payloads of these events and webhooks; returns the ids of which the platform has none. */
+/** Writes the payloads of these events and webhooks; returns the ids that the platform lacks. */
 async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io): Promise<string[]> {
   const { client, connection, policy, progress, target } = session
   const { clock, signal } = io
   const left = new Set(ids)
   const written = new Set<string>()
-  /** A row may come twice: with its event, and with another page. */
+  /** A row may appear twice: with its event, and on another page. */
   function take(row: unknown): void {
     const meant = [idOf(row), idOf(row, 'eventId')].filter((id) => ids.includes(id))
     if (meant.length === 0) return
@@ -70,7 +70,7 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
   }
   if (left.size === 0) return []
   await learnTime(client, signal)
-  // The platform lists no webhook by its id.
+  // The platform cannot list webhooks by id.
   for await (const { problem } of lister.ofIds([...left], signal)) {
     progress.show(() => `Looking for ${left.size} webhooks in the records of ${target} ...`)
     await drained(io.stdout, io)
@@ -99,7 +99,6 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
   })
 }
 
-/** Runs `payload`. */
 export async function payloadCommand(io: Io, options: CommandFlags, ids: string[]): Promise<ExitCode> {
   try {
     return await writePayloads(io, options, ids)

@@ -1,4 +1,4 @@
-// `webhook-reconciler plan`: what the daemon would retry now, by cause, and how long that takes. It changes nothing.
+// `webhook-reconciler plan`: shows what the daemon would retry now, by cause, and how long that would take. Read-only.
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isWholeKnown } from '../ops/figures.ts'
 import { count, counted, retryExhausted, span } from '../ops/words.ts'
@@ -13,10 +13,10 @@ import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { selectionOf } from './selection.ts'
 
-/** One retry, and its share of the checks of outcomes. @see docs/architecture.md "Outcomes" */
+/** Calls per retry, including its share of outcome checks. @see docs/architecture.md "Outcomes" */
 const callsPerRecord = 1.05
 
-/** What would go out now, and later. While retries are switched off, as if they were on. */
+/** What would be sent now, and what later. With retries disabled, as if they were enabled. */
 function planOf({ failed, gates, instance, now, rate, ...status }: StatusDocument) {
   const retriesEnabled = !gates.some(({ gate }) => gate === 'disabled')
   const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
@@ -25,7 +25,7 @@ function planOf({ failed, gates, instance, now, rate, ...status }: StatusDocumen
     schemaVersion: 3,
     ...{ instance, now, retriesEnabled, isWhole: isWholeKnown({ failed, gates, instance, now, rate, ...status }) },
     failed,
-    /** By operators, the platform, the receiver: the gates that are shut. */
+    /** Shut gates: of operators, the platform, the receiver. */
     blockedBy: gates.flatMap(({ gate }) => (gate === 'disabled' ? [] : [gate])),
     causes: status.causes,
     estimate: { records, seconds, callsPerSecond: rate.callsPerSecond },

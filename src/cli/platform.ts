@@ -1,4 +1,4 @@
-// The platform as `check` and `compare` call it: with a connection and a rate of their own, and no reconciler.
+// The platform for `check` and `compare`: a connection and a rate limiter of their own, no reconciler.
 import type { Config } from '../config/schema.ts'
 import type { Emit } from '../observe/events.ts'
 import type { SigningKey } from '../platform/auth/private-key.ts'
@@ -20,10 +20,9 @@ export interface Platform {
   client: PlatformClient
 }
 
-/** A command does not wait longer for a rate limit: somebody sits in front of it. */
+/** Longest wait of a command for the rate limit: a person is waiting. */
 const patienceMs = 300_000
 
-/** Starts nothing. */
 export function openPlatform(
   config: Config,
   { clock, random }: Pick<Io, 'clock' | 'random'>,
@@ -38,7 +37,7 @@ export function openPlatform(
   return { connection, client: connection.client(rate) }
 }
 
-/** Says why nothing is known, and returns the exit code. */
+/** Reports why nothing is known; returns the exit code. */
 export function unavailable(
   { advice, rejected, ...failure }: Pick<CallFailure, 'advice' | 'message' | 'problem' | 'rejected'>,
   { commandPrefix, stderr, target }: { commandPrefix: string; stderr: Output; target: string },

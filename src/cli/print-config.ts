@@ -1,4 +1,4 @@
-// `webhook-reconciler print-config`: every key with the value in use and where it came from; secrets are not shown.
+// `webhook-reconciler print-config`: shows each key with its value and origin; secrets are hidden.
 import { formatDuration } from '../config/duration.ts'
 import type { Key } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
@@ -8,12 +8,12 @@ import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 import { print, table, type TableColumn } from './format.ts'
 
-/** A key's value as it would be written in YAML; null when it is unset, and for a secret that is set `hidden`. */
+/** A key's value as in YAML; null when unset, `hidden` for a secret. */
 interface ShownKey {
   key: string
   value: unknown
   secret: boolean
-  /** `default`, the file with the line, the variable's name, or what it was derived from. */
+  /** `default`, the file with its line, the variable's name, or the keys that it was derived from. */
   origin: string
 }
 
@@ -25,11 +25,11 @@ function valueAt(config: object, path: string): unknown {
   return value
 }
 
-/** Durations and moments are numbers in the configuration in use: they are written as they would be given. */
+/** Formats durations and moments, which are numbers in the configuration, as they would be written. */
 function asGiven(key: Key, value: unknown): unknown {
   if (value === undefined) return null
   if (key.secret) return hidden
-  // A health address may carry a token in its query.
+  // The query of a health URL may hold a token.
   if (typeof value === 'string' && key.type === 'URL') return value.replace(/\?.*$/, `?${hidden}`)
   if (typeof value === 'number' && key.type.startsWith('duration')) return formatDuration(value)
   if (typeof value === 'number' && key.type.startsWith('moment')) return new Date(value).toISOString()
@@ -60,7 +60,6 @@ const columns: TableColumn<ShownKey>[] = [
   { name: 'origin', of: ({ origin }) => origin },
 ]
 
-/** Runs `print-config`. */
 export function printConfigCommand(io: Io, options: CommandFlags): ExitCode {
   const configuration = shownConfig(loadConfig({ file: options.config, ...io }))
   print(io.stdout, options, { schemaVersion: 1, configuration }, () => table(columns, configuration))

@@ -1,4 +1,4 @@
-// The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
+// The command line: one table of commands with their options. The module of a command is loaded when it runs.
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { parseDuration } from '../config/duration.ts'
 import { CommandFailure, ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -19,7 +19,6 @@ const collect = (value: string, before: string[] = []): string[] => [
     .filter((one) => one !== ''),
 ]
 
-/** Reads a number of this range. */
 function numberFrom(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = text.trim() === '' ? NaN : Number(text)
@@ -46,10 +45,10 @@ const port = new Option('--port <number>', 'port of the daemon; default server.p
   numberFrom(1, 65_535),
 )
 
-/** The options of all commands that ask the platform. */
+/** The options of commands that query the platform. */
 const session = [config, zone, json, new Option('--verbose', 'also write the log to stderr')]
 
-/** The options of the commands for the running daemon. */
+/** The options of commands for the running daemon. */
 const daemon = [config, port, json]
 
 const whose = new Option('--subscription <name or id>', 'only the retries of this subscription')
@@ -58,7 +57,7 @@ const moment = 'a time with zone, a local time in --zone, or an age'
 
 const since = new Option('--since <time>', `events since then: ${moment}`)
 
-/** With --since: what narrows a span of events. */
+/** Filters of a span of events, for use with --since. */
 const spanOf = (subscription: string): Option[] => [
   new Option('--until <time>', 'with --since: only earlier events; default now'),
   new Option('--type <name>', 'with --since: only this event type; repeatable').argParser(collect),
@@ -83,7 +82,7 @@ const selection = [
 ]
 const webhookIds = ['[webhookIds...]', 'webhook ids, even if select.* or window.notBefore excludes them'] as const
 
-/** Runs a command: the table of commands says which options and arguments it gets, and under which names. */
+/** Runs a command with its options and arguments. The table of commands defines their names. */
 type Run = (io: Io, options: never, args: string[], name: never) => ExitCode | Promise<ExitCode>
 
 /** Adds a command. Its module is loaded when it runs. */
@@ -218,7 +217,6 @@ function addCommands(add: Add): void {
   ).option('--ready', 'check readiness instead')
 }
 
-/** Examples under the help of a command. */
 const examples: Readonly<Record<string, readonly string[]>> = {
   run: ['run --config config.yaml', 'run --once'],
   plan: ['plan', 'plan --since 6h --type account-activated'],
@@ -237,7 +235,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   healthcheck: ['healthcheck', 'healthcheck --ready'],
 }
 
-/** The whole command line: `ended` gets the exit code of the command that ran. */
+/** Builds the command line: `ended` gets the exit code of the command. */
 export function createProgram(io: Io, ended: (code: ExitCode) => void): Command {
   const root = new Command(programName)
     .description('Finds failed webhook deliveries, has the platform resend them, and exports metrics.')
@@ -279,7 +277,7 @@ function printProblems(error: ConfigurationError, io: Io): void {
 async function reportError(error: unknown, command: string | undefined, io: Io): Promise<ExitCode> {
   if (error instanceof CommanderError && error.exitCode === 0) return exitCode.done
   if (error instanceof CommanderError || error instanceof UsageError) {
-    // Commander has written its own errors, and the whole help where there is no command.
+    // Commander has printed its own errors, and the help if there is no command.
     if (error instanceof UsageError) io.stderr.write(`error: ${visibleText(error.message)}\n`)
     if (error.code !== 'commander.help')
       io.stderr.write(`See ${[programName, command ?? [], '--help'].flat().join(' ')}.\n`)
@@ -302,7 +300,7 @@ async function reportError(error: unknown, command: string | undefined, io: Io):
   return exitCode.bug
 }
 
-/** Runs one command line (without node and script). Never rejects. */
+/** Runs one command line, given without node and script. Never rejects. */
 export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCode.done
   const root = createProgram(io, (ended) => {

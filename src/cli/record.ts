@@ -9,7 +9,7 @@ export const recordColumns: readonly TableColumn<{ webhookId: string; eventType:
   { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
 ]
 
-/** Its next retry in words. `show` shows a time that is still to come. */
+/** The next retry in words. `show` formats a future time. */
 export function nextRetryText(
   { nextRetry, nextRetryBy: by }: Pick<ExplainedRecord, 'nextRetry' | 'nextRetryBy'>,
   now: Date,

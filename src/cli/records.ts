@@ -1,4 +1,4 @@
-// `webhook-reconciler records` and `explain`: records as the daemon gives them, with what is decided of each and why.
+// `webhook-reconciler records` and `explain`: shows the daemon's records, each with its decision and the reason.
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { counted, prefixed, response, span } from '../ops/words.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
@@ -25,10 +25,10 @@ interface RecordsResponse {
 
 type Query = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** So many fit into a response that is read whole. */
+/** Number of records in a response that is read whole. */
 const pageRecords = 1000
 
-/** The page of a query. A page that the platform is asked for comes within 20 s. */
+/** One page of a query. The platform is given 20 s for a page. */
 async function askRecords(daemon: Daemon, query: Query, io: Io): Promise<RecordsResponse> {
   const given = Object.entries(query).flatMap(([name, value]) =>
     value === undefined ? [] : [value].flat().map((one) => [name, one] as [string, string]),
@@ -37,7 +37,7 @@ async function askRecords(daemon: Daemon, query: Query, io: Io): Promise<Records
   return (await ask(daemon, { path, has: 'records', opens: true }, io)) as unknown as RecordsResponse
 }
 
-/** All pages of a query, at most so many records. */
+/** All pages of a query, up to `max` records. */
 async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): AsyncGenerator<RecordsResponse> {
   let [cursor, left]: [string | undefined, number] = [undefined, max]
   do {
@@ -70,7 +70,7 @@ const csvColumns = [
   ...(['attempts', 'responseStatusCode', 'leavesWindow', 'nextRetry', 'nextRetryBy'] as const),
 ]
 
-/** A value of CSV. A spreadsheet would calculate one that begins like a formula. @see RFC 4180 */
+/** A value of CSV, escaped so that a spreadsheet does not evaluate it as a formula. @see RFC 4180 */
 function csvValue(value: ExplainedRecord[(typeof csvColumns)[number]]): string {
   const text = value instanceof Date ? value.toISOString() : redact(String(value ?? ''))
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
@@ -79,7 +79,7 @@ function csvValue(value: ExplainedRecord[(typeof csvColumns)[number]]): string {
 
 const csvLine = (record: ExplainedRecord): string => `${csvColumns.map((name) => csvValue(record[name])).join(',')}\r\n`
 
-/** Runs `records`. Text and CSV come page by page, and so does JSON: one document. */
+/** Runs `records`. Text, CSV and the one JSON document are written page by page. */
 export async function recordsCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const { decision, event, format = 'text', limit = Infinity } = options
   const daemon = findDaemon(io, options, 'records')
@@ -120,12 +120,12 @@ interface ReceiverWords {
 
 const maxResponseLength = 500
 
-/** The receiver's words, on one line, without what a terminal would obey. */
+/** The receiver's text on one line, without control characters. */
 function wordsOf(text: string | null): string {
   return text === null ? 'none' : visibleText(text.slice(0, maxResponseLength)).replaceAll(/\s+/g, ' ').trim()
 }
 
-/** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
+/** The command that retries a record against its decision; undefined if unneeded or useless. */
 function byHand({ decision, status, webhookId }: ExplainedRecord, commandPrefix: string): string | undefined {
   if (status !== 'failed' || ['due', 'settling', 'awaiting', 'blocked'].includes(decision)) return undefined
   const command = `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
@@ -164,13 +164,12 @@ function block(one: ExplainedRecord, { commandPrefix, moments, names, now, width
 const noneFound =
   'The platform has no record of this event, and no failed record with this webhook id. For a delivered webhook, give the event id.'
 
-/** The records of an event, or the one with this webhook id if there is no such event. */
+/** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
   const found = await askRecords(daemon, { event: id }, io)
   return found.records.length > 0 ? found : askRecords(daemon, { webhook: id }, io)
 }
 
-/** Runs `explain`. */
 export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {
   const ids = texts.map((text) => uuidOf(text, 'id'))
   if (options.response === true && (options.json === true || io.stdout.isTTY !== true)) {

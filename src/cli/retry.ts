@@ -1,4 +1,4 @@
-// `webhook-reconciler retry` and the dry run of it: the daemon does it as a job, and this follows the job to its end.
+// `webhook-reconciler retry` and its dry run: starts a job in the daemon and follows it to its end.
 import { count, counted, response, sentence } from '../ops/words.ts'
 import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { JobView, RetriedView, Standing } from '../records/job.ts'
@@ -34,13 +34,12 @@ export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state'
 }
 
 const pollMs = 500
-/** A daemon may be silent for so long while its job goes on. */
+/** Longest silence of a daemon whose job continues. */
 const patienceMs = 60_000
-/** More records than this need a yes. */
+/** More records than this need a confirmation. */
 const maxUnasked = 100
 const maxBad = 20
 
-/** The document of a job. */
 async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<JobDocument> {
   return (await ask(
     daemon,
@@ -49,7 +48,7 @@ async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<
   )) as unknown as JobDocument
 }
 
-/** Starts a job, and calls `show` with each state of it until it has ended. */
+/** Starts a job; calls `show` with each state until it ends. */
 async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => void, io: Io): Promise<JobDocument> {
   const request = { path: '/-/retry', method: 'POST', has: 'sums', body } as const
   let job = (await ask(daemon, request, io)) as unknown as JobDocument
@@ -68,7 +67,6 @@ async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => 
   return job
 }
 
-/** The job with all its retried records. */
 async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<JobDocument> {
   const retried: RetriedView[] = []
   let cursor = ''
@@ -92,7 +90,7 @@ function progressText({ blockedBy, state, sums }: JobDocument): string {
 
 const bad: ReadonlySet<Standing> = new Set(['failed-again', 'unknown', 'refused', 'underway', 'absent', 'awaiting'])
 
-/** Everything selected has arrived, or had before: 0. */
+/** 0 if every selected record has arrived. */
 export function exitCodeOf({ listing, problem, stoppedBy, sums }: JobDocument, isDryRun: boolean): ExitCode {
   const { notFailed, notFound } = listing
   const isNothing = sums.found + notFailed === 0
@@ -103,7 +101,7 @@ export function exitCodeOf({ listing, problem, stoppedBy, sums }: JobDocument, i
   return inVain > 0 || problem !== null ? exitCode.incomplete : exitCode.done
 }
 
-/** Why records wait, one sentence for each gate that is shut. */
+/** Why records wait: one sentence for each shut gate. */
 function gateTexts(gates: readonly string[]): string[] {
   return gates.map((gate) => {
     if (!Object.hasOwn(gateTable, gate)) return `${gate}.`
@@ -136,7 +134,7 @@ function sumsText({ listing, sums }: JobDocument): string {
   return pairs(lines, { indent: '  ' })
 }
 
-/** The records that did not arrive, the first of them. */
+/** The first records that did not arrive. */
 function badTable({ retried }: JobDocument, width: number | undefined): string {
   const shown = retried.filter(({ result }) => bad.has(result))
   if (shown.length === 0) return ''
@@ -190,7 +188,7 @@ function jobText(job: JobDocument, isDryRun: boolean, shown: TextShown): string 
   return paragraph(`${cell(instance)}: ${would}${alone} Nothing was changed.`, width) + remarks
 }
 
-/** True when the person wants it. @throws UsageError without a terminal */
+/** True when the person agrees. @throws UsageError without a terminal */
 async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promise<boolean> {
   const { instance, sums } = plan
   if (options.yes === true || sums.asked <= maxUnasked) return true
@@ -200,7 +198,7 @@ async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promi
   return /^y(?:es)?$/i.test((typed ?? '').trim())
 }
 
-/** Ends the job by what this command was stopped with: what was not sent is still failed. */
+/** Cancels the job when this command is stopped. Unsent records are still failed. */
 async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument> {
   const request = { path: `/-/retry/${job}`, method: 'DELETE', has: 'sums' } as const
   const calm = { ...io, signal: new AbortController().signal }
@@ -213,7 +211,7 @@ interface RetryRequest {
   rate?: number | undefined
 }
 
-/** Follows the retry to its end, or until the signal or --timeout ends it. */
+/** Follows the retry to its end, or until the signal or --timeout. */
 async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandFlags, io: Io): Promise<JobDocument> {
   const line = createProgressLine(io.stderr, io.clock)
   const { timeout = Infinity } = options

@@ -10,7 +10,7 @@ import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 import { openService } from './service.ts'
 
-/** The lease that the instances share. @throws ConfigurationError outside of a cluster */
+/** The lease that the instances share. @throws ConfigurationError outside a cluster */
 function openLease({ leaderElection }: Config, { clock, env, readFile, version }: Io): LeaseClient | undefined {
   if (leaderElection.kind === 'none') return undefined
   const { leaseDuration: leaseDurationMs, leaseName } = leaderElection
@@ -24,7 +24,7 @@ export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCod
   const { config, log, key, certificate, http, secrets } = openService(io, options, logOutput)
   const lease = openLease(config, io)
   const proxy = proxyFromEnvironment(io.env)
-  // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
+  // Here stdout is only the log. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)
   try {
     return await runDaemon({

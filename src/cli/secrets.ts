@@ -1,4 +1,4 @@
-// The secrets of a configuration: each is read anew where it stands in a file, and opens the daemon's commands or the key.
+// The secrets of a configuration, reread from their files: those that authorize commands, and the passphrase of the key.
 import type { Config } from '../config/schema.ts'
 import { controlTokenProblem } from '../config/checks.ts'
 import { keys } from '../config/schema.ts'
@@ -10,7 +10,7 @@ import type { Io } from './io.ts'
 
 export type Origins = ReadonlyMap<string, string>
 
-/** Reads a secret again where a variable names its file; else it stays as it was loaded. `problem` is that of the file. */
+/** Rereads a secret whose variable names a file; any other keeps its value. `problem` is that of the file. */
 function reread(
   key: string,
   loaded: string | undefined,
@@ -23,7 +23,7 @@ function reread(
 
 type KeyConfig = Pick<Config['auth'], 'privateKey' | 'privateKeyFile' | 'privateKeyPassphrase'>
 
-/** Where the signing key is to be had. The passphrase is read anew with each new key, if it stands in a file. */
+/** Where to read the signing key. A passphrase file is reread with each new key. */
 export function keySetting(
   { privateKey, privateKeyFile, privateKeyPassphrase }: KeyConfig,
   origins: Origins,
@@ -37,19 +37,19 @@ export function keySetting(
     return found.raw ?? ''
   }
   const passphrase = privateKeyPassphrase === undefined ? {} : { passphrase: { read, origin } }
-  // The configuration has made sure that there is exactly one of the two.
+  // The configuration guarantees exactly one of the two.
   if (privateKeyFile !== undefined) return { file: privateKeyFile, ...passphrase }
   return { pem: privateKey ?? '', origin: originOf('auth.privateKey'), ...passphrase }
 }
 
-/** Shows that its maker can read the private key. @see SECURITY.md */
+/** Proof that its sender can read the private key. @see SECURITY.md */
 export function proofOf(key: PrivateKey): string {
   return key.derive('webhook-reconciler: commands on this host, version 1')
 }
 
 /**
- * Secrets that open the daemon's commands, read anew at each call. A file that is unusable for the moment leaves what it held before.
- * `key`: for this alone, as a reload here is none for the tokens; undefined with auth.signCommand.
+ * Secrets that authorize commands, reread at each call. An unreadable file keeps its last content. `key`: a copy for proofs
+ * alone, because its reloads do not renew the token; undefined with auth.signCommand.
  */
 export function controlSecrets(
   { control }: Pick<Config, 'control'>,
@@ -63,7 +63,7 @@ export function controlSecrets(
     try {
       if (key?.reload() === true) proofs = [...new Set([proofOf(key.current()), ...proofs.slice(0, 1)])]
     } catch {
-      // The daemon's own reload of it reports that.
+      // The daemon's own reload reports that.
     }
   }
 

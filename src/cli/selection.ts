@@ -1,11 +1,11 @@
-// The selection of `plan`, `retry` and `records`: from the flags, as the daemon's requests take it. Pure functions.
+// The selection of `plan`, `retry` and `records`: translates flags into requests to the daemon. Pure functions.
 import { parseDuration } from '../config/duration.ts'
 import { UsageError } from '../runtime/errors.ts'
 import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Moments } from './moments.ts'
 
-/** As `POST /-/retry` takes it. The daemon checks the rest. */
+/** As `POST /-/retry` expects it. The daemon checks the rest. */
 export interface SelectionBody {
   webhooks?: string[]
   event?: string
@@ -18,7 +18,7 @@ export interface SelectionBody {
 
 const ways = 'give webhook ids, or --event ID, or --since TIME'
 
-/** A duration stays one, counted by the platform's clock; a moment gets its zone. */
+/** A duration stays one, relative to the platform's clock; a time gets its zone. */
 function momentOf(text: string, option: '--since' | '--until', { moments, now }: SelectOptions): string {
   const at = moments.parse(text, { option, now, edge: option === '--since' ? 'earlier' : 'later' })
   return parseDuration(text) === undefined ? new Date(at).toISOString() : text
@@ -30,7 +30,7 @@ export interface SelectOptions {
   now: number
 }
 
-/** The flags that narrow a span. */
+/** The filters of a span. */
 export function narrowingOf(
   { response, since, subscription, type, until }: Partial<CommandFlags>,
   options: SelectOptions,
@@ -45,8 +45,8 @@ export function narrowingOf(
 }
 
 /**
- * Undefined without any.
- * @throws UsageError for flags that can't be understood, or select in two ways
+ * Undefined without a selection.
+ * @throws UsageError for invalid flags, or more than one kind of selection
  */
 export function selectionOf(
   ids: readonly string[],
@@ -63,7 +63,7 @@ export function selectionOf(
   return given === 1 ? { webhooks: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] } : undefined
 }
 
-/** @throws UsageError without one */
+/** @throws UsageError without a selection */
 export function requiredSelection(...given: Parameters<typeof selectionOf>): SelectionBody {
   const selection = selectionOf(...given)
   if (selection === undefined) throw new UsageError(`no records are selected: ${ways}`)

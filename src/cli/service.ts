@@ -1,4 +1,4 @@
-// Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP, ready to use.
+// Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP.
 import type { Config } from '../config/schema.ts'
 import { environmentPrefix } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
@@ -23,12 +23,12 @@ export interface Service {
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
-  /** Secrets that open the daemon's commands. */
+  /** Secrets that authorize the daemon's commands. */
   secrets: () => ControlSecrets
 }
 
 /**
- * The key that signs, and what is weak about it. `control`: the same for the proof of commands alone, where it is here.
+ * The signing key, and its weaknesses. `control`: a copy for proofs alone, if the key is in this process.
  * @throws ConfigurationError
  */
 export function openKey(
@@ -77,8 +77,8 @@ export function openTransport(
 }
 
 /**
- * Loads everything. `quiet` writes warnings and errors only.
- * @throws ConfigurationError with all that is wrong
+ * Loads everything. `quiet` logs warnings and errors only.
+ * @throws ConfigurationError with every problem
  */
 export function openService(
   io: Io,
@@ -92,7 +92,7 @@ export function openService(
   const log = createLog({
     level: quiet && config.log.level !== 'error' ? 'warn' : config.log.level,
     instance: config.instance.name,
-    // Between the lines of a report on a terminal it would be in the way, and nobody keeps it.
+    // Audit lines would clutter a report on a terminal.
     audit: config.audit.enabled && !(quiet && logTo.isTTY === true),
     clock: io.clock,
     write: (line) => {
@@ -102,7 +102,7 @@ export function openService(
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
   if (shortfall !== undefined && !quiet) log.event('memory_limit_low', shortfall)
   const { control, key, warnings } = openKey(loaded, io)
-  // People at a terminal hear of it from check.
+  // `check` shows them to people at a terminal.
   for (const { key: name, message } of quiet ? [] : warnings) log.event('key_weak', { key: name, problem: message })
   const certificate = openCertificate(config, key, log, io.clock.now())
   const secrets = controlSecrets(config, control, { ...io, origins })

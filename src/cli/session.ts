@@ -1,4 +1,4 @@
-// The session of a command that calls the platform: its own configuration, connection, log and target, and how trouble is reported.
+// The session of a command that calls the platform: its configuration, connection, log and target, and its error reports.
 import type { Config } from '../config/schema.ts'
 import { auditOnly, type Log } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
@@ -15,7 +15,7 @@ import { createMoments, type Moments } from './moments.ts'
 import { openPlatform, unavailable, type Platform } from './platform.ts'
 import { openService } from './service.ts'
 
-/** The way to the platform, and to people. */
+/** The platform, and the terminal. */
 export interface Session extends Platform {
   config: Config
   log: Log
@@ -25,16 +25,16 @@ export interface Session extends Platform {
   progress: ProgressLine
   /** `payments at api.example.com`. */
   target: string
-  /** Of the terminal behind stdout, in characters; undefined without one. */
+  /** Terminal width of stdout, in characters; undefined without one. */
   width: number | undefined
 }
 
-/** The part of the daemon's calls that a command takes. */
+/** Share of the daemon's call rate that a command uses. */
 const shareOfCalls = 0.5
 
 /**
  * Runs the body in a session of its own.
- * @returns the body's exit code, or the one of what kept it from its end
+ * @returns the body's exit code, or that of the failure that ended it
  * @throws ConfigurationError, UsageError, the reason of a signal, and bugs
  */
 export async function inSession(

@@ -1,4 +1,4 @@
-// The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
+// The status document as text for a terminal: its sentences, numbers and first causes. A pure function.
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
 import { doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from '../ops/figures.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
@@ -18,7 +18,7 @@ const colours: Readonly<Record<string, Colour>> = { well: 'green', working: 'gre
 const levelWidth = 'trouble'.length
 const adviceLabel = `${' '.repeat(levelWidth)}  -> `
 
-/** A level and a text, broken where the line ends. */
+/** A level and a text, wrapped. */
 function levelLine(level: string, text: string, { paint, width }: StatusShown): string {
   const label = `${level.padEnd(levelWidth)}  `
   const lines = paragraph(text, width, label)
@@ -44,7 +44,7 @@ function numbers(status: StatusDocument): [string, string][] {
   ]
 }
 
-/** The report of the incident under way, or of the last one. */
+/** The current incident, or the last one. */
 export function incidentText(status: StatusDocument, { width }: StatusShown): string {
   const { incident, instance } = status
   if (incident === null) return `${cell(instance)}: no incident since the start\n`

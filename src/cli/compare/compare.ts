@@ -1,4 +1,4 @@
-// `webhook-reconciler compare`: what the platform says it delivered against what the receiver has processed. It only reads. @see docs/compare.md
+// `webhook-reconciler compare`: checks the deliveries of the platform against the events that the receiver has processed. Read-only. @see docs/compare.md
 import { decisionLines } from '../../ops/cause-columns.ts'
 import { shownText } from '../../runtime/redact.ts'
 import { count, counted, response } from '../../ops/words.ts'
@@ -24,7 +24,7 @@ type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
 
 const maxListed = 1000
 
-/** A record on which the two sides do not agree, as `explain` shows it. */
+/** A record on which the two sides differ. */
 interface DifferingRecord extends ExplainedRecord {
   group: 'not-processed' | 'failed' | 'processing'
   key: string
@@ -32,7 +32,7 @@ interface DifferingRecord extends ExplainedRecord {
   processed: boolean
 }
 
-/** With --records each is a line. */
+/** One line with --records. */
 type Difference = DifferingRecord | { group: 'unknown'; key: string }
 
 interface Comparison {
@@ -41,18 +41,17 @@ interface Comparison {
   kind: KeyKind
   span: SpanSelection
   ledger: Ledger
-  /** A key of the file, to show. */
   sample: string | undefined
-  /** The file, or the ledger. */
+  /** `file` or `ledger`. */
   source: string
-  /** When the file was written, epoch ms: what was delivered later may be missing in it. */
+  /** When the file was written, epoch ms: later deliveries may be missing in it. */
   writtenAt: number
-  /** Takes each difference, with its row where these are wanted. */
+  /** Takes each difference, with its row if requested. */
   take: (difference: Difference, row?: unknown) => Promise<void>
   withRows: boolean
 }
 
-/** The keys of the file, or else of the ledger, hour by hour. @throws UsageError */
+/** The keys of the file, or of the ledger hour by hour. @throws UsageError */
 async function* allKeys(
   file: string | undefined,
   kind: KeyKind,
@@ -72,14 +71,14 @@ async function* allKeys(
   }
 }
 
-/** With --type, lines of other types are passed over. */
+/** With --type, skips lines of other types. */
 async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: SpanSelection): AsyncGenerator<string> {
   for await (const key of keys) {
     if (kind !== 'entity' || (only?.type?.includes(key.slice(0, key.indexOf(','))) ?? true)) yield key
   }
 }
 
-/** Counts of the platform's records of the span, by what the file says of them. */
+/** Counts the platform's records of the span by what the file says of them. */
 async function compareSpan({
   io,
   kind,
@@ -104,7 +103,7 @@ async function compareSpan({
     if (difference.group === 'processing') processing += 1
     else if (difference.group === 'failed') {
       failed.total += 1
-      // Of a failed record that is compared whatever its age it is one of decide's.
+      // A failed record has one of decide's decisions, whatever its age.
       failed.byDecision[difference.decision as Decision] += 1
       if (difference.processed) failed.processed += 1
     } else {
@@ -146,29 +145,27 @@ async function compareSpan({
     // Follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC.
     schemaVersion: 1,
     instance: config.instance.name,
-    /** Host of the platform's base URL. */
     platform: new URL(config.platform.baseUrl).host,
     since: new Date(span.from),
     until: new Date(span.until),
     key: kind,
     seconds: Math.round(clock.monotonic() - started) / 1000,
-    /** False when a part of the span could not be listed, or not with certainty: the books may differ in more. */
+    /** False when a part of the span could not be listed, or not reliably: more may differ. */
     complete,
-    /** True when it is complete and all below but `delivered` is 0. */
+    /** True when it is complete, and every count below except `delivered` is 0. */
     equal,
-    /** Delivered by the platform, and processed by the receiver. */
+    /** Delivered and processed. */
     delivered,
-    /** Delivered by the platform, and not processed: no retry can bring them back. The first 1,000 are listed. */
+    /** Delivered but not processed, so no retry brings them back. The first 1,000 are listed. */
     notProcessed,
-    /** Failed records, by decision; `processed`: so many of them the receiver has processed without answering 2xx. */
+    /** Failed records by decision; the receiver has `processed` some of them without responding 2xx. */
     failed,
-    /** Under way on the platform, or delivered after the file was written: compare again later. */
+    /** In delivery, or delivered after the file was written: compare again later. */
     processing,
-    /** Keys of the file that the platform does not have in this span; at most so many when it is not complete. */
+    /** Keys of the file that the platform lacks in this span; an upper bound if incomplete. */
     unknown,
-    /** Keys that stand for more than one event: compare by eventId or webhookId to separate them. */
+    /** Keys shared by several events: compare by eventId or webhookId to separate them. */
     severalEvents,
-    /** Records whose key could not be read. */
     withoutKey,
     exitCode: equal ? exitCode.done : exitCode.incomplete,
   }
@@ -180,7 +177,7 @@ const maxShown = 20
 
 type CompareShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { file: string }
 
-/** The ones that no retry brings back. */
+/** Records that no retry brings back. */
 function lostTable({ notProcessed: { list, total } }: CompareReport, { config, moments, width }: CompareShown): string {
   if (total === 0) return ''
   const columns: TableColumn<ExplainedRecord>[] = [
@@ -237,7 +234,6 @@ function compareText(report: CompareReport, shown: CompareShown): string {
   )
 }
 
-/** Runs `compare`. */
 export async function compareCommand(io: Io, options: CompareFlags, [file]: string[]): Promise<ExitCode> {
   try {
     return await compareBooks(file, io, options)

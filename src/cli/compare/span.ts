@@ -1,4 +1,4 @@
-// A span among the platform's records, from the flags.
+// Selects a span of the platform's records by the flags.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { SpanSelection } from '../../reconcile/books/compare-records.ts'
 import { UsageError } from '../../runtime/errors.ts'
@@ -7,13 +7,13 @@ import { isUuid } from '../../runtime/uuid.ts'
 import type { CommandFlags } from '../flags.ts'
 import type { Moments } from '../moments.ts'
 
-/** @throws UsageError for other text than a UUID */
+/** @throws UsageError for any other text */
 export function uuidOf(text: string, name: string): string {
   if (isUuid(text)) return text.toLowerCase()
   throw new UsageError(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
 }
 
-/** @throws UsageError for flags that can't be understood, or hold no moment */
+/** @throws UsageError for invalid flags */
 export function spanOf(
   { since = '', subscription, type, until }: Partial<CommandFlags>,
   { moments, now }: { moments: Moments; now: number },
@@ -25,7 +25,7 @@ export function spanOf(
   return { from, until: end, only: { ...(type && { type }), ...(ids && { subscription: ids }) } }
 }
 
-/** The platform's time comes with its responses. */
+/** The platform's responses carry its time. */
 export async function learnTime(client: PlatformClient, stop: AbortSignal): Promise<number> {
   if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
   return client.now()
