@@ -1,4 +1,4 @@
-// All events that parts emit, as one closed union. Counters, log lines, audit and history are made from them.
+// All events as one closed union, the source of counters, log lines, audit and history.
 import type { LeadershipEvent } from '../leader-election/leadership.ts'
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/auth/token.ts'

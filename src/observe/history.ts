@@ -1,14 +1,12 @@
-// The last week by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
+// The last week by minute, counted from events: missing and recovered deliveries, and what blocked retries.
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 
 /** The state that the chart of the status page shows. */
 export interface ChartedState {
-  /** Deliveries that are missing; null before a full sweep has ended. */
+  /** Missing deliveries; null before the end of a full sweep. */
   missing: number | null
-  /** Circuits that are not closed. */
   circuits: number
-  /** True during an operator's pause. */
   paused: boolean
 }
 
@@ -19,35 +17,35 @@ export interface HistoryOptions {
 }
 
 /**
- * One minute, or several merged into a step: the most that were missing, its circuits and pause (now,
- * in the minute under way), and its count.
+ * One minute, or several merged into a step: its maximum of missing deliveries, circuits and pause (the current ones for the
+ * last minute), and its count.
  */
 export interface HistoryStep extends ChartedState {
-  /** When it began, by the host's clock. */
+  /** Its start, by the host's clock. */
   at: Date
   recovered: number
 }
 
-/** How retries go at present. */
+/** The current pace of recovery. */
 export interface RecoveryPace {
-  /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
+  /** Recovered deliveries per ms: in the last minute, or in the last five if none recovered then. */
   recoveredPerMs: number
-  /** Share of the retries that failed again, in the last five minutes. */
+  /** Share of retries that failed again in the last five minutes. */
   failedShare: number
-  /** True when the last two minutes had enough recoveries, and as many each. */
+  /** True when the last two minutes had enough recoveries, and similar numbers. */
   isSteady: boolean
 }
 
 export interface History {
-  /** Counts an event; most only move the time on. */
+  /** Counts an event; most only advance the time. */
   note(event: TelemetryEvent): void
   /**
-   * From this time of the host's clock on, but at least the last hour as far as the process has run, and at most a week; in
-   * at most 120 steps of equal length, oldest first, the last one under way.
+   * From this time of the host's clock, but at least the last hour since the start, and at most a week; at most 120 equal
+   * steps, oldest first.
    */
   steps(since?: number): HistoryStep[]
   pace(): RecoveryPace
-  /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
+  /** Recovered deliveries of the last 24 hours, and the time of the last, epoch ms. */
   recovered(): { lastDay: number; lastAt: number | undefined }
 }
 
@@ -55,12 +53,11 @@ const minuteMs = 60_000
 const hourMinutes = 60
 const dayMinutes = 24 * 60
 const keptMinutes = 7 * dayMinutes
-/** The chart has no more steps. */
 const maxSteps = 120
-/** Small steps, so that the pace follows a change soon. */
+/** Small steps, so that the pace follows a change quickly. */
 const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
-/** Minimum of recoveries in two minutes of a steady pace, and the maximum ratio of the two. */
+/** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
@@ -79,7 +76,7 @@ function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
   }
 }
 
-/** Minutes are those of the wall clock at the start; when that clock is set later, counts keep their age. */
+/** Minutes are those of the wall clock at the start; if that clock is set later, counts keep their age. */
 export function createHistory({ clock, state }: HistoryOptions): History {
   const startedAt = clock.monotonic()
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
@@ -92,12 +89,12 @@ export function createHistory({ clock, state }: HistoryOptions): History {
 
   const sinceStart = (): number => clock.monotonic() - startedAt
 
-  /** Nothing changes without an event, so the first event of a minute finds the state with which the minute began. */
+  /** Nothing changes without an event, so at the first event of a minute the state is still that of its start. */
   function moveOn(): void {
     const now = Math.floor((sinceStart() + intoMinute) / minuteMs)
     const before = minutes.at(-1)
     if (now === last) return
-    // A host that slept for years has no minutes to be told of.
+    // After years of suspension, only the kept minutes matter.
     for (let quiet = Math.max(last + 1, now - keptMinutes); before !== undefined && quiet < now; quiet += 1)
       minutes.push({ ...before, ...noRecords })
     last = now
@@ -125,7 +122,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     count('recovered')
   }
 
-  /** From so long ago to so long ago, and how long that was: right after the start it is one step at least. */
+  /** Between two ages, and the length of that time: right after the start at least one step. */
   function sumOf(of: 'recovered' | 'failed', fromMs: number, toMs = 0): { sum: number; ms: number } {
     const now = sinceStart()
     const first = Math.floor((now - fromMs) / stepMs) + 1
@@ -161,7 +158,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     },
     steps(since = Infinity) {
       moveOn()
-      // The two clocks differ a little, or more when one is set: a minute begins at its second 0.
+      // The two clocks differ slightly, or more when one is set: a minute starts at second 0.
       const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
       const wanted = Math.max(hourMinutes, Math.ceil((clock.now() - since) / minuteMs) + 1)
       const shown = [...minutes.slice(-wanted, -1), { ...minutes.at(-1), ...state() }] as typeof minutes

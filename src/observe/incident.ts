@@ -1,57 +1,56 @@
-// The incident: from the first missing delivery after a calm to the last one that arrived, with its sums. @see docs/glossary.md
+// The incident: from the first missing delivery after a calm until the last one arrived, with its sums. @see docs/glossary.md
 import type { Counts } from '../reconcile/decide.ts'
 import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { SweepKind } from '../reconcile/sweep/sweep-report.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from './events.ts'
 
-/** A cause that kept deliveries from arriving: a response of a receiver to events of one type, and how many retries got it. */
+/** A cause: the response of a receiver to events of one type, and the number of retries that got it. */
 export type IncidentCause = Pick<FactOf<'outcome'>, 'eventType' | 'responseStatusCode' | 'subscriptionId'> & {
   failedAgain: number
 }
 
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Gates that are shut now. */
   gates: () => readonly { gate: Gate }[]
-  /** Repeatedly rejected records, and the oldest open event, epoch ms: it iterates over all records. */
+  /** Repeatedly rejected records, and the oldest open event, epoch ms. Iterates over all records. */
   open: () => { refusedAgain: number; oldestAt: number | undefined }
-  /** Called when one begins, when it is over, and for the one that is `open` when the process ends. */
+  /** Called when an incident starts or ends, and when the process ends during one. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
 }
 
 export interface Incidents {
   note(event: TelemetryEvent): void
-  /** The one under way, or the last one; undefined before the first. */
+  /** The current incident, or the last one; undefined before the first. */
   last(): Incident | undefined
-  /** Reports the one under way, as the process ends. */
+  /** Reports the current incident at the end of the process. */
   end(): void
 }
 
-/** For this long nothing may be due, blocked, awaited or repeatedly rejected before an incident is over. */
+/** An incident ends when nothing was due, blocked, awaited or repeatedly rejected for this long. */
 const calmMs = 300_000
-/** Fewer repeatedly rejected ones keep no incident open: they matter as little as exhausted ones. */
+/** Fewer repeatedly rejected records do not keep an incident open. */
 export const minRefused = 10
-/** Causes that are shown, and that are counted. */
+/** Number of causes shown, and counted. */
 const [maxCauses, maxCounted] = [5, 1000]
 
-/** Events with which a gate may open or shut. */
+/** Events that may open or shut a gate. */
 const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
 const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
 
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
 const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
 
-/** What an incident is made from, while it goes on, or before the full sweep that may find it. Moments in monotonic ms. */
+/** The sums of a current incident, or of one that the next full sweep may find. Monotonic ms. */
 function empty() {
   const sums = {
-    /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
+    /** True if the first sweep of this process or term found it: it may have started earlier. */
     begunBefore: false,
-    /** The oldest event that was missing when it began; epoch ms. */
+    /** The oldest missing event at its start; epoch ms. */
     oldestAt: undefined as number | undefined,
-    /** Until when sweeps had failed, from its beginning on; null when none had. */
+    /** Until when sweeps failed, from its start; null if none did. */
     unlistedUntil: null as number | null,
-    /** The most open records at the end of a full sweep. */
+    /** Maximum of open records at the end of a full sweep. */
     peak: 0,
     /** Outcomes of retries since then. */
     recovered: 0,
@@ -59,18 +58,18 @@ function empty() {
     /** Records that reached the attempt limit, and those that left the window undelivered. */
     exhausted: 0,
     expired: 0,
-    /** Open records that still backed off at the last full sweep. */
+    /** Open records still backing off at the last full sweep. */
     backingOff: 0,
   }
   return {
     sums,
-    /** By subscription, answer and event type. */
+    /** By subscription, response and event type. */
     causes: new Map<string, IncidentCause>(),
     since: 0,
     shutMs: new Map<Gate, number>(),
     exhaustedBefore: 0,
     lastArrivalAt: undefined as number | undefined,
-    /** The longest time from an event until its delivery was seen. */
+    /** Longest time from an event until its delivery was seen. */
     longestMs: undefined as number | undefined,
   }
 }
@@ -91,41 +90,40 @@ function toIncident(clock: IncidentOptions['clock'], running: Running, endedAt?:
     monotonic === null ? null : new Date(onWallClock(clock, monotonic))
   return {
     since: new Date(onWallClock(clock, since)),
-    /** When the last delivery arrived, or was resolved otherwise; null while it goes on. */
+    /** When the last delivery arrived or was resolved otherwise; null during the incident. */
     endedAt: toDate(endedAt ?? null),
     ...sums,
     unlistedUntil: toDate(sums.unlistedUntil),
     oldestEvent: oldestAt === undefined ? null : new Date(oldestAt),
-    /** The largest first; with those of the others they add up to `failedAgain`. */
+    /** Largest first; with the others they add up to `failedAgain`. */
     causes: [...causes.values()].sort((a, b) => b.failedAgain - a.failedAgain).slice(0, maxCauses),
-    /** Null before the first delivery was seen. */
+    /** Null before the first delivery. */
     longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
-    /** How long each gate was shut, as sweeps and commands saw it. */
+    /** How long each gate was shut, as seen by sweeps and commands. */
     gates: [...shutMs].map(([gate, ms]) => ({ gate, seconds: toSeconds(ms) })),
   }
 }
 
-/** As /status has it. Times are by this host's clock. */
+/** As /status shows it. Times are by this host's clock. */
 export type Incident = ReturnType<typeof toIncident>
 
 export function createIncidents({ clock, gates, open, report }: IncidentOptions): Incidents {
   let running: Running | undefined
-  /** Since the last sweep: retries go out, and arrive, before the sweep that finds the incident has ended. */
+  /** Since the last sweep: retries may be sent and arrive before the sweep that finds the incident ends. */
   let next = empty()
-  /** The most open records that the last incident left to their backoff: they begin none when they fall due. */
+  /** Open records that the last incident left backing off: falling due, they start no new one. */
   let leftOver = 0
-  /** The last one that is over, and when it was. */
+  /** The last finished incident, and its end. */
   let last: [Running, endedAt: number] | undefined
   let isFirstSweep = true
   let exhausted = 0
-  /** Since when sweeps of a kind fail: what they would have found is part of the incident that begins after them. */
+  /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
   const failingSince = new Map<SweepKind, number>()
   /** Since when nothing is urgent. */
   let calmSince: number | undefined
   let shut: readonly Gate[] = []
   let seenAt = clock.monotonic()
 
-  /** Adds the time since the gates were last seen. */
   function noteGates(): void {
     const now = clock.monotonic()
     for (const gate of shut) running?.shutMs.set(gate, (running.shutMs.get(gate) ?? 0) + now - seenAt)
@@ -148,7 +146,7 @@ export function createIncidents({ clock, gates, open, report }: IncidentOptions)
     incident.sums.peak = Math.max(incident.sums.peak, openOf(counts))
   }
 
-  /** True while so many keep being rejected, although others succeed, that the incident continues. */
+  /** True while enough records keep being rejected, although others succeed, for the incident to continue. */
   function isRefused(counts: Counts): boolean {
     if (running === undefined || counts['backing-off'] < minRefused) return false
     return open().refusedAgain >= minRefused

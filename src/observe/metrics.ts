@@ -1,4 +1,4 @@
-// Table of the daemon's metrics: name, type, help, labels, and how a gauge is read from the snapshot. `npm run generate` writes docs/metrics.md from it.
+// Table of the daemon's metrics: name, type, help, labels, and how to read a gauge from the snapshot. `npm run generate` writes docs/metrics.md from it.
 import { termEnds } from '../leader-election/leadership.ts'
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { reasons } from '../platform/http/http.ts'
@@ -20,22 +20,22 @@ export const metricPrefix = 'webhook_reconciler_'
 export interface MetricDefinition {
   type: 'counter' | 'gauge' | 'histogram'
   help: string
-  /** Label names with all their values: each has its series from the start. An empty list is filled at run time. */
+  /** Label names and values: each combination exists from the start. An empty list is filled at run time. */
   labels?: Readonly<Record<string, readonly string[]>>
   buckets?: readonly number[]
   /**
-   * For a gauge: its value, or one for each value of its label (a missing one is 0). Undefined: it is absent, instead of a 0
-   * that means nothing. Only `build_info` has none. A value that the snapshot lacks is a new field there, filled by `state` in
-   * reconciler.ts, by daemon-parts.ts, or where it is counted by progress.ts.
+   * For a gauge: its value, or one for each label value (a missing one is 0). Undefined: absent, because 0 would be false. Only
+   * `build_info` lacks it. New values are new fields of the snapshot, filled by `state` in reconciler.ts, by daemon-parts.ts,
+   * or counted in progress.ts.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }
 
-/** 0 before the first time. */
+/** 0 if it never happened. */
 const toSeconds = (at: number | undefined): number => (at ?? 0) / 1000
 const toFlag = (flag: boolean | undefined): number | undefined => (flag === undefined ? undefined : Number(flag))
 
-/** Records by the name of their subscription; all others of the total are of no named one. */
+/** Records by the name of their subscription; `other` is the rest of the total. */
 function byName(
   names: Snapshot['subscriptions'],
   records: Iterable<readonly [subscriptionId: string, count: number]>,
@@ -52,7 +52,7 @@ function byName(
   return { ...counts, other: others }
 }
 
-/** Absent before the first full sweep of this process, or of its lead: a 0 would say that nothing is missing. */
+/** Absent before the first full sweep of this process or term: 0 would say that nothing is missing. */
 const whenSwept =
   <T>(read: (snapshot: Snapshot) => T) =>
   (snapshot: Snapshot): T | undefined =>

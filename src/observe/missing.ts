@@ -1,7 +1,7 @@
-// The number of missing deliveries, for metric, /status and page. Pure.
+// The number of missing deliveries for metric, /status and page. A pure function.
 import type { Snapshot } from './snapshot.ts'
 
-/** An excluded record is not missing: the operator does not want it. */
+/** Excluded records are not missing: the operator does not want them. */
 export function missingIn({
   expired,
   failed,

@@ -1,4 +1,4 @@
-// Metrics of this process under their usual names. They are read on each scrape; nothing is sampled in between.
+// Metrics of this process under their usual names, read on each scrape.
 import { PerformanceObserver, constants, performance, type PerformanceEntry } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
@@ -9,7 +9,7 @@ const userSeconds = (): number => cpuSeconds({ user: process.cpuUsage().user })
 const systemSeconds = (): number => cpuSeconds({ system: process.cpuUsage().system })
 const memory = (): NodeJS.MemoryUsage => process.memoryUsage()
 
-/** Counters end in `_total`, the others are gauges. */
+/** Counters end in `_total`; the others are gauges. */
 const readings = [
   ['process_cpu_user_seconds_total', 'User CPU time spent in seconds.', userSeconds],
   ['process_cpu_system_seconds_total', 'System CPU time spent in seconds.', systemSeconds],
@@ -32,7 +32,7 @@ const readings = [
 
 const collectionsName = 'nodejs_gc_duration_seconds'
 
-/** Names as prom-client and others have them; docs/metrics.md names them. */
+/** Names as in prom-client; docs/metrics.md lists them. */
 export const processMetricNames = [...readings.map(([name]) => name), collectionsName] as const
 
 const gcKinds: ReadonlyMap<unknown, string> = new Map([
@@ -63,10 +63,9 @@ function add(registry: Registry, [name, help, read]: ProcessReading): void {
   }
 }
 
-/** An entry of type `gc`; its `detail` is missing in the types. */
+/** An entry of type `gc`, whose type declaration lacks `detail`. */
 type GcEntry = PerformanceEntry & { detail?: { kind?: number } }
 
-/** The runtime reports each collection; an idle process hardly makes one. */
 function garbageCollection(registry: Registry): void {
   const histogram = new Histogram({
     name: collectionsName,
@@ -85,7 +84,6 @@ function garbageCollection(registry: Registry): void {
   observer.observe({ entryTypes: ['gc'] })
 }
 
-/** Adds CPU, memory, heap, event loop and garbage collection of this process. */
 export function addProcessMetrics(registry: Registry): void {
   for (const reading of readings) add(registry, reading)
   garbageCollection(registry)

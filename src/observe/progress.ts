@@ -1,4 +1,4 @@
-// Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
+// Progress of the daemon: readiness, the last sweeps, the last progress, and the deadline for the next.
 import type { TelemetryEvent } from './events.ts'
 import { meaningOf, type CallResponse, type RetryResponse } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
@@ -6,69 +6,65 @@ import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/swe
 
 export type SweepFailure = Omit<CallFailure, 'message' | 'rejected'>
 
-/** A sweep that has ended. */
 export interface SweepEnd {
   kind: SweepKind
   result: SweepResult
   endedAt: Date
   seconds: number
   listed: number
-  /** With `failed`: why. Without the message, which may quote another host. */
+  /** With `failed`. Without the message, which may quote another host. */
   failure?: SweepFailure | undefined
 }
 
 /** Times in monotonic ms; undefined before the first. */
 const nothingSeen = {
-  /** The last sweeps that ended, oldest first. */
+  /** The last finished sweeps, oldest first. */
   sweeps: [] as readonly (Omit<SweepEnd, 'endedAt'> & { endedAt: number })[],
-  /** When a full sweep last ended without failing. */
+  /** When a full sweep last succeeded, whole or not. */
   lastFullSweepAt: undefined as number | undefined,
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** How many retries in a row the platform did not accept, and the response to the last one. */
+  /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
-  /** Records that left the window while they were failed. */
+  /** Failed records that left the window. */
   expired: 0,
-  /** How far attempts of retried records lay outside the time in which they were made, in ms: the smaller one of the last two. */
+  /** How far attempts lay outside the time of their retries, in ms: the smaller of the last two. */
   timeOffsetMs: undefined as number | undefined,
 }
 
 export type ProgressState = Omit<typeof nothingSeen, 'sweeps'> & { sweeps: readonly SweepEnd[]; progressDueAt: number }
 
 export interface ProgressOptions {
-  /** Monotonic ms, like all times here: the first tick comes with the start. */
+  /** Monotonic ms, as are all times here. The first tick occurs at the start. */
   startedAt: number
-  /** The shortest time between two ticks of the schedule, in ms. */
+  /** Shortest time between two ticks of the schedule, in ms. */
   periodMs: number
-  /** When the schedule ticks next. */
   nextTickAt: () => number | undefined
-  /** A monotonic moment in epoch ms. */
   toWallClock: (monotonic: number) => number
 }
 
 export interface Progress {
-  /** Forgets what was seen, but for being ready: this instance begins to lead, or to stand by. */
+  /** Forgets all but readiness, when this instance begins to lead or to stand by. */
   begin(now: number): void
   observe(event: TelemetryEvent, now: number): void
   /**
-   * Reports a tick. `restEndsInMs`: time until a sweep may start again, negative when it may; undefined before the first
-   * sweep.
+   * Reports a tick. `restEndsInMs`: time until a sweep may start, negative if it may now; undefined before the first.
    */
   ticked(now: number, restEndsInMs: number | undefined): void
-  /** Conditions that are missing for readiness, in words. */
+  /** Conditions still missing for readiness, in words. */
   notReady(): string[]
-  /** Times in epoch ms. `progressNotBefore`: monotonic ms, for an instance that owes no progress earlier. */
+  /** Times in epoch ms. `progressNotBefore`: monotonic ms before which no progress is expected. */
   state(progressNotBefore?: number): ProgressState
 }
 
-/** Number of ended sweeps that are kept. */
+/** Number of finished sweeps that are kept. */
 export const maxSweeps = 10
-/** Extra time for a tick that is late or skipped. */
+/** Tolerance for a late or skipped tick. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
 
-/** True for events that show the platform at work: a list, a response about a record, or an outcome. */
+/** True for events that show a working platform: a list, a response about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
   if (event.type === 'retry') return event.response.sent && meaningOf(event.response.result).isOfRecord === true
@@ -87,7 +83,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
   let known = { ...nothingSeen }
   let lastOffsetMs: number | undefined
 
-  /** Moves on to the next tick once the awaited one has come. */
+  /** Advances to the next tick once the awaited one has passed. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
@@ -109,7 +105,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
   }
 
-  /** A wrong zone shifts every attempt, while a single one may be another client's. */
+  /** A wrong zone shifts every attempt, another client a single one. */
   function observeOffset(ms: number): void {
     const isSmaller = lastOffsetMs === undefined || Math.abs(ms) <= Math.abs(lastOffsetMs)
     known.timeOffsetMs = isSmaller ? ms : lastOffsetMs
@@ -140,7 +136,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
     state(progressNotBefore = -Infinity) {
-      // Read once: what was at one moment is shown at one.
+      // Read once, so that all times refer to the same moment.
       const ahead = toWallClock(0)
       const shown = (at: number | undefined): number | undefined => at && Math.round(at + ahead)
       return {

@@ -1,4 +1,4 @@
-// Counts events in the metrics: counters and histograms. Gauges are read from a snapshot, see metrics.ts.
+// Counts events in counters and histograms. Gauges are read from a snapshot, see metrics.ts.
 import type { FactOf, TelemetryEvent } from './events.ts'
 import type { Metrics } from './registry.ts'
 
@@ -11,7 +11,7 @@ function countCall(
   metrics.observe('platform_request_duration_seconds', seconds, { operation })
 }
 
-/** What each event counts; the others have a log line alone. */
+/** Events with a counter or histogram; the others only have a log line. */
 const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics, event: FactOf<Type>) => void } = {
   'token-request': (metrics, event) => {
     countCall(metrics, 'token', event)
@@ -25,7 +25,7 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   retry: (metrics, { response }) => {
     if (response.sent) metrics.add('retries_total', { result: response.result })
   },
-  /** Unknown outcomes are not measured. Negative times, from clocks that differ, must not make a sum shrink. */
+  /** Unknown outcomes are not measured. A negative time, from clocks that differ, must not reduce a sum. */
   outcome: (metrics, { outcome, sinceEventMs, sinceRetryMs }) => {
     metrics.add('outcomes_total', { outcome })
     if (outcome === 'unknown') return
@@ -54,7 +54,6 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   },
 }
 
-/** Counts one event. */
 export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
   const count = counters[event.type] as ((metrics: Metrics, event: TelemetryEvent) => void) | undefined
   count?.(metrics, event)

@@ -1,4 +1,4 @@
-// The metrics of one daemon, made from the table in metrics.ts: instruments of prom-client, each series seeded with 0.
+// The metrics of one daemon, created from the table in metrics.ts: prom-client instruments, each series starting at 0.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import {
   callSeconds,
@@ -13,11 +13,10 @@ import { addProcessMetrics } from './process-metrics.ts'
 import type { Snapshot } from './snapshot.ts'
 
 export interface Metrics {
-  /** Adds to a counter. */
   add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
-  /** Adds a measurement to a histogram, in seconds. */
+  /** In seconds. */
   observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
-  /** The text exposition format, with all gauges as the snapshot has them; and its content type. */
+  /** The text exposition format, with gauges from the snapshot; and its content type. */
   text(snapshot: Snapshot): Promise<string>
   contentType: string
 }
@@ -33,7 +32,7 @@ function series(labels: Readonly<Record<string, readonly string[]>>): Record<str
   )
 }
 
-/** Each series of what is counted is there from the start, at 0. */
+/** Starts each series at 0. */
 function seed(instrument: Instrument, { labels = {} }: MetricDefinition): void {
   for (const values of series(labels)) {
     if (instrument instanceof Counter) instrument.inc(values, 0)
@@ -53,7 +52,7 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
   return new Histogram({ ...settings, buckets: [...(definition.buckets ?? callSeconds)] })
 }
 
-/** Sets a gauge from the snapshot, for the declared values of its label only, if any are declared. */
+/** Sets a gauge from the snapshot, limited to the declared label values, if any. */
 function showGauge(gauge: Gauge, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
   if (read === undefined) return
   const value = read(snapshot)
@@ -68,13 +67,13 @@ function showGauge(gauge: Gauge, { labels = {}, read }: MetricDefinition, snapsh
 }
 
 export interface MetricsOptions {
-  /** The usual process_* and nodejs_* metrics too. */
+  /** Include process_* and nodejs_* metrics. */
   processMetrics: boolean
-  /** For `build_info`; without it that metric is absent. */
+  /** For `build_info`; absent without it. */
   build?: { instance_name: string; version: string; node_version: string }
 }
 
-/** Makes a registry of its own with every metric, each series seeded with 0. */
+/** Creates a registry with every metric, each series starting at 0. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry()
   const instruments = new Map<MetricName, Instrument>()

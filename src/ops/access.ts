@@ -1,27 +1,26 @@
-// Access to the commands: control.token, or on this host the proof that the caller can read the private key. @see SECURITY.md
+// Authorizes commands: control.token, or a proof that a local caller can read the private key. @see SECURITY.md
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
 import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** Secrets that open the commands, as their files hold them now. Each is compared, and goes nowhere else. */
+/** Secrets that authorize commands, as their files now hold them. They are only compared. */
 export interface ControlSecrets {
-  /** `control.token`; undefined without one. */
   token: string | undefined
-  /** Derived from the private key in its file, and from the one before. */
+  /** Derived from the private key in its file, and from the previous key. */
   proofs: readonly string[]
 }
 
 export interface AccessOptions {
-  /** Reads the files again. */
+  /** Rereads the files. */
   secrets: () => ControlSecrets
-  /** `control.allowRemote`: true takes the token from other hosts too. */
+  /** `control.allowRemote`: true also accepts the token from other hosts. */
   allowRemote: boolean
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** By which secret a request may command, or why not. */
+/** The secret that authorizes a request, or the reason for its rejection. */
 export type Access = (
   request: Pick<IncomingMessage, 'headers' | 'socket'>,
 ) => { by: CommandedBy } | { status: 401 | 403; error: string }
@@ -30,7 +29,7 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
-/** An IPv4 address may come as an IPv6 one (`::ffff:127.0.0.1`): BlockList knows that. */
+/** BlockList also matches an IPv4 address written as IPv6 (`::ffff:127.0.0.1`). */
 function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
   return loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
 }
@@ -38,19 +37,19 @@ function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
 
 /**
- * Digest of the token that a request gives.
- * @see RFC 9110 section 11.1: the scheme's name is not case-sensitive
+ * Digest of a request's token.
+ * @see RFC 9110 section 11.1: the name of the scheme is case-insensitive
  */
 function givenBy({ authorization = '' }: IncomingMessage['headers']): Buffer {
   const [, given = ''] = /^Bearer +(.*)$/i.exec(authorization) ?? []
-  // Node reads header values as Latin-1: this gives back the bytes as they came.
+  // Node decodes header values as Latin-1: this restores the original bytes.
   return digest(Buffer.from(given, 'latin1'))
 }
 
-/** The files are read again at most so often, however many ask. */
+/** Minimum time between two reads of the files, for any number of requests. */
 const minBetweenReadsMs = 1000
 
-/** A token that no longer stands in its file opens nothing a second later. */
+/** A token removed from its file stops working within a second. */
 export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Access {
   let known = secrets()
   let readAt = clock.monotonic()
@@ -75,7 +74,7 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
       ...(token === undefined ? [] : [{ by: 'token' as const, secret: token }]),
       ...(isHere ? proofs : []).map((secret) => ({ by: 'proof' as const, secret })),
     ]
-    // Digests have one length, and all are compared: the time says nothing of them.
+    // Digests have equal length, and all are compared: timing reveals nothing.
     const [match] = accepted.filter(({ secret }) => timingSafeEqual(digest(Buffer.from(secret, 'utf8')), given))
     if (match !== undefined) return { by: match.by }
     const how = 'Send control.token as a bearer token in the header "authorization".'

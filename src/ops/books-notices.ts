@@ -1,13 +1,13 @@
-// The notices of the books: what was delivered and is not processed, and why the ledger gives no response to that. Pure functions.
+// Notices of the books: unprocessed deliveries, and why the ledger is unusable. Pure functions.
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeReason } from './circuit-notice.ts'
 import { clockTime, count, sinceOf, span, subscriptionName, type SubscriptionNames } from './words.ts'
 
-/** A ledger that gives no books for less than this may be restarting. */
+/** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000
-/** Hours that are compared later than this, after their end, are late. */
+/** An hour not compared this long after its end is late. */
 const lateMs = 3 * 3_600_000
-/** So large a share may be a truncated response. */
+/** A truncated ledger response could explain a share this large. */
 const doubtfulShare = 0.5
 
 interface BooksShown {
@@ -15,7 +15,7 @@ interface BooksShown {
   subscriptions: SubscriptionNames
 }
 
-/** `all subscriptions`, `2 of 5 subscriptions`, or the name of the only one; undefined where there is one only. */
+/** `all subscriptions`, `2 of 5 subscriptions`, or the only name; undefined if there is one in all. */
 function partText(names: ReadonlySet<string>, total: number, what: string): string | undefined {
   if (total === 1) return undefined
   const [only = ''] = names
@@ -49,7 +49,7 @@ function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: B
   ].join(' ')
 }
 
-/** The notices of the books, and whether each is so now. */
+/** The notices of the books, and whether each applies now. */
 export function booksConditions(books: BooksStatus | null, shown: BooksShown): (NoticeReason & { isSo: boolean })[] {
   if (books === null) return []
   const { comparedUntil, problem, unprocessed } = books

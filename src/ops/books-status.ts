@@ -1,25 +1,25 @@
-// The books in /status: what was delivered and is not in the receiver's ledger. A pure function.
+// The books in /status: deliveries missing from the receiver's ledger. A pure function.
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { MissedCause } from '../reconcile/books/hours.ts'
 
-/** Number of causes that are listed. */
+/** Number of listed causes. */
 const maxCauses = 50
 
-/** Event times are the platform's, by which the ledger is asked. */
+/** Event times are the platform's, as in requests to the ledger. */
 export interface BooksStatus {
   comparedUntil: Date
-  /** The reason why the ledger gives no books, of one hour at least. */
+  /** Why the ledger is unusable for an hour or more of events. */
   problem: { text: string; since: Date } | null
   unprocessed: {
     total: number
-    /** Deliveries since the first of them, these included, and of how many subscriptions and types. */
+    /** Deliveries since the first unprocessed one, with the number of their subscriptions and types. */
     delivered: number
     subscriptions: number
     eventTypes: number
     since: Date | null
-    /** False while an hour with some was compared once only. */
+    /** False while an hour with unprocessed deliveries was compared only once. */
     isConfirmed: boolean
-    /** The largest first. */
+    /** Largest first. */
     causes: { total: number; list: UnprocessedCause[] }
   }
 }

@@ -1,18 +1,17 @@
-// The table of causes: its columns, and the lines of each cell. The page renders them as HTML, commands as text.
+// The table of causes: its columns and the lines of each cell. The page renders HTML, commands text.
 import { decisions, type Counts } from '../reconcile/decide.ts'
 import type { CauseStatus } from './causes.ts'
 import { count, counted, fromNow, nextText, response, span } from './words.ts'
 
 interface CellContext {
   now: Date
-  /** A subscription's id as it is shown. */
   idOf: (subscriptionId: string) => string
 }
 
 export interface CauseColumn {
   name: string
   align?: 'right'
-  /** Where there is no room it is cut down to this many characters, or left out. */
+  /** Width to which a column may shrink before it is omitted. */
   minWidth?: number
   isOptional?: boolean
   lines(cause: CauseStatus, context: CellContext): string[]
@@ -20,14 +19,14 @@ export interface CauseColumn {
 
 const shownTypes = 4
 
-/** The largest first, as a narrow column is cut; without its number when it is the only one. */
+/** Largest first, because a narrow column is truncated; without its number if it is the only one. */
 export function decisionLines(counts: Counts): string[] {
   const some = decisions.filter((decision) => counts[decision] > 0).toSorted((a, b) => counts[b] - counts[a])
   return some.length === 1 ? some : some.map((decision) => `${count(counts[decision])} ${decision}`)
 }
 
 function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
-  // Exhausted records wait for no circuit.
+  // A circuit does not block exhausted records.
   const isBlocked = circuit !== 'closed' && byDecision.exhausted < records
   return [...(isBlocked ? [`circuit ${circuit}`] : []), ...decisionLines(byDecision)]
 }

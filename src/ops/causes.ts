@@ -17,51 +17,49 @@ import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
-/** Records of one subscription that got the same response, as it is known now. */
+/** Records of one subscription with the same latest response. */
 export interface Cause {
   subscriptionId: string
   /**
-   * The receiver's response at the last attempt; null when there was none. While the circuit is not closed, records that were
-   * not tried since have the newest response.
+   * The response to the last attempt; null without one. While the circuit is not closed, its latest response counts for records
+   * not tried since.
    */
   responseStatusCode: number | null
   records: number
-  /** Of these: rejected twice, while others succeed. */
+  /** Of these: rejected twice while others succeed. */
   refusedAgain: number
-  /** When the first of those reaches retry.maxAttempts if it is refused each time, epoch ms; Infinity without one. */
+  /** When the first of those reaches retry.maxAttempts if always rejected, epoch ms; Infinity without one. */
   exhaustedAt: number
-  /** How many event types they have, and those with the most records (at most 20), as the platform has them without secrets. */
+  /** Number of event types, and the largest (at most 20), redacted. */
   eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
-  /** The last attempt for any of them that the platform shows, epoch ms. */
+  /** Latest attempt that the platform shows for any of them, epoch ms. */
   lastAt: number
   /** Event time of the oldest, epoch ms. */
   oldestAt: number
-  /** Of the first of them. */
+  /** The earliest. */
   next: NextRetry
 }
 
 export interface Causes {
-  /** How many causes there are, and how many records they have. */
   total: number
   records: number
-  /** Causes with the most records, most first; among equals the oldest first. */
+  /** Largest first; among equals the oldest first. */
   list: Cause[]
-  /** How many records are exhausted, and the oldest event of them, epoch ms; Infinity without one. */
+  /** Number of exhausted records, and their oldest event, epoch ms; Infinity without one. */
   exhausted: { total: number; oldestAt: number }
 }
 
 export interface CausesOptions {
   policy: Policy
-  /** Of the records of a subscription. */
   situationOf: (subscriptionId: string) => Situation
-  /** The most causes that are listed. */
+  /** Number of listed causes. */
   maxCauses: number
 }
 
 const maxEventTypes = 20
 
-/** Records of one cause. There may be very many causes, of which few are listed: only those are looked at closely. */
+/** Records of one cause. There may be many causes: details are computed only for the listed ones. */
 interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'records' | 'oldestAt'> {
   situation: Situation
 }
@@ -99,7 +97,7 @@ function toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Cau
 
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
-/** Groups the records. Those that are excluded are not ours to miss. */
+/** Groups the records, without excluded ones. */
 export function groupByCause(
   bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>,
   { maxCauses, policy, situationOf }: CausesOptions,
@@ -132,21 +130,21 @@ export function groupByCause(
   return { total: groups.length, records, list, exhausted }
 }
 
-/** A cause as documents have it. */
+/** A cause in documents. */
 export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'oldestAt' | 'next'> {
-  /** When the first of `refusedAgain` reaches retry.maxAttempts if it is refused each time; null without one. */
+  /** When the first of `refusedAgain` reaches retry.maxAttempts if always rejected; null without one. */
   firstExhausted: Date | null
   lastAttempt: Date | null
   oldestEvent: Date | null
-  /** The earliest time at which one of them may be retried; null if unknown. */
+  /** The earliest retry of any of them; null if unknown. */
   nextRetry: Date | null
-  /** What that waits for. */
+  /** What that retry waits for. */
   nextRetryBy: NextRetry['by']
-  /** Of its subscription, where it is known. */
+  /** The circuit of its subscription, if known. */
   circuit?: CircuitState | undefined
 }
 
-/** `skewMs`: how far the platform's clock is ahead of the one that the times are shown by. */
+/** `skewMs`: how far the platform's clock is ahead of the one that times are shown by. */
 export function showCause({ exhaustedAt, lastAt, next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
   const [lastAttempt, nextRetry] = [toDate(lastAt - skewMs), toDate(next.at - skewMs)]
   const firstExhausted = toDate(exhaustedAt - skewMs)

@@ -1,4 +1,4 @@
-// The chart of the status page: missing and recovered deliveries since the incident began, of the last hour, or of the week, as inline SVG.
+// The chart of the status page as inline SVG: missing and recovered deliveries since the incident began, in the last hour, or in the week.
 import type { HistoryStep } from '../observe/history.ts'
 import { isWholeKnown } from './figures.ts'
 import { html, section, type Html, type Part } from './html.ts'
@@ -6,13 +6,13 @@ import type { StatusFacts } from './status-document.ts'
 import { count, span } from './words.ts'
 
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
-/** `20:18`; with its day where the chart is longer than one. */
+/** `20:18`; with the date if the chart spans more than a day. */
 function tick(at: Date, [first]: readonly HistoryStep[], now: Date): string {
   const isLong = now.getTime() - (first?.at.getTime() ?? 0) > dayMs
   return `${isLong ? `${at.toISOString().slice(5, 10)} ` : ''}${at.toISOString().slice(11, 16)}`
 }
 
-/** In words: now, and at most, as far as these differ. */
+/** The current and the maximum number, if they differ. */
 function describe(steps: readonly HistoryStep[], now: Date, isWhole: boolean): string {
   const known = steps.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
   const [last] = known.slice(-1)
@@ -22,19 +22,19 @@ function describe(steps: readonly HistoryStep[], now: Date, isWhole: boolean): s
   return `${count(last.missing)} ${isWhole ? '' : 'known '}now${highest === last ? '' : most}.`
 }
 
-/** A bar for each step that has one, from its top to its bottom. */
+/** A bar for each step with a value, from top to bottom. */
 function bars(kind: string, tops: readonly (number | null)[], bottom: number): Html {
   const bar = (top: number | null, x: number): string => (top === null ? '' : `M${x} ${bottom}V${top}h1V${bottom}`)
   return html`<path class="${kind}" d="${tops.map(bar).join('')}" />`
 }
 
-/** A line through the middles of the steps, over the whole height at `max`. */
+/** A line through the centres of the steps, scaled to `max`. */
 function line(kind: string, values: readonly number[], max: number): Html {
   const points = values.map((value, x) => `${x + 0.5} ${Math.round((1 - value / max) * 1000) / 10}`)
   return html`<path class="${kind}" d="M${points.join('L')}" />`
 }
 
-/** The time of the chart, in words. */
+/** The time span of the chart in words. */
 function spanOf({ history: [first], incident, now, startedAt }: StatusFacts): string {
   const length = now.getTime() - (first?.at.getTime() ?? 0)
   if (incident?.endedAt === null && length > hourMs + minuteMs) return 'since the incident began'
@@ -43,7 +43,7 @@ function spanOf({ history: [first], incident, now, startedAt }: StatusFacts): st
   return length > dayMs ? `in the last ${Math.round(length / dayMs)} days` : 'in the last hour'
 }
 
-/** Times below the chart, where each third begins. */
+/** Times below the chart, one per third. */
 function ticks(steps: readonly HistoryStep[], now: Date): Html {
   const shown = [0, 1 / 3, 2 / 3].flatMap((part) => steps[Math.floor(part * steps.length)] ?? [])
   const texts = shown.map(({ at }) => tick(at, steps, now))
@@ -52,7 +52,9 @@ function ticks(steps: readonly HistoryStep[], now: Date): Html {
   </div>`
 }
 
-/** Nothing without a course yet, one sentence where nothing was missing. The drawing stretches with the page; text stands beside it. */
+/**
+ * Empty before there is a history; one sentence if nothing was missing. The drawing scales with the page, the text does not.
+ */
 export function missingChart(status: StatusFacts): Part {
   const { history: steps, now } = status
   const max = Math.max(...steps.map(({ missing }) => missing ?? 0))

@@ -1,9 +1,11 @@
-// The notice about circuits that are not closed: whose receiver fails, with which answer, and when the next probe goes out.
+// The notice about circuits that are not closed: whose receiver fails, with which response, and when the next probe is sent.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CircuitStatus, Notice, StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, response, subscriptionName, waitText } from './words.ts'
 
-/** `deliveries`: the missing ones that it names. `detail`: what only this moment knows. `isAside`: it is never the headline. */
+/**
+ * `deliveries`: the number of missing ones it mentions. `detail`: what may change each minute. `isAside`: never the headline.
+ */
 export interface NoticeReason extends Omit<Notice, 'runbook'> {
   runbook?: string | null
   deliveries?: number
@@ -11,11 +13,11 @@ export interface NoticeReason extends Omit<Notice, 'runbook'> {
   isAside?: true
 }
 
-/** Its response: `returns HTTP 401`. */
+/** `returns HTTP 401`. */
 export const responds = (code: number | null): string =>
   code === null ? 'does not respond' : `returns ${response(code)}`
 
-/** Whose retries are paused, and by which answer. */
+/** Whose retries are paused, and the response that caused it. */
 function failingText(
   failing: readonly CircuitStatus[],
   { causes, circuits, subscriptions: names }: StatusFacts,
@@ -45,7 +47,6 @@ const meaningOf: Readonly<Partial<Record<string, string>>> = {
   410: address,
 }
 
-/** Describes the circuits that are not closed, blocked or not. */
 export function circuitReason(status: StatusFacts): NoticeReason {
   const { circuits, now } = status
   const { advice, level, runbook = null } = describeGate('circuit')

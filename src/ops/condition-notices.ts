@@ -1,16 +1,16 @@
-// Notices about conditions that last: no token, a receiver that takes a part, one that was mended, clocks, the certificate. Pure functions.
+// Notices about lasting conditions: no token, a receiver that partly fails or has recovered, clocks, the certificate. Pure functions.
 import type { NoticeReason } from './circuit-notice.ts'
 import { openOf } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { callText, clockTime, count, counted, response, sentence, span, subscriptionName, waitText } from './words.ts'
 
-/** A notice, and whether it is so now. */
+/** A notice, and whether it applies now. */
 export type NoticeCondition = NoticeReason & { isSo: boolean }
 
-/** Smallest skew that is a notice. */
+/** Smallest skew to report. */
 const maxSkewSeconds = 60
 
-/** Subscriptions that a notice names. */
+/** Number of subscriptions named in a notice. */
 const maxNamed = 3
 
 export const tokenBack: NoticeReason = {
@@ -19,12 +19,12 @@ export const tokenBack: NoticeReason = {
   advice: 'Nothing to do.',
 }
 
-/** A longer failure of the identity host is not transient. */
+/** A failure of the identity host that lasts longer is not transient. */
 const passingTokenMs = 300_000
-/** One that has just begun is no headline. */
+/** A newer failure is no headline. */
 const momentMs = 60_000
 
-/** Why no new token comes, from the first request that failed. */
+/** Why there is no new token, since the first failed request. */
 export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts): NoticeReason[] {
   if (tokenTrouble === null) return []
   const { advice, by, host, kind, nextTry, reason, since } = tokenTrouble
@@ -52,7 +52,7 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
 /** Deliveries in a row that show a change. */
 const minInARow = 3
 
-/** Receivers that fail some or all deliveries, though their circuits allow retries. */
+/** Receivers that fail some or all deliveries although their circuits allow retries. */
 export function partlyReason(status: StatusFacts): NoticeCondition {
   const { causes, circuits, lately, now, subscriptions: names } = status
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
@@ -65,7 +65,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = lately.filter(
     ({ failedInARow, isPartly, responseStatusCode, subscriptionId }) =>
       (failedInARow >= minInARow || isPartly) &&
-      // The subscription of merely counted ones is unknown.
+      // The subscriptions of merely counted records are unknown.
       (causes.onlyCounted > 0 || missing.has(subscriptionId)) &&
       !failing.has(subscriptionId) &&
       !isRefusing(subscriptionId, responseStatusCode),
@@ -84,7 +84,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   })
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
-    // One level until it takes nearly all: which part it fails changes from minute to minute.
+    // The level stays until the receiver accepts nearly all: the failing part changes from minute to minute.
     level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
     text: isDead
       ? `The receiver fails all deliveries of ${whose}.`
@@ -112,7 +112,7 @@ export function mendedReason({ mended, now, oldestOpenEvent }: StatusFacts): Not
   }
 }
 
-/** The clock that is off: with one origin in time, the other's. */
+/** Names the wrong clock: if one server agrees with this host, the other is wrong. */
 export function skewReason({ clock }: StatusFacts): NoticeCondition {
   const { api, auth } = clock.skewSeconds
   const isOff = (seconds: number): boolean => Math.abs(seconds) > maxSkewSeconds
@@ -147,7 +147,7 @@ export function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advic
   }
 }
 
-/** Remaining validity that is a notice. */
+/** Remaining validity from which the certificate is reported. */
 const certificateWarningMs = 30 * 86_400_000
 
 export function certificateReason({ certificateExpires: at, now }: StatusFacts): NoticeCondition {

@@ -1,4 +1,4 @@
-// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe; the jobs of /-/retry are beside it.
+// The operator's commands over HTTP: POST /-/pause, /-/resume and /-/probe. jobs-endpoint.ts has /-/retry.
 import type { IncomingMessage } from 'node:http'
 import { parseDuration } from '../config/duration.ts'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
@@ -15,22 +15,21 @@ import type { SubscriptionNames } from './words.ts'
 
 type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
 
-/** The operator's pauses, also those that are kept outside of this process. */
+/** The operator's pauses, including those kept outside this process. */
 export interface SharedPause {
-  /** Those that hold now. */
+  /** The current pauses. */
   list(): Pauses
-  /** Each gives whether it changed anything. */
+  /** Each resolves to whether it changed anything. */
   pause(wish?: PauseWish): Done<boolean>
   resume(subscriptionId?: string): Done<boolean>
-  /** True when a restart does not end them. */
+  /** True if a restart does not end them. */
   outlivesRestart?: boolean
 }
 
 export interface ControlOptions {
   access: Access
-  /** `instance.name`: a command may have reached another daemon than it meant. */
+  /** `instance.name`, in case a command reached the wrong daemon. */
   instance: string
-  /** `subscriptions`: by these names, too. */
   subscriptions: SubscriptionNames
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
@@ -40,12 +39,11 @@ export interface ControlOptions {
   now: () => number
 }
 
-/** A command's response; undefined for a path that is no command. */
+/** The response to a command; undefined for any other path. */
 export type Control = (path: string, request: IncomingMessage) => Promise<OpsResponse> | undefined
 
-/** Bodies are small JSON objects. */
 const maxBodyBytes = 16_384
-/** Each is kept in the lease, and compared for each retry. */
+/** Each is stored in the lease, and compared for each retry. */
 const maxPauses = 100
 const maxReasonLength = 200
 const maxPauseMs = 366 * 86_400_000
@@ -54,7 +52,7 @@ function respond(status: number, body: object, headers?: Record<string, string>)
   return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
 }
 
-/** The fields of a body, which may be empty. @throws BadRequest that names the field and what is allowed */
+/** The fields of a body, which may be empty. @throws BadRequest naming the field and the allowed values */
 function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<string, string | undefined>> {
   let fields: unknown
   try {
@@ -92,9 +90,9 @@ function wishOf(
 }
 
 /**
- * The commands. Each answers 200 with what is so now, `docs/status.md` has the fields. Errors are `{ error }`.
+ * The commands. Each returns 200 with the new state (fields: `docs/status.md`). Errors are `{ error }`.
  *
- * The Host header is not checked. DNS rebinding gains nothing: no browser adds a bearer token by itself.
+ * The Host header is not checked. DNS rebinding gains nothing: browsers add no bearer token.
  */
 export function createControl(options: ControlOptions): Control {
   const { access, instance, pause, probe, subscriptions } = options

@@ -1,4 +1,4 @@
-// The figures of /status as page and terminal show them: how many are missing and have recovered, when all is done, as of when.
+// The figures of /status for page and terminal: missing and recovered deliveries, the estimated end, and the age of the data.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { StatusFacts } from './status-document.ts'
@@ -6,18 +6,18 @@ import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from
 
 const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
 
-/** Missing ones that are retried. */
+/** Missing deliveries that are retried. */
 export const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - failed.exhausted - expired
 
-/** True when the last sweep of any kind failed: what has happened since is not known. */
+/** True when the last sweep of any kind failed: newer failures are unknown. */
 export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
 
-/** Without a sweep for so long there may be failures that are not counted. */
+/** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
 
-/** True while more may be missing than is known: a full sweep lists, none of any kind has ended for minutes, or not all are held. */
+/** True while more may be missing than is known: during a full sweep, without a recent sweep, or with a full backlog. */
 function isPartlyKnown({ causes, fullSweepUnderWay, missing, now, sweeps: [last] }: StatusFacts): boolean {
   const isStale = last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
   return missing > 0 && (fullSweepUnderWay || isStale || causes.onlyCounted > 0)
@@ -26,8 +26,8 @@ function isPartlyKnown({ causes, fullSweepUnderWay, missing, now, sweeps: [last]
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
 /**
- * True when the last full sweep saw the whole window, and the last sweep of any kind all that it listed. Else more may be missing
- * than was counted, as while the next one still lists.
+ * True when the last full sweep saw the whole window, and the last sweep of any kind everything it listed. Otherwise more may
+ * be missing than counted.
  */
 export function isWholeKnown(status: StatusFacts): boolean {
   const { sweeps, unlisted, unreadable } = status
@@ -37,7 +37,6 @@ export function isWholeKnown(status: StatusFacts): boolean {
   return sawWindow(status)
 }
 
-/** True when the last full sweep saw the whole window. */
 export function sawWindow({ lastCompleteSweep, lastFullSweep }: StatusFacts): boolean {
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
@@ -52,7 +51,7 @@ function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
   return `Each is retried until it arrives or ${end}${first}.`
 }
 
-/** Why the end is unknown, by what decides it. */
+/** Why the end is unknown. */
 function unknownEnd(status: StatusFacts): string {
   const { circuits, drain, refusedAgain, subscriptions: names } = status
   switch (drain.limitedBy) {
@@ -87,7 +86,7 @@ function unknownEnd(status: StatusFacts): string {
   }
 }
 
-/** How many are missing: `7,000`, `at least 12`, `none known`; and their decisions. */
+/** The number of missing deliveries (`7,000`, `at least 12`, `none known`), and their decisions. */
 export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
   const { expired, failed, lastFullSweep, missing } = status
   const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
@@ -102,13 +101,13 @@ export const isBroken = ({ gates }: StatusFacts): boolean =>
     .map(({ gate }) => describeGate(gate))
     .some(({ blocks, level }) => blocks === 'everything' && level === 'trouble')
 
-/** New failures show at the next sweep. */
+/** The next sweep shows newer failures. */
 export function newerText({ now, seenUntil }: StatusFacts): string {
   const until = seenUntil === null ? '' : ` of events up to ${clockTime(seenUntil, now)} UTC`
   return `Nothing is missing${until}; newer failures are not known yet.`
 }
 
-/** How many have recovered and since when, with when the last one did; and the pace while they do. */
+/** The number of recovered deliveries, since when, and the time of the last; while they arrive, their pace. */
 export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): {
   total: string
   since: string
@@ -126,13 +125,13 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   }
 }
 
-/** The event time up to which failures are counted, after a prefix; empty if unknown. */
+/** The event time up to which failures are counted, with a prefix; empty if unknown. */
 export function countedUntil(status: StatusFacts, words: string): string[] {
   const { now, seenUntil } = status
   return seenUntil === null || isZoneWrong(status) ? [] : [`${words} up to ${clockTime(seenUntil, now)}`]
 }
 
-/** When the last full sweep ended, and what is counted since. */
+/** When the last full sweep ended, and what it counted. */
 export function seenText(status: StatusFacts): string {
   const { lastFullSweep, now } = status
   if (lastFullSweep === null) return 'none yet'
@@ -140,7 +139,7 @@ export function seenText(status: StatusFacts): string {
   return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status, 'newest events')].join(', ')
 }
 
-/** When all has arrived, and by what that is known. */
+/** The estimated end of recovery, and its basis. */
 export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
   const { drain, failed, lastFullSweep, missing, now } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
@@ -160,7 +159,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   return [fromNow(end, now), `about ${at}, ${basis}${known}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }
 
-/** How many are missing, as a sentence; exhausted ones by that name when there are no others. */
+/** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */
 export function missingText(status: StatusFacts): string {
   const { books, expired, failed, lastFullSweep, missing, now } = status
   const are = counted(missing, 'delivery is', 'deliveries are')

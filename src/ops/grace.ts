@@ -1,28 +1,27 @@
-// The grace of a shutdown: how long retries in flight may take to finish, for the daemon and for commands.
+// The grace period of a shutdown: how long retries in flight may continue, in daemon and commands.
 import { formatDuration } from '../config/duration.ts'
 import type { Log } from '../observe/log/log.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 export interface GraceOptions {
-  /** Aborted by the shutdown request; its reason's message is the signal's name. */
+  /** Aborted by the shutdown request; the message of its reason is the name of the signal. */
   stop: AbortSignal
   graceMs: number
-  /** Retries in flight now. */
   inFlight: () => number
   clock: Clock
   log: Log
 }
 
 export interface Grace {
-  /** Aborted when the grace is over. */
+  /** Aborted when the grace period ends. */
   readonly signal: AbortSignal
-  /** Number of retries in flight at that time; 0 when all had finished. */
+  /** Number of retries in flight at that time; 0 if all had finished. */
   cutOff(): number
-  /** Ends the wait, and all work that still listens to `signal`. */
+  /** Ends the wait, and all work that listens to `signal`. */
   end(): void
 }
 
-/** Logs the shutdown, and the retries that had to be aborted. */
+/** Logs the shutdown and the number of aborted retries. */
 export function createGrace(options: GraceOptions): Grace {
   const { clock, graceMs, inFlight, log, stop } = options
   const kill = new AbortController()

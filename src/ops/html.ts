@@ -1,11 +1,11 @@
-// HTML as a tagged template that escapes its parts, so that no foreign text becomes markup; and tables made of it.
+// HTML as a tagged template that escapes its parts: no external text becomes markup. And tables.
 
-/** Markup that may stand in a page as it is. Made only by `html` and `constant`. */
+/** Safe markup, created only by `html` and `constant`. */
 export interface Html {
   readonly markup: string
 }
 
-/** A part of a template. Undefined, null and false leave nothing; a list stands without separators. */
+/** A part of a template. Undefined, null and false render nothing; a list has no separators. */
 export type Part = string | number | undefined | null | false | Html | readonly Part[]
 
 const entities: Readonly<Record<string, string>> = {
@@ -16,10 +16,10 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Controls, format characters (bidirectional overrides, zero width) and separators: they would show another text. */
+/** Control, format (bidirectional overrides, zero width) and separator characters, which could disguise a text. */
 const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
-/** Text for element content and for attributes in quotes. */
+/** Text for element content and quoted attributes. */
 function escapeHtml(text: string): string {
   return text
     .toWellFormed()
@@ -37,19 +37,18 @@ function render(part: Part): string {
   return typeof part === 'object' ? part.markup : escapeHtml(String(part))
 }
 
-/** Puts escaped parts into markup. Attributes must stand in double quotes. */
+/** Inserts escaped parts into markup. Attributes need double quotes. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   let markup = strings[0] ?? ''
   for (const [index, part] of parts.entries()) markup += render(part) + (strings[index + 1] ?? '')
   return { markup }
 }
 
-/** Markup that is known to be safe: a constant of this program. */
+/** Markup that is safe because it is a constant of this program. */
 export function constant(markup: string): Html {
   return { markup }
 }
 
-/** A card with a heading. */
 export function section(id: string, title: string, body: Part): Html {
   return html`<section class="card" aria-labelledby="${id}">
     <h2 id="${id}">${title}</h2>
@@ -63,14 +62,14 @@ export interface Column {
 }
 
 /**
- * A row whose first cell is undefined belongs to the one before it, and shares its first cell. Roles are given: a table that a small
- * screen shows as a list of blocks stays a table to a screen reader.
+ * A row with an undefined first cell shares the first cell of the row above. Roles are explicit: small screens show the table
+ * as blocks, but screen readers still see a table.
  */
 export function table(caption: Part, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html {
   const title = ({ name }: Column): string => name.charAt(0).toUpperCase() + name.slice(1)
   const kind = ({ align }: Column): Part => align === 'right' && constant('class="right"')
   const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${title(column)}</th>`)
-  /** How many rows the first cell of this one stands for. */
+  /** Number of rows that share this row's first cell. */
   const height = (row: number): number => {
     const next = rows.findIndex(([first], index) => index > row && first !== undefined)
     return (next < 0 ? rows.length : next) - row

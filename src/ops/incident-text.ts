@@ -1,11 +1,11 @@
-// The incident as names and values, for the page and for `status --incident`.
+// The incident as names and values, for the page and `status --incident`.
 import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isWholeKnown, openOf } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, fromNow, response, span, subscriptionName } from './words.ts'
 
-/** The incident goes on for some minutes after the last delivery has arrived: there may be more. */
+/** An incident stays open for minutes after its last delivery arrived: more may follow. */
 function isCalm({ endedAt }: Incident, status: StatusFacts): boolean {
   return endedAt === null && status.missing === 0 && isWholeKnown(status)
 }
@@ -22,7 +22,7 @@ function lasted({ begunBefore, endedAt, since }: Incident, now: Date): string {
   return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
 }
 
-/** What kept deliveries from arriving: answers of receivers, which add up to all that failed again. */
+/** Responses that kept deliveries from arriving; their numbers add up to all failed retries. */
 function failedText({ causes, failedAgain }: Incident, { subscriptions: names }: StatusFacts): string {
   const others = causes.reduce((rest, cause) => rest - cause.failedAgain, failedAgain)
   const texts = causes.map(
@@ -33,7 +33,7 @@ function failedText({ causes, failedAgain }: Incident, { subscriptions: names }:
   return `${counted(failedAgain, 'retry', 'retries')}. ${texts.join('; ')}`
 }
 
-/** Gates by how long they were shut; without what did not happen. */
+/** Sorts gates by how long they were shut; omits what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
   const { begunBefore, oldestEvent, recovered, unlistedUntil } = incident

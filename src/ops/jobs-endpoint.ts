@@ -17,11 +17,11 @@ export interface JobsEndpointOptions {
   retriesEnabled: boolean
   /** The platform's time, epoch ms. */
   now: () => number
-  /** Undefined for an instance that leads; else who does. */
+  /** Undefined if this instance leads; otherwise the known leader. */
   standsBy: () => { leader: string | undefined } | undefined
 }
 
-/** Room for as many ids as one request may have. */
+/** Enough for the maximum number of ids in a request. */
 const maxBodyBytes = 1_048_576
 const maxShown = 1000
 const path = '/-/retry'
@@ -29,7 +29,7 @@ const ways = 'webhooks (ids), event (an id), or since (a moment, or how long ago
 const fieldNames = ['selection', 'exhausted', 'rate', 'dryRun'] as const
 const selectionNames = ['webhooks', 'event', 'since', 'until', 'type', 'subscription', 'response'] as const
 
-/** True for the path of a job, or of all. */
+/** True for the path of one job, or of all jobs. */
 export function isJobsPath(of: string): boolean {
   return of === path || of.startsWith(`${path}/`)
 }
@@ -49,7 +49,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** The texts of each field, each a text or a list of texts. @throws BadRequest */
+/** The values of each field, given as a text or a list of texts. @throws BadRequest */
 function textsOf(selection: Readonly<Record<string, unknown>>): Fields {
   return Object.fromEntries(
     Object.entries(selection).map(([name, value]) => {
@@ -108,7 +108,7 @@ function shownJob(view: JobView, instance: string): object {
   }
 }
 
-/** The response to a request that has shown that it may command. */
+/** Responds to an authorized request. */
 export function createJobsEndpoint(
   options: JobsEndpointOptions,
 ): (request: IncomingMessage, by: CommandedBy) => Promise<OpsResponse> {
@@ -123,7 +123,7 @@ export function createJobsEndpoint(
     if (!/^\d{1,9}$/.test(cursor)) throw new BadRequest('cursor: "next" of the previous page, unchanged.')
     const from = Number(cursor)
     const retried = jobs.retried(view.job, from, limit + 1) ?? []
-    // While it runs, more may come behind the last one.
+    // A running job may still add records after the last one.
     const next = retried.length > limit ? String(from + limit) : null
     const body = { ...shownJob(view, instance), retried: retried.slice(0, limit), next }
     return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }

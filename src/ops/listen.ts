@@ -1,4 +1,4 @@
-// The HTTP listener: answers in bounded time and memory, an orderly end, and errors that name the key of the configuration to change.
+// The HTTP listener: bounded time and memory, an orderly shutdown, and errors that name the configuration key to change.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,39 +8,39 @@ import { ConfigurationError } from '../runtime/errors.ts'
 export interface OpsResponse {
   status: number
   contentType: string
-  /** Bytes that several responses share are held in memory once. Pieces are made under backpressure. */
+  /** A buffer may be shared by several responses. Pieces are created under backpressure. */
   body: string | Uint8Array | AsyncIterable<string>
   headers?: Record<string, string>
 }
 
 export interface ListenOptions {
   host: string
-  /** 0 takes any free port. */
+  /** 0: any free port. */
   port: number
-  /** Open connections; a further one evicts the oldest. Default 256. */
+  /** Maximum open connections; one more evicts the oldest. Default 256. */
   maxConnections?: number
-  /** Called for each request. An error is a bug: it goes to `onError`, and the client gets 500. */
+  /** Called for each request. A rejection is a bug: `onError` gets it, and the client gets 500. */
   respond: (request: IncomingMessage) => Promise<OpsResponse>
   onError: (error: unknown) => void
   clock: Clock
 }
 
 export interface Listener {
-  /** The port that it really listens on. */
+  /** The actual port. */
   port: number
-  /** Stops accepting, lets pending responses finish within a second, and closes. */
+  /** Stops accepting, waits up to a second for pending responses, and closes. */
   close(): Promise<void>
 }
 
 export const plainText = 'text/plain; charset=utf-8'
 export const json = 'application/json; charset=utf-8'
 
-/** A connection ends after this time, whatever its client does. A command may wait for 20 s for the Kubernetes API. */
+/** Maximum lifetime of a connection. A command may wait 20 s for the Kubernetes API. */
 const maxLifeMs = 30_000
 const defaultMaxConnections = 256
-/** Listen backlog, as far as the system allows: further clients connect when they retry, after 1 s or 3 s. */
+/** Listen backlog, as far as the system allows; other clients connect on a retry, after 1 s or 3 s. */
 const backlog = 4096
-/** Piece size: of thousands of pipelined requests in a chunk, the parser sees only a few. */
+/** Piece size: limits how many pipelined requests the parser sees at once. */
 const pieceBytes = 1024
 /** A slow scrape must not delay the shutdown. */
 const maxLastResponseMs = 1000
@@ -70,7 +70,7 @@ function listenError({ code, name }: NodeJS.ErrnoException, options: ListenOptio
 
 function open(server: Server, options: ListenOptions): Promise<void> {
   return new Promise<void>((resolve, reject) => {
-    // Stays: an error in taking a connection later on must not end the daemon.
+    // Stays registered: a later accept error must not end the daemon.
     server.on('error', (error: NodeJS.ErrnoException) => {
       if (server.listening) options.onError(error)
       else reject(listenError(error, options))
@@ -93,8 +93,7 @@ async function end(server: Server, clock: Clock): Promise<void> {
 }
 
 /**
- * Feeds the HTTP parser in pieces until a client's second request: it makes objects of all the requests
- * in one chunk.
+ * Feeds the HTTP parser in pieces until a client's second request: it creates objects for all requests in a chunk.
  */
 function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolean): void {
   const [parse] = socket.listeners('data')
@@ -108,11 +107,11 @@ function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolea
 }
 
 /**
- * One request per connection: no scraper, probe or browser needs more, and slow, idle or many clients cost bounded
- * memory and lock no other client out.
+ * One request per connection: no scraper, probe or browser needs more. Slow, idle or many clients then cost bounded memory and
+ * cannot block others.
  */
 function boundConnections(server: Server, { clock, maxConnections = defaultMaxConnections }: ListenOptions): void {
-  /** The oldest first. */
+  /** Oldest first. */
   const open = new Set<Socket>()
   const askedTwice = new WeakSet<Socket>()
   server.maxRequestsPerSocket = 1
@@ -137,7 +136,7 @@ function boundConnections(server: Server, { clock, maxConnections = defaultMaxCo
   })
 }
 
-/** Makes each piece under backpressure; stops when the client disconnects. */
+/** Creates each piece under backpressure; stops when the client disconnects. */
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
   const gone = new AbortController()
   response.once('close', () => {
@@ -166,7 +165,7 @@ async function send(response: ServerResponse, content: OpsResponse, withBody: bo
   else await sendPieces(response, body)
 }
 
-/** Undefined when the body was cut off or is too large. */
+/** Undefined if the body is truncated or too large. */
 export async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -182,7 +181,7 @@ export async function bodyOf(request: IncomingMessage, maxBytes: number): Promis
   }
 }
 
-/** Starts listening. @throws ConfigurationError when the port can't be had. */
+/** Starts listening. @throws ConfigurationError if the port is unavailable */
 export async function listen(options: ListenOptions): Promise<Listener> {
   async function respondTo(request: IncomingMessage): Promise<OpsResponse> {
     try {
@@ -197,7 +196,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     void respondTo(request)
       .then((content) => send(response, content, request.method !== 'HEAD'))
       .catch((error: unknown) => {
-        // The head was sent: only a broken connection shows the truncation.
+        // The head is sent already: only a broken connection shows the truncation.
         options.onError(error)
         response.destroy()
       })

@@ -1,4 +1,4 @@
-// The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
+// The sentences of /status for page, terminal and bots: a headline with the cause, and notices with advice.
 import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
@@ -41,13 +41,12 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
 
 const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const
 
-/** Its end, and its reason. */
 function pauseDetail({ reason, until }: PauseStatus, now: Date): string {
   const end = until === null ? '' : ` It ends at ${clockTime(until, now)} UTC.`
   return `${end}${reason === null ? '' : ` Reason: ${sentence(reason)}`}`.trim()
 }
 
-/** Subscriptions that an operator has paused. An aside while retries of others are wanted. */
+/** Subscriptions paused by an operator. An aside while other retries are wanted. */
 function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts): NoticeReason[] {
   const paused = pauses.filter(({ subscriptionId }) => subscriptionId !== null)
   if (paused.length === 0) return []
@@ -73,7 +72,7 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
   ]
 }
 
-/** The momentary part of a gate's sentences. */
+/** The part of a gate's sentences that changes with time. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
   const { circuits, failed, now, pauses, rate, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
@@ -103,7 +102,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const isTrial = gate === 'intercepted' && since !== null && status.now.getTime() - since.getTime() < trialMs
   const { level } = describeGate(gate)
   if (gate === 'not-leader') return standbyReason(shut, status)
-  // The identity host works again, and the next call finds that out.
+  // The identity host works again; the next call will show it.
   if (gate === 'no-token') return tokenBack
   if (gate === 'unauthorized' && shut.call === null)
     return {
@@ -125,10 +124,10 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
-  // A circuit outlives its last open record by minutes, and is no reason then.
+  // A circuit outlives its last open record by minutes, and is irrelevant then.
   const isIdle = openOf(status) === 0
   const own: ReadonlySet<string> = new Set(['circuit', 'subscription-paused', ...(isIdle ? ['limit'] : [])])
-  // A platform that got no call is not to blame.
+  // A platform that received no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
   const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one))
@@ -140,12 +139,12 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   ]
 }
 
-/** Fewer in a row may be the trouble of these records alone. */
+/** A shorter row may be due to these records alone. */
 const minNotAccepted = 10
-/** A rate below this share of the configured one is named. */
+/** A rate below this share of the configured one is reported. */
 const lowRateShare = 0.9
 
-/** Advice for deliveries to arrive before they leave the window. */
+/** Advice to get deliveries through before they leave the window. */
 function hurryAdvice({ causes, gates }: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
   const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything' && gate !== 'outcomes')
@@ -154,7 +153,7 @@ function hurryAdvice({ causes, gates }: StatusFacts): string {
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
-/** True while deliveries may leave the window undelivered: retries are blocked, or fail. */
+/** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
   const { circuits, gates, refusedAgain } = status
   return blockForUnknownTime(gates) || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
@@ -192,10 +191,10 @@ function excludedText({ excluded }: StatusFacts): string {
   return `${parts.join(', ')}: not retried, and not counted as missing.`
 }
 
-/** A part that cannot be listed for less than this may be a passing failure. */
+/** A part that was unlistable for less than this may be a transient failure. */
 const passingMs = 600_000
 
-/** Reasons other than gates, and whether each holds. */
+/** Conditions other than gates, and whether each applies. */
 function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const {
     aheadOfClock,
@@ -342,7 +341,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
     {
       isSo: !clock.isKnown && status.lastFullSweep !== null,
-      // Where the two clocks agree, all is well.
+      // If the two clocks agree, all is well.
       level: 'working',
       text: "The platform's time is unknown (no Date header): this host's clock is used.",
       detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
@@ -373,14 +372,14 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
 }
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
-/** Among equals, first what needs action. */
+/** At equal level, notices that need action come first. */
 const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
   rank[a.level] - rank[b.level] || Number(needsNobody(a)) - Number(needsNobody(b))
 
-/** True while a gate says already that calls are rejected. */
+/** True while a gate already reports that calls are rejected. */
 const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
 
-/** Level and start of the headline where no reason has one: the current activity. */
+/** Level and start of the headline without a notice: the current activity. */
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
@@ -390,7 +389,7 @@ function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
-/** Says that deliveries arrive: earlier failures may show an outdated response. */
+/** Reports that deliveries arrive: earlier responses may be outdated. */
 function arrivingText(status: StatusFacts): string {
   const { atPace } = recoveredOf(status)
   return atPace === undefined ? '' : `Deliveries now arrive: ${atPace}.`
@@ -398,7 +397,7 @@ function arrivingText(status: StatusFacts): string {
 
 const needsNobody = ({ advice }: NoticeReason): boolean => advice.startsWith('Nothing to do')
 
-/** `runbookUrl`: the address before the sections. */
+/** `runbookUrl`: the address without a section. */
 export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
   const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
   const reasons: NoticeReason[] = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)

@@ -1,8 +1,8 @@
-// The look of the status page: its only style sheet, and the policy that lets nothing else through.
+// The style of the status page: its only style sheet, and a policy that blocks everything else.
 import { createHash } from 'node:crypto'
 import { constant } from './html.ts'
 
-/** Colours of text keep a contrast of 4.5 and more. */
+/** Text colours keep a contrast of at least 4.5. */
 const styles = `
 :root {
   color-scheme: light dark;
@@ -69,11 +69,11 @@ tbody tr:last-child > * { border-bottom: 0; }
 }
 `
 
-/** The element's text and the policy's hash of it must be the same to the last blank. */
+/** The policy's hash must match the element's text exactly. */
 export const styleElement = constant(`<style>${styles}</style>`)
 const styleHash = createHash('sha256').update(styles, 'utf8').digest('base64')
 
-/** Nothing is loaded, run or framed, and a form is sent to this page alone: foreign text can do nothing, even if it became markup. */
+/** Nothing is loaded, run or framed, and forms go to this page only: external text is harmless even as markup. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${styleHash}'`,
@@ -83,7 +83,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Headers of the page beside `cache-control: no-store` and `x-content-type-options: nosniff`. */
+/** Headers of the page besides `cache-control: no-store` and `x-content-type-options: nosniff`. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'content-security-policy': policy,
   'cross-origin-opener-policy': 'same-origin',

@@ -1,4 +1,4 @@
-// The status page: the status document as HTML, rendered here without any script. A pure function.
+// The status page: the status document as HTML without scripts. A pure function.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CauseStatus } from './causes.ts'
 import { causeColumns } from './cause-columns.ts'
@@ -23,35 +23,35 @@ import {
 } from './words.ts'
 
 const refreshSeconds = 10
-/** More of them are in /status. */
+/** /status lists more. */
 const shownCauses = 10
 
-/** A page of a document: there are two. */
+/** Options of a page; there are two versions. */
 export interface PageView {
   /**
-   * True: the browser reloads every ten seconds, and long parts are one line with a link. False: everything is shown, and reading
-   * is not interrupted.
+   * True: the browser reloads every ten seconds, and long parts are folded into a link. False: everything is shown, and nothing
+   * interrupts reading.
    */
   refreshes: boolean
-  /** `server.commandPrefix`: stands before each command. */
+  /** `server.commandPrefix`. */
   commandPrefix: string
-  /** Requested records: they come first, and the page does not refresh. */
+  /** Requested records: shown first, and the page does not refresh. */
   found?: FoundOnPage
 }
 
-/** A machine-readable time, in full on hover. */
+/** A machine-readable time, shown in full on hover. */
 function time(at: Date | null, now: Date): Part {
   const iso = at?.toISOString()
   return at === null ? 'none' : html`<time datetime="${iso}" title="${iso}">${clockTime(at, now)}</time>`
 }
 
-/** Where all is shown. */
+/** A link to the unfolded page. */
 const whole = (id: string, text: string): Html => html`<a href="?refresh=off#${id}">${text}</a>`
 const more = (text: Part): Html => html`<p class="sub">${text}</p>`
 const lines = (texts: readonly string[]): Html[] => texts.map((text) => html`<span class="row">${word(text)}</span> `)
 const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>`
 
-/** A sentence with its commands marked, without line breaks. */
+/** A sentence with its commands marked up, without line breaks. */
 function advised(text: string, commandPrefix: string): Part {
   return text.split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: (?!-)[^\s,]+)?)*)/).map((part, index) => {
     if (index % 2 === 0) return part
@@ -74,7 +74,7 @@ function header(status: StatusDocument, { refreshes }: PageView): Html {
   </header>`
 }
 
-/** A link to a section of the runbook, where an address is configured. */
+/** A link to a section of the runbook, if its address is configured. */
 function runbookLink(address: string | null): Part {
   return address?.startsWith('http') === true && html` <a href="${address}">Runbook</a>`
 }
@@ -136,13 +136,13 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
-/** The records of a cause. While its circuit is not closed, its response is not that of each record. */
+/** A link to the records of a cause. While its circuit is not closed, its response is not that of each record. */
 function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Html {
   const filter = circuit === undefined || circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
   return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${filter}#records">${text}</a>`
 }
 
-/** Causes of the same subscription, together; the subscription with the largest cause first. */
+/** Groups causes by subscription; the subscription with the largest cause comes first. */
 const bySubscription = (list: readonly CauseStatus[]): CauseStatus[] =>
   [...Map.groupBy(list, ({ subscriptionId }) => subscriptionId).values()].flat()
 
@@ -172,7 +172,7 @@ function causes(status: StatusDocument, options: PageView): Part {
   ])
 }
 
-/** The command for the records of each cause that has one. */
+/** The command for the records of each cause, if it has one. */
 function commands(shown: readonly CauseStatus[], status: StatusDocument, options: PageView): Part {
   const { commandPrefix, refreshes } = options
   const pairs = shown.flatMap((cause) => {
@@ -186,7 +186,10 @@ function commands(shown: readonly CauseStatus[], status: StatusDocument, options
     ${facts(pairs)}`
 }
 
-/** The command for these records; none while it would fail, where it would name no subscription, or while their circuit is not closed: that sends probes. */
+/**
+ * The command for these records; none if it would fail, would name no subscription, or if their circuit is not closed: it would
+ * only send probes.
+ */
 function commandOf(
   { byDecision, circuit, oldestEvent, records, responseStatusCode, subscriptionId }: CauseStatus,
   { gates }: StatusDocument,
@@ -264,10 +267,10 @@ function incident(status: StatusDocument, { refreshes }: PageView): Part {
   return folded('incident', title, line.join('; '))
 }
 
-/** Of an incident, in one line. */
+/** Values of an incident shown in its one line. */
 const shortNames: ReadonlySet<string> = new Set(['time', 'peak', 'recovered'])
 
-/** A card of one line, with a link to its details. */
+/** A card folded into one line, with a link to its details. */
 function folded(id: string, title: string, line: string): Html {
   return html`<section class="card folded" aria-labelledby="${id}">
     <h2 id="${id}">${title}</h2>
@@ -275,13 +278,13 @@ function folded(id: string, title: string, line: string): Html {
   </section>`
 }
 
-/** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
+/** `2.5 s ahead`. `Date` headers are precise to a second. */
 function ahead(seconds: number): string {
   if (Math.abs(seconds) < 1) return 'in sync'
   return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 
-/** The general conditions. Faults in them are notices. */
+/** General state. Notices report its faults. */
 function conditions(
   { certificateExpires, clock, now, rate, startedAt, sweeps, timeZone, ...rest }: StatusDocument,
   { refreshes }: PageView,
@@ -311,7 +314,6 @@ function conditions(
   return section('conditions', title, facts(pairs))
 }
 
-/** The page of this document. */
 export function renderPage(status: StatusDocument, options: PageView): string {
   const { found } = options
   const page = html`<!doctype html>

@@ -1,4 +1,4 @@
-// GET /records: the records that a query means, as one JSON document or as lines, sent as fast as they are read. @see docs/status.md "Records"
+// GET /records: the records that match a query, as one JSON document or as lines, streamed as fast as they are read. @see docs/status.md "Records"
 import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, onlyThese, readFilter, textOf, uuidOf, type Fields } from '../records/filter.ts'
 import type { RecordsReader, RecordsPage } from '../records/records.ts'
@@ -10,13 +10,13 @@ import type { SubscriptionNames } from './words.ts'
 
 export interface RecordsEndpointOptions {
   records: RecordsReader
-  /** To ask the platform needs what a command needs. */
+  /** Querying the platform requires the same access as a command. */
   access: Access
   instance: string
   subscriptions: SubscriptionNames
   /** The platform's time, epoch ms. */
   now: () => number
-  /** Undefined for an instance that leads; else who does. */
+  /** Undefined if this instance leads; otherwise the known leader. */
   standsBy: () => { leader: string | undefined } | undefined
 }
 
@@ -26,20 +26,19 @@ const formats = ['json', 'ndjson'] as const
 const sources = ['auto', 'memory', 'platform'] as const
 const maxPage = 10_000
 const defaultPage = 100
-/** Characters of a receiver's response that are shown. */
+/** Maximum length of a receiver's shown response. */
 const maxWords = 500
 
-/** A response that says why nothing was done. */
+/** A response with the reason why nothing was done. */
 export function refuse(status: number, error: string, more: object = {}): OpsResponse {
   return { status, contentType: json, body: `${redactedJson({ error, ...more })}\n` }
 }
 
-/** One that may not command. */
 export function refuseAccess({ error, status }: { status: 401 | 403; error: string }): OpsResponse {
   return { ...refuse(status, error), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
 }
 
-/** An instance that stands by knows no records, and retries none. */
+/** A standby holds no records and retries none. */
 export function standbyResponse({ leader }: { leader: string | undefined }): OpsResponse {
   const error = `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
   return refuse(409, error, { leader: leader ?? null })
@@ -62,7 +61,7 @@ export function limitOf(fields: Fields, max: number): number {
   throw new BadRequest(`limit: a number from 1 to ${max}.`)
 }
 
-/** A request at fault is refused. */
+/** Turns a BadRequest into a 400. */
 export function refusing<A extends unknown[]>(
   respond: (...asked: A) => Promise<OpsResponse>,
 ): (...asked: A) => Promise<OpsResponse> {
@@ -83,13 +82,13 @@ function oneOf<T extends string>(fields: Fields, name: string, allowed: readonly
   throw new BadRequest(`${name}: one of ${allowed.join(', ')}.`)
 }
 
-/** The part of a request that shows who asks. */
+/** The part of a request that identifies the caller. */
 export type Asker = Parameters<Access>[0]
 
 interface Shown {
   head: object
   page: RecordsPage
-  /** Of the end. */
+  /** The query of the next page, once the end is reached. */
   next: () => string | null
 }
 
@@ -98,11 +97,11 @@ function endOf({ next, page }: Shown, count: number): object {
   return { count, notFound, incomplete, next: next(), error }
 }
 
-/** Of texts that are redacted already: half a million rows a response are not searched twice. */
+/** The texts are redacted already: redacting half a million rows twice is slow. */
 const ofBatch = (batch: readonly ExplainedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
-/** One object, or lines: a head, the records, and an end that says how it ended. Without the end it was cut off. */
+/** One object; or lines: a head, the records, and a last line with the result, without which the list was truncated. */
 async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncGenerator<string> {
   const isLines = format === 'ndjson'
   const [between, head] = [isLines ? '\n' : ',\n', redactedJson(shown.head)]
@@ -116,13 +115,12 @@ async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncG
   yield isLines ? `\n${end}\n` : `],${end.slice(1)}\n`
 }
 
-/** Gives the response to a query. */
 export function createRecordsEndpoint(
   options: RecordsEndpointOptions,
 ): (query: string, request: Asker) => Promise<OpsResponse> {
   const { access, instance, records, standsBy, subscriptions } = options
 
-  /** Undefined for one who may ask the platform. */
+  /** Undefined if the caller may query the platform. */
   function refusalOf(request: Asker): OpsResponse | undefined {
     const admitted = access(request)
     if (!('error' in admitted)) return undefined
@@ -168,7 +166,10 @@ export function createRecordsEndpoint(
   return refusing(respond)
 }
 
-/** GET /records/response: what the receiver answered to an event. It may be confidential, and needs what a command needs. */
+/**
+ * GET /records/response: the receiver's responses to an event. They may be confidential, and require the same access as a
+ * command.
+ */
 export function createResponseEndpoint({
   access,
   instance,

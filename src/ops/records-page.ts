@@ -1,4 +1,4 @@
-// The part of the status page that shows single records: of an event or a webhook that was searched for, or of a cause. Without any script.
+// The part of the status page with single records: of an event, a webhook or a cause. Without scripts.
 import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
 import type { RecordsPage } from '../records/records.ts'
@@ -11,11 +11,11 @@ import { clockTime, counted, nextText, response, word, fromNow } from './words.t
 /** Records for the page. */
 export interface FoundOnPage {
   records: readonly ExplainedRecord[]
-  /** The query of the next page; undefined on the last. */
+  /** Query of the next page; undefined on the last. */
   next: string | undefined
-  /** Reasons why records may be missing, or there are none. */
+  /** Why records may be missing, or why there are none. */
   problem: string | undefined
-  /** The id that was searched for: a UUID. */
+  /** The searched id, a UUID. */
   searched: string | undefined
 }
 
@@ -23,7 +23,7 @@ const shown = 100
 const listNames = ['group', 'subscription', 'type', 'response', 'decision'] as const
 const names = ['event', ...listNames, 'cursor'] as const
 
-/** The records that a query of the page asks for; undefined for one that asks for none. Nothing is asked of the platform. */
+/** The records that the page's query requests; undefined if none. Never queries the platform. */
 export function readRecordsQuery(query: string): URLSearchParams | undefined {
   const params = new URLSearchParams(query)
   return names.some((name) => (params.get(name) ?? '') !== '') ? params : undefined
@@ -37,7 +37,7 @@ async function all({ batches }: RecordsPage): Promise<ExplainedRecord[]> {
 
 const none = { records: [], next: undefined, searched: undefined }
 
-/** Looks for them in memory, by the id of an event, and then of a webhook. */
+/** Searches memory for the id of an event, then of a webhook. */
 export async function findForPage(
   params: URLSearchParams,
   { now, records, standsBy, subscriptions }: RecordsEndpointOptions,
@@ -88,12 +88,11 @@ const columns = [
   { name: 'next retry' },
 ] as const
 
-/** The command that explains an id, also one that the daemon does not hold. */
+/** The command that explains an id, including one that the daemon does not hold. */
 function commandOf(searched: string, commandPrefix: string): Html {
   return html`<code>${`${commandPrefix} webhook-reconciler explain ${searched}`.trim()}</code>`
 }
 
-/** A card for them. */
 export function recordsSection(
   { next, problem, records, searched }: FoundOnPage,
   { now, subscriptions }: StatusDocument,
@@ -129,7 +128,7 @@ export function recordsSection(
   ])
 }
 
-/** The field for an id. */
+/** The search field for an id. */
 export function searchForm(searched: string | undefined): Html {
   return html`<form method="get" role="search">
     <label>Event or webhook id <input name="event" size="36" value="${searched ?? ''}" /></label>

@@ -1,4 +1,4 @@
-// The ops server: metrics for Prometheus, health for the orchestrator, the state for people, commands for the operator.
+// The ops server: metrics for Prometheus, health for the orchestrator, status for people, commands for operators.
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
 import { redactedJson } from '../runtime/redact.ts'
@@ -12,19 +12,18 @@ import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
   host: string
-  /** 0 takes any free port. */
+  /** 0: any free port. */
   port: number
-  /** Text exposition of all metrics, and its content type. */
+  /** All metrics as text, and their content type. */
   metrics: () => Promise<{ text: string; contentType: string }>
-  /** Reasons why the process is not alive, or not ready; empty when it is. */
+  /** Reasons why the process is not alive, or not ready; empty if it is. */
   live: () => readonly string[]
   ready: () => readonly string[]
   status: () => StatusDocument
   records: RecordsEndpointOptions
-  /** `server.commandPrefix`. */
   commandPrefix: string
   control: ControlOptions
-  /** Gets an error that kept a response from being made, which is a bug. The client gets 500. */
+  /** Gets an error that prevented a response, which is a bug. The client gets 500. */
   onError: (error: unknown) => void
   clock: Clock
 }
@@ -45,7 +44,7 @@ type Make = () => OpsResponse | Promise<OpsResponse>
 
 interface Shared {
   of(make: Make): Promise<OpsResponse>
-  /** The next one is made anew: a command has changed the state. */
+  /** Drops the cached responses: a command has changed the state. */
   forget(): void
 }
 
@@ -59,7 +58,7 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
       const { body } = response
       return typeof body === 'string' ? { ...response, body: Buffer.from(body) } : response
     } catch (error) {
-      // Reported once, not by each client.
+      // Reported once, not for each client.
       onError(error)
       return bugResponse
     }
@@ -127,7 +126,7 @@ function readsOf(
   ])
 }
 
-/** Starts the server. @throws ConfigurationError when the port can't be had. */
+/** Starts the server. @throws ConfigurationError if the port is unavailable */
 export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
   const shared = createShared(options)
   const reads = readsOf(options, shared)

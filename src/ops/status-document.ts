@@ -1,4 +1,4 @@
-// The status document: the response to GET /status, which the page shows too. What is built here is its type; docs/status.md says what each field means. Pure functions.
+// The status document: the response to GET /status, also shown by the page. Its type follows from the code here; docs/status.md explains each field. Pure functions.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
@@ -14,32 +14,31 @@ import { booksStatus } from './books-status.ts'
 import { showCause, type Causes } from './causes.ts'
 import { failureText } from './words.ts'
 
-/** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */
+/** `well`; `working`: it recovers by itself; `waiting`: for something transient or intended; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
 
 export interface Notice {
   level: Exclude<Level, 'well'>
   text: string
-  /** The advice. */
   advice: string
-  /** Address of its section of the runbook; null without one. */
+  /** Address of its runbook section; null without one. */
   runbook: string | null
 }
 
 export interface StatusSummary {
-  /** Of the headline. Exhausted records alone, which stay for as long as the window is, are no trouble. */
+  /** Level of the headline. Exhausted records alone are no trouble, because they stay until they leave the window. */
   level: Level
-  /** The worst notice, or what goes on, and how many deliveries are missing. */
+  /** The worst notice or the current activity, and the number of missing deliveries. */
   headline: string
-  /** More on that notice, and its advice; empty without one. */
+  /** Details and advice of that notice; empty without one. */
   detail: string
   advice: string
   runbook: string | null
-  /** The other ones, the worst first. */
+  /** The other notices, worst first. */
   notices: Notice[]
 }
 
-/** The snapshot, names from the configuration, and the lists that only /status and the page have. */
+/** The snapshot, configured names, and the lists that only /status and the page need. */
 export interface StatusState extends Snapshot {
   instance: string
   version: string
@@ -50,11 +49,10 @@ export interface StatusState extends Snapshot {
   utcOffsetMs: number
   /** `window.lookback`. */
   lookbackMs: number
-  /** Circuits that are not closed. */
   circuits: readonly CircuitView[]
-  /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
+  /** Failed records in memory, grouped. */
   causes: Causes
-  /** The one under way, or the last one. */
+  /** The current incident, or the last one. */
   incident: Incident | undefined
   /** Oldest first. */
   history: readonly HistoryStep[]
@@ -62,10 +60,10 @@ export interface StatusState extends Snapshot {
 }
 
 const maxCircuits = 1000
-/** How many causes are listed. */
+/** Number of listed causes. */
 export const maxCauses = 50
 
-/** With one digit; never 0 while something is left. */
+/** With one decimal; never 0 while time is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
 const roundedSeconds = (ms: number): number => Math.round(ms) / 1000
 
@@ -98,9 +96,8 @@ function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {
   }
 }
 
-/** One of the operator's pauses. */
 export interface PauseStatus {
-  /** Null: of all retries. */
+  /** Null: all retries are paused. */
   subscriptionId: string | null
   since: Date | null
   /** Null: until it is resumed. */
@@ -141,7 +138,7 @@ function drainStatus(state: StatusState) {
   }
 }
 
-/** Excluded and awaited records are left out. */
+/** Without excluded and awaited records. */
 function expiringStatus({ expiring: { 'backing-off': backingOff, blocked, due, exhausted } }: StatusState) {
   const byDecision = { due, 'backing-off': backingOff, exhausted, blocked }
   return { total: due + backingOff + exhausted + blocked, byDecision }
@@ -170,7 +167,7 @@ function mendedStatus({ mended, skewMs }: StatusState) {
 /** Receivers with the most failures. */
 const maxLately = 20
 
-/** How many deliveries are missing, why, since when, and until when. */
+/** The number of missing deliveries, causes, start and estimated end. */
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
   return {
@@ -199,7 +196,7 @@ function deliveriesOf(state: StatusState) {
   }
 }
 
-/** The retries, and what blocks them. */
+/** Retries, and what blocks them. */
 function retriesOf(state: StatusState) {
   const { circuits, gates, leadership, notAccepted, now, receiver } = state
   const { reason } = notAccepted
@@ -241,7 +238,7 @@ function tokenStatus({ tokenTrouble: trouble }: StatusState) {
   return { ...why, since: new Date(since), nextTry: new Date(nextTryAt) }
 }
 
-/** The conditions of all work: sweeps, token, certificate, key, clocks. */
+/** General state: sweeps, token, certificate, key, clocks. */
 function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
   return {
@@ -269,7 +266,7 @@ function conditionsOf(state: StatusState) {
   }
 }
 
-/** The measured part, of which the summary is made. */
+/** The measured part, from which the summary is derived. */
 export interface StatusFacts
   extends
     Pick<StatusState, 'instance' | 'version' | 'subscriptions'>,
@@ -294,8 +291,9 @@ export function factsOf(state: StatusState): StatusFacts {
 }
 
 /**
- * It follows SemVer: fields come, but none goes or changes its meaning while `schemaVersion` is 2. Times are ISO 8601 in
- * UTC on this host's clock. Only ids, types, codes, counts, times and our own sentences; nothing of a webhook's content.
+ * Follows SemVer: fields may be added, but none is removed or changes its meaning while `schemaVersion` is 2. Times are ISO
+ * 8601 in UTC by this host's clock. It holds only ids, types, codes, counts, times and our own sentences, never a webhook's
+ * content.
  */
 export interface StatusDocument extends StatusFacts {
   schemaVersion: 2

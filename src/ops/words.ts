@@ -1,4 +1,4 @@
-// Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
+// Formats numbers, times and durations for people, on the status page and in the sentences of /status. Times are UTC.
 import type { SweepFailure } from '../observe/progress.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { CallResponse } from '../platform/operations.ts'
@@ -15,18 +15,18 @@ export function count(value: number): string {
   return fraction === undefined ? grouped : `${grouped}.${fraction}`
 }
 
-/** `1 record`, `7,000 deliveries`; a plural without an `s` is given. */
+/** `1 record`, `7,000 deliveries`; a plural that does not end in `s` is given. */
 export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** `1.9 of the 20 calls/s`: the learned rate beside the configured one, where it is lower. */
+/** `1.9 of the 20 calls/s`: the learned rate, and the configured one if that is higher. */
 export function rateText(rate: { callsPerSecond: number; maxCallsPerSecond: number }): string {
   const learned = rate.callsPerSecond < rate.maxCallsPerSecond ? `${count(rate.callsPerSecond)} of the ` : ''
   return `${learned}${count(rate.maxCallsPerSecond)} calls/s`
 }
 
-/** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`, of the nearest second; a span below zero counts as none. */
+/** `12 s`, `5 min`, `3 h 20 min`, `2 d 4 h`, rounded to the second; a negative duration counts as zero. */
 export function span(ms: number): string {
   const whole = Math.max(0, Math.round(ms / secondMs) * secondMs)
   const with_ = (big: number, bigName: string, small: number, smallName: string): string => {
@@ -38,19 +38,19 @@ export function span(ms: number): string {
   return whole < 2 * dayMs ? with_(hourMs, 'h', minuteMs, 'min') : with_(dayMs, 'd', hourMs, 'h')
 }
 
-/** A clause as a sentence of its own. */
+/** Makes a clause a sentence. */
 export function sentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}${clause.endsWith('.') ? '' : '.'}`
 }
 
-/** `11:57:00` for a time of the same day, else `2026-01-14 11:57:00`. */
+/** `11:57:00` on the same day, otherwise `2026-01-14 11:57:00`. */
 export function clockTime(at: Date, now: Date): string {
   const [day = '', time = ''] = at.toISOString().split('T')
   const seconds = time.slice(0, 8)
   return now.toISOString().startsWith(`${day}T`) ? seconds : `${day} ${seconds}`
 }
 
-/** How long something still takes: a span that is not over yet is no `0 s`. */
+/** A remaining time, never `0 s`. */
 export function waitText(ms: number): string {
   return span(Math.ceil(ms / secondMs) * secondMs)
 }
@@ -62,7 +62,7 @@ export function fromNow(at: Date, now: Date): string {
   return ahead > 0 ? `in ${waitText(ahead)}` : `${span(-ahead)} ago`
 }
 
-/** When the next retry goes out. `when` shows a time: `now`, `in 12 s`. */
+/** When the next retry is sent. `when` formats a time: `now`, `in 12 s`. */
 export function nextText({ at, by }: NextRetry, when: (at: number) => string): string {
   switch (by) {
     case 'time':
@@ -78,17 +78,19 @@ export function nextText({ at, by }: NextRetry, when: (at: number) => string): s
   }
 }
 
-/** A rate per minute, with tenths below 10. */
+/** A rate per minute, with one decimal below 10. */
 export function pace(perMinute: number): string {
   return count(perMinute < 10 ? perMinute : Math.round(perMinute))
 }
 
-/** `HTTP 503`, or that there was no response. */
+/** `HTTP 503`, or `no response`. */
 export function response(code: number | null): string {
   return code === null ? 'no response' : `HTTP ${code}`
 }
 
-/** What a failed call got: `HTTP 403 (svc.forbidden: no permission)`, `HTTP 405 from something in front of the platform`. */
+/**
+ * The result of a failed call: `HTTP 403 (svc.forbidden: no permission)`, `HTTP 405 from something in front of the platform`.
+ */
 export function callText({ problem, reason, status }: CallResponse): string {
   const word = reasonWords[reason] ?? reason
   const text = status === undefined ? word : `HTTP ${status}${byStatus.has(reason) ? '' : `, ${word}`}`
@@ -97,18 +99,18 @@ export function callText({ problem, reason, status }: CallResponse): string {
   return reason === 'intercepted' ? `${text} from something in front of the platform` : text
 }
 
-/** Value of --since: the second of the earliest of these; a week ago if none is known. */
+/** Value of --since: the earliest of these, to the second; a week ago if none is known. */
 export function sinceOf(dates: readonly (Date | null)[]): string {
   const times = dates.flatMap((at) => (at === null ? [] : [at.getTime()]))
   return times.length === 0 ? '7d' : `${new Date(Math.min(...times)).toISOString().slice(0, 19)}Z`
 }
 
-/** The command for exhausted records of these events. */
+/** The command that retries exhausted records of these events. */
 export function retryExhausted(events: readonly (Date | null)[]): string {
   return `webhook-reconciler retry --exhausted --since ${sinceOf(events)}`
 }
 
-/** Commands of ours in a text, as they run where people are. `commandPrefix`: of `server`. */
+/** Adds `server.commandPrefix` to the commands in a text. */
 export function prefixed(text: string, commandPrefix: string): string {
   return commandPrefix === '' ? text : text.replaceAll(/webhook-reconciler (?=[a-z])/g, `${commandPrefix} $&`)
 }
@@ -139,7 +141,7 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
   'invalid-body': 'an unusable body',
 }
 
-/** Reasons of which the status says all. */
+/** Reasons that the status alone explains. */
 const byStatus: ReadonlySet<Reason> = new Set<Reason>([
   ...(['bad-request', 'unauthorized', 'forbidden', 'not-found', 'conflict', 'throttled'] as const),
   ...(['server-error', 'redirect', 'intercepted', 'timeout', 'other'] as const),
@@ -147,20 +149,20 @@ const byStatus: ReadonlySet<Reason> = new Set<Reason>([
 
 const shownDigits = 8
 
-/** The beginning of an id, as tables have it. */
+/** The start of an id, as in tables. */
 function shortId(id: string): string {
   return word(id).slice(0, shownDigits)
 }
 
-/** Names of subscriptions by their id: `subscriptions` of the configuration. */
+/** Names of subscriptions by id: `subscriptions` of the configuration. */
 export type SubscriptionNames = Readonly<Record<string, string>>
 
-/** Its name, else the beginning of its id. */
+/** Its name, or else the start of its id. */
 export function subscriptionName(id: string, names: SubscriptionNames): string {
   return names[id] ?? shortId(id)
 }
 
-/** A word from outside, cut where it gets too long for a table. */
+/** An external word, truncated to fit a table. */
 export function word(text: string): string {
   if (text === '') return '(none)'
   const characters = [...text.toWellFormed()]

@@ -1,5 +1,5 @@
-// The catalogue of log events: levels, message, meaning; and the fields of each, those of the daemon's event that it logs.
-// docs/log.md's table is generated from it.
+// The catalogue of log events: levels, message, meaning and fields.
+// `npm run generate` writes the table of docs/log.md from it.
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import type { Decision } from '../../reconcile/decide.ts'
 import type { FailedCall } from '../../reconcile/retry/platform-breaker.ts'
@@ -9,13 +9,13 @@ import type { MemoryShortfall } from '../../runtime/memory.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
-/** Levels: the first is the default, a repetition is logged at the second. Message: short and constant, for people. Meaning. */
+/** Levels: the default, and that of a repetition. Message: short and constant. Meaning: for people. */
 export type LogEvent = readonly [levels: readonly [LogLevel, ...LogLevel[]], message: string, meaning: string]
 
 /** The event's own fields. */
 type Own<Event extends TelemetryEvent> = Omit<Event, 'type'>
 
-/** Of a failure that goes on: how many there were so far, and for how long. */
+/** A continuing failure: number of failures so far, and their duration. */
 interface StillFailing {
   failures: number | undefined
   failingSeconds: number | undefined
@@ -40,7 +40,7 @@ type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' 
 type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
-/** The sums of an incident, with spans in seconds. */
+/** The sums of an incident; durations in seconds. */
 type IncidentFields = Pick<
   Incident,
   'backingOff' | 'begunBefore' | 'causes' | 'exhausted' | 'expired' | 'failedAgain' | 'gates' | 'peak' | 'recovered'
@@ -51,14 +51,14 @@ type IncidentFields = Pick<
   to: string | undefined
   unlistedUntil: string | undefined
 }
-/** Where the daemon points, and what it may do there. */
+/** The target of the daemon, and what it may do there. */
 interface Started {
   version: string
   nodeVersion: string
   port: number
   platform: string
   issuer: string | undefined
-  /** The proxies that calls go through, without credentials. */
+  /** Proxies of outgoing calls, without credentials. */
   proxy: string | undefined
   schedule: string
   lookback: string
@@ -73,7 +73,7 @@ interface Slice {
   from: string
   reason: string
 }
-/** Of an unexpected error; see `errorFields`. */
+/** Fields of an unexpected error; see `errorFields`. */
 export interface ErrorFields {
   errorName: string
   errorCode?: string | undefined
@@ -83,7 +83,7 @@ export interface ErrorFields {
   errorStack?: readonly string[]
 }
 
-/** Everything that a line may have, beside `level`, `time`, `instance`, `audit`, `event` and `msg`. */
+/** All fields of a line besides `level`, `time`, `instance`, `audit`, `event` and `msg`. */
 export interface LogFields {
   daemon_started: Started
   shutdown_started: { signal: string | undefined; inFlight: number; grace: string }
@@ -139,7 +139,6 @@ export interface LogFields {
 }
 
 export type LogEventId = keyof LogFields
-/** The levels of an event. */
 export type LogEventLevel<Id extends LogEventId> = (typeof logEvents)[Id][0][number]
 
 /** By id. Ids are stable. */

@@ -1,34 +1,35 @@
-// The daemon's output with a bounded queue: a pipe without a reader neither stops retries nor fills memory. Lines beyond the bound, and those that could not be written, are dropped and counted.
+// The daemon's output with a bounded queue: a blocked pipe neither stops retries nor fills memory. Lines that exceed the queue or cannot be written are dropped and counted.
 
 export interface DropListener {
-  /** Called for each line that is dropped. */
+  /** Called for each dropped line. */
   dropped(): void
-  /** Called before the next line that is written, with the number of dropped lines. */
+  /** Called before the next line is written, with the number of dropped lines. */
   resumed(lines: number): void
 }
 
 export interface LogOutput {
-  /** Takes a line; never waits. */
+  /** Writes a line without waiting. */
   write(line: string): void
-  /** Sets the listener for dropped lines. */
   listen(listener: DropListener): void
 }
 
-/** A stream such as process.stdout: a pipe is written asynchronously, and unread data is kept in memory. */
+/** A stream such as process.stdout: a pipe is written asynchronously, and keeps unread data in memory. */
 export interface QueueingStream {
   write(text: string, done: (error?: Error | null) => void): unknown
-  /** Bytes that wait to be written; absent where nothing can wait. */
+  /** Bytes waiting to be written; absent if writes never queue. */
   readonly writableLength?: number | undefined
 }
 
-/** At about 300 bytes a line, some thousands of lines. */
+/** Thousands of lines, at about 300 bytes each. */
 const maxQueued = 1_048_576
 
-/** After a drop, lines are written again once half of the queue is free: a slow reader gets a few long gaps, not many short ones. */
+/**
+ * After a drop, writing resumes once half of the queue is free: a slow reader sees a few long gaps instead of many short ones.
+ */
 export function createLogOutput(stream: QueueingStream): LogOutput {
   let listener: DropListener | undefined
   let dropped = 0
-  /** True from a line that could not be written, as on a full disk, to the next one that could. */
+  /** True from a failed write, as on a full disk, until the next successful one. */
   let isFailing = false
 
   function drop(): void {

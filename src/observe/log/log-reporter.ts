@@ -1,4 +1,4 @@
-// Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
+// Logs events: state changes and full sweeps with news at info or above, repetitions and single records at debug.
 import type { Clock } from '../../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import { nothingSince } from './log-events.ts'
@@ -13,22 +13,22 @@ import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void
-  /** One begins, is over, or is open at the end of the process. */
+  /** Logs the start or end of an incident, or its state at the end of the process. */
   incident(what: 'started' | 'ended' | 'open', incident: Incident): void
 }
 
 /** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000
-/** One full sweep in this time is logged at info, even when it shows nothing new. */
+/** Every such interval, one full sweep is logged at info even without news. */
 const signOfLifeMs = 900_000
-/** A failure that goes on is logged again after this time; the next one comes at most 5 min later. */
+/** A continuing failure is logged again after this time; the next one occurs at most 5 min later. */
 const againMs = 600_000
-/** A warning that has not occurred for this long is logged again when it does. */
+/** A warning that did not occur for this long is logged again. */
 const forgottenAfterMs = 3_600_000
 
 /**
- * Key by which two failures count as the same. Messages of the token quote the identity host and may differ each time, and
- * a network that is down shows varying codes. Each TLS code needs another remedy, so it is part of the key.
+ * Key that identifies a failure. Token messages quote the identity host and may vary, as do the error codes of a dead network.
+ * Each TLS code needs another remedy, so it is part of the key.
  */
 function causeOf({ code, message, reason, stage }: CallFailure): string {
   if (reason === 'tls') return `${stage} tls ${code}`
@@ -51,7 +51,7 @@ const countedAs = {
   unknown: 'unknown',
 } as const satisfies Record<Outcome, string>
 
-/** `identity`: of this instance as a holder of the lease. */
+/** `identity`: this instance as a holder of the lease. */
 export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, identity = ''): LogReporter {
   const sweepFailure = createCondition(clock, { againMs })
   const tokenFailure = createCondition(clock, { againMs })
@@ -63,13 +63,12 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const unexpected = createCondition(clock, { quietMs: forgottenAfterMs })
   const earlyAtLimit = createCondition(clock, { quietMs: forgottenAfterMs })
   const wrongZone = createCondition(clock, { quietMs: forgottenAfterMs })
-  /** Circuits that opened and are not closed yet. */
   const openCircuits = new Set<string>()
   let since = { ...nothingSince }
   let listed = -1
   let sweepLoggedAt = -Infinity
   let hadToken = false
-  /** Offset of the last attempt seen. */
+  /** Offset of the last attempt. */
   let lastOffsetMs = 0
 
   function logRetry({ response, ...event }: FactOf<'retry'>): void {
@@ -154,7 +153,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     }
   }
 
-  /** A wrong zone shifts every attempt, while a single one may be caused by another client: logs two in a row. */
+  /** A wrong zone shifts every attempt, another client a single one: logs only two in a row. */
   function logOffset(offsetMs: number): void {
     const smallerMs = Math.min(Math.abs(offsetMs), lastOffsetMs)
     lastOffsetMs = Math.abs(offsetMs)
@@ -201,7 +200,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     log.event('lease_unavailable', { ...event, ...noLease.soFar() }, isNew ? 'warn' : 'debug')
   }
 
-  /** What earlier terms have logged is forgotten: another instance has worked since. */
+  /** Forgets what earlier terms logged: another instance has worked since. */
   function logLeading(event: FactOf<'leading'>): void {
     for (const condition of [sweepFailure, skipped, expiry, noBooks]) condition.ends()
     openCircuits.clear()

@@ -1,4 +1,4 @@
-// The log: pino, synchronous, one line for each event of the catalogue. Texts are redacted and cut; of errors only safe parts are kept.
+// The log: pino, synchronous, one line for each event of the catalogue. Redacts and truncates texts; keeps only safe parts of errors.
 import { pino } from 'pino'
 import type { Clock } from '../../runtime/clock.ts'
 import { ConfigurationError, UsageError } from '../../runtime/errors.ts'
@@ -17,32 +17,32 @@ import { createLimit } from './repetition.ts'
 import { escapeInvisible, redact } from '../../runtime/redact.ts'
 
 export interface Log {
-  /** Writes one line: all fields but `type`, which the daemon's own events have. `level` is the first one by default. */
+  /** Writes one line with all fields except `type`. Default level: the event's first. */
   event<Id extends LogEventId>(id: Id, fields: LogFields[Id], level?: LogEventLevel<Id>): void
 }
 
-/** Levels that the daemon logs. The fatal line of a bug is written by the process itself. */
+/** Levels of the daemon's log. The process itself writes the fatal line of a bug. */
 export const countedLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LogLevel[]
 export type CountedLevel = (typeof countedLevels)[number]
 
 export interface CountedLog extends Log {
-  /** Calls `listener` for each line written from now on. */
+  /** Calls `listener` for each line from now on. */
   countLines(listener: (level: CountedLevel) => void): void
 }
 
 export interface LogOptions {
-  /** The lowest that is written; `silent`: none is. */
+  /** Lowest level written; `silent`: none. */
   level: LogLevel | 'silent'
-  /** Part of every line. */
+  /** Part of each line. */
   instance: string
-  /** With `audit.enabled`: the lines of the audit have `audit: true` and are written at any level. */
+  /** With `audit.enabled`: audit lines have `audit: true` and are written at any level. */
   audit?: boolean
-  /** Writes one finished line with its line break, synchronously. When it throws, the line is lost and the work continues. */
+  /** Writes one complete line synchronously. If it throws, the line is lost and work continues. */
   write: (line: string) => unknown
   clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
-/** The audit: each retry, each outcome, each payload that was written, and each command of the operator. */
+/** The audit: each retry, outcome, written payload and operator command. */
 const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
   'retry_answered',
   'retry_outcome',
@@ -54,7 +54,7 @@ const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
   'retry_job_ended',
 ])
 
-/** Takes the lines of the audit alone. */
+/** A log of audit lines only. */
 export function auditOnly(log: Log): Log {
   return {
     event(id, fields, level) {
@@ -65,7 +65,7 @@ export function auditOnly(log: Log): Log {
 
 const maxTextLength = 4_000
 const maxEntries = 100
-/** Fields of objects, one deep. Of all others a cast may let one in, such as a request. */
+/** Fields that may be objects, one level deep. A cast may let another object in, such as a request. */
 const dataFields: ReadonlySet<string> = new Set(['causes', 'gates', 'selection', 'sums'])
 
 function cut(text: string): string {
@@ -73,7 +73,7 @@ function cut(text: string): string {
   return clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}...` : clean
 }
 
-/** Turns a value into one that JSON can hold. Types allow no others, but a cast may let one in. */
+/** Converts a value to JSON. Types allow nothing else, but a cast may let it in. */
 function plain(value: unknown, isData = false): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value === 'string') return cut(value)
@@ -94,7 +94,10 @@ function plainFields(fields: object): object {
 
 const noLimit = { passes: true, suppressed: undefined }
 
-/** Makes the log. At most 20 lines of an event in 10 minutes are above debug; the audit has all. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
+/**
+ * Creates the log. Above debug, each event has at most 20 lines in 10 minutes, except in the audit. Texts are redacted and
+ * truncated at 4,000 characters, lists at 100 entries.
+ */
 export function createLog({ audit = false, clock, instance, level: minLevel, write }: LogOptions): CountedLog {
   let countLine: (level: CountedLevel) => void = () => undefined
 
@@ -102,7 +105,7 @@ export function createLog({ audit = false, clock, instance, level: minLevel, wri
     try {
       write(escapeInvisible(line))
     } catch {
-      // A log that can't be written (a closed pipe, a full disk) must not stop the retries.
+      // An unwritable log (closed pipe, full disk) must not stop retries.
     }
   }
 
@@ -139,13 +142,13 @@ export function createLog({ audit = false, clock, instance, level: minLevel, wri
 const maxFrames = 10
 const maxCauses = 3
 
-/** Matches places in files and in Node itself only: a message may hold lines that look like frames. */
+/** Matches only locations in files and in Node: a message may hold lines that look like frames. */
 const frame = /^ {4}at (?:async )?(?:[\w$.<>#[\] ]+ \()?(?:node:|file:\/\/\/|\/)[\w$.@+~%/ -]+:\d+:\d+\)?$/
 
-/** The program's own error classes: their messages hold no secrets. */
+/** The program's own error classes, whose messages hold no secrets. */
 const ownClasses = [ConfigurationError, UsageError, TransportError, PlatformFailure, TokenError]
 
-/** A name or code in the usual form; anything else might be text from outside. */
+/** A name or code in the usual form; anything else may be external text. */
 function identifier(value: unknown): string | undefined {
   return (typeof value === 'string' || typeof value === 'number') && /^[\w.-]{1,64}$/.test(String(value))
     ? String(value)
@@ -189,9 +192,8 @@ function fieldsOf(error: unknown): ErrorFields {
 }
 
 /**
- * The fields of an unexpected error: name, code, causes (name and code), places in the source, and the HTTP status of the
- * platform's response. The message is kept for the program's own classes only: others may quote a request, a key or a
- * payload. Never throws.
+ * The fields of an unexpected error: name, code, causes, source locations, and the platform's HTTP status. Messages are kept
+ * for the program's own classes only: others may quote a request, key or payload. Never throws.
  */
 export function errorFields(error: unknown): ErrorFields {
   try {

@@ -1,21 +1,23 @@
-// Keeps repeated lines out of the log: a condition is logged when it begins and when it ends, and a kind of line is limited.
+// Suppresses repeated log lines: logs a condition when it starts and ends, and limits the lines of an event.
 import type { Clock } from '../../runtime/clock.ts'
 
 export interface Condition {
-  /** Reports a sign of the condition; true for the first one of each key since it began, and where it has to be said again. */
+  /**
+   * Reports a sign of the condition; true for the first sign of each key since it started, and when it should be logged again.
+   */
   begins(key?: string): boolean
-  /** Number of signs, and for how long it holds; undefined for the first sign. */
+  /** Number of signs and duration; undefined for the first sign. */
   soFar(): { failures: number | undefined; failingSeconds: number | undefined }
-  /** Ends it; returns the number of signs, 0 when it did not hold. */
+  /** Ends it; returns the number of signs, 0 if it did not hold. */
   ends(): number
 }
 
-/** Maximum number of keys of a condition; further ones count as known. */
+/** Maximum number of keys of a condition; further keys count as known. */
 const maxKeys = 1_000
 
 /**
- * A condition that is logged when it begins and when it ends, and again `againMs` after its last line. After `quietMs` without a sign,
- * the next sign begins it again.
+ * A condition is logged when it starts and ends, and again `againMs` after its last line. After `quietMs` without a sign, the
+ * next sign starts it again.
  */
 export function createCondition(
   clock: Pick<Clock, 'monotonic'>,
@@ -56,7 +58,7 @@ export function createCondition(
 const maxLines = 20
 const limitMs = 600_000
 
-/** Allows 20 lines in 10 minutes; `suppressed` counts the others since the last allowed one. */
+/** Allows 20 lines in 10 minutes; `suppressed` counts the others since the last allowed line. */
 export function createLimit(
   clock: Pick<Clock, 'monotonic'>,
 ): () => { passes: boolean; suppressed: number | undefined } {
