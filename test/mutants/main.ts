@@ -9,12 +9,12 @@ import { copyTree, layers, type Layer, type Tree } from './run.ts'
 
 const usage = `npm run test:mutants -- [options]
 
-Tries the known mutants of test/mutants/known.diff, each in one layer of tests after the other until one fails or
-hangs. Ends with 1 when fewer than --floor percent are caught.
+Tries mutants drawn from the source, each in one layer of tests after the other until one fails or hangs. Ends with 1
+when fewer than --floor percent are caught.
 
-  --draw N --seed TEXT   instead: N mutants drawn from the source by the seed; only these measure the tests
+  --draw N --seed TEXT   so many, drawn by this seed (default: 40)
   --under FOLDER         draws them below this folder of src/
-  --fresh FILE           instead: the mutants of this file, in the form of known.diff
+  --fresh FILE           instead: the mutants of this file, in the form in which they are printed
   --layers NAME,NAME     of ${layers.map(({ name }) => name).join(', ')} (default: all)
   --floor PERCENT        share that must be caught (default: 100)
   --workers N            mutants tried at the same time (default: 2)
@@ -26,10 +26,10 @@ const root = join(import.meta.dirname, '../..')
 
 const { values } = parseArgs({
   options: {
-    draw: { type: 'string' },
+    draw: { type: 'string', default: '40' },
     seed: { type: 'string', default: '' },
     under: { type: 'string', default: '' },
-    fresh: { type: 'string', default: join(import.meta.dirname, 'known.diff') },
+    fresh: { type: 'string' },
     layers: { type: 'string', default: layers.map(({ name }) => name).join() },
     floor: { type: 'string', default: '100' },
     workers: { type: 'string', default: '2' },
@@ -56,7 +56,7 @@ function layerNamed(name: string): Layer {
 }
 
 async function chosen(): Promise<Mutant[]> {
-  if (values.draw === undefined) return parseMutants(await readFile(values.fresh, 'utf8'))
+  if (values.fresh !== undefined) return parseMutants(await readFile(values.fresh, 'utf8'))
   const src = join(root, 'src')
   const paths = globSync(join(src, values.under, '**/*.ts')).sort()
   const sources = paths.map(async (path) => ({ file: relative(src, path), text: await readFile(path, 'utf8') }))

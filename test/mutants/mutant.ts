@@ -1,4 +1,4 @@
-// A mutant: the program with one thing broken, and the one text form of a list of mutants, known, drawn or written by hand.
+// A mutant: the program with one thing broken, and the one text form of a list of mutants, drawn or written by hand.
 import ts from 'typescript'
 
 export interface Mutant {

@@ -1,20 +1,7 @@
-// The list of known mutants applies to the source as it is, and the operators draw what they say.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+// A list of mutants is read as it is printed, and the operators draw what they say.
 import { expect, test } from 'vitest'
 import { drawMutants } from './draw.ts'
 import { formatMutant, mutated, parseMutants } from './mutant.ts'
-
-const known = readFileSync(join(import.meta.dirname, 'known.diff'), 'utf8')
-
-test('each known mutant applies, and none stands there twice', () => {
-  const entries = parseMutants(known)
-  for (const mutant of entries) {
-    mutated(readFileSync(join(import.meta.dirname, '../../src', mutant.file), 'utf8'), mutant)
-  }
-  const formatted = entries.map(formatMutant)
-  expect(new Set(formatted).size).toBe(known.match(/^\S+\.ts: /gm)?.length)
-})
 
 test.each([
   ['a text that is not there', 'if (a > b) run()', /stands there 0 times, not once/],
