@@ -110,10 +110,7 @@ test('the notice has share, time and place, and goes when the receiver has impor
 
 test.each([
   ['down', 'sent no full response: connection (ECONNRESET)'],
-  ['cut', 'sent no full response: connection (ECONNRESET)'],
   ['half', 'ends mid-line, like a truncated response: end each line with a line break'],
-  ['error', 'returns HTTP 503'],
-  ['page', 'cannot be parsed: it is a page of HTML or XML'],
   ['other', 'has no key of the platform\'s: it has "incoming-transfer-completed,'],
   ['empty', "has no key of the platform's: it has none, the platform "],
 ] as const)(

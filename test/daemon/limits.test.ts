@@ -12,7 +12,6 @@ const failedSweeps = ({ facts }: RunningDaemon): number =>
   facts.filter((fact) => fact.type === 'sweep' && fact.report.result === 'failed').length
 
 test.each<[string, Limits]>([
-  ['429', [{ kind: 'bucket', perSecond: 2, burst: 2 }]],
   ['429 without Retry-After', [{ kind: 'bucket', perSecond: 2, burst: 10, retryAfter: 'absent' }]],
   ['503 with Retry-After', [{ kind: 'bucket', perSecond: 2, burst: 20, status: 503 }]],
 ])('two calls a second, by %s: 1,500 are recovered at that rate, and no sweep fails', async (_, limits) => {

@@ -31,11 +31,11 @@ export interface LedgerClientOptions {
   url: string
   kind: KeyKind
   transport: Transport
+  /** A span with more lines is refused: its keys must fit into the memory beside the backlog. Default 1,000,000. */
+  maxLines?: number
 }
 
 const timeoutMs = 60_000
-/** A span with more lines is refused: its keys must fit into the memory beside the backlog. */
-const maxLines = 1_000_000
 const maxBytes = 512 * 1024 * 1024
 const lineFeed = 10
 
@@ -82,7 +82,7 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
  */
 export async function* ledgerKeys(
   { from, until }: EventSpan,
-  { kind, transport, url: address }: LedgerClientOptions,
+  { kind, maxLines = 1_000_000, transport, url: address }: LedgerClientOptions,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const url = new URL(address)
@@ -92,7 +92,7 @@ export async function* ledgerKeys(
   try {
     for await (const parts of readKeys(bodyOf(url, transport, signal), kind, { mayBeEmpty: true })) {
       lines += 1
-      if (lines > maxLines) throw new LedgerFailure('unusable', 'has more than 1,000,000 lines')
+      if (lines > maxLines) throw new LedgerFailure('unusable', `has more than ${maxLines.toLocaleString('en')} lines`)
       yield keyOf(parts)
     }
   } catch (error) {
