@@ -227,7 +227,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     const authority = fileText(authorityFile)
     if (connected?.authority === authority) return connected.http
     const before = connected
-    connected = { authority, http: createHttpTransport({ clock, version, connections: 2, ca: authority }) }
+    connected = { authority, http: createHttpTransport({ clock, version, connections: 1, ca: authority }) }
     await before?.http.close()
     return connected.http
   }

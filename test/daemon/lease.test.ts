@@ -68,6 +68,7 @@ test('is left to expire by a leader that stops while the API is away', async () 
   expect(clock.monotonic() - from).toBeLessThanOrEqual(5000)
   expect(typesOf(first)).toEqual(['leading', 'standing-by', 'lease-unavailable'])
   expect(store.lease()).toEqual(before)
+  expect(first.ops().status().leadership).toMatchObject({ leading: false, leader: null })
 })
 
 test('keeps what other programs wrote into it; that they edit it all the time does not renew it', async () => {
@@ -229,6 +230,8 @@ test('an instance that is alone takes it back, and works once it can', async () 
   const { clock, first } = scene
   first.hasEgress = false
   await scene.until(() => scene.leader() === undefined)
+  await clock.advance(retryMs)
+  expect(first.ops().status().leadership).toMatchObject({ leading: false, leader: null })
   const freeMs = await scene.until(() => scene.leader() === first)
   expect(freeMs).toBeLessThanOrEqual(2 * leaseMs + retryMs)
   await clock.advance(8 * 60_000)

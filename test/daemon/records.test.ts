@@ -14,7 +14,12 @@ async function observed(day: Day, answer?: Parameters<Day['start']>[1]): Promise
   const now = day.clock.now()
   day.sandbox.seed({ count: 40, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 4 })
   day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
-  return day.start({ RECONCILER_RETRY_ENABLED: 'false' }, answer)
+  const names = ['a', 'b'].map((digit) => `${digit.repeat(8)}-2222-4333-8444-555555555555=pair`).join(',')
+  return day.start({ RECONCILER_RETRY_ENABLED: 'false', RECONCILER_SUBSCRIPTIONS: names }, answer)
+}
+
+function asker(given: string): Parameters<ReturnType<typeof createResponseEndpoint>>[1] {
+  return { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
 }
 
 test('all that is held comes once, the oldest event first, in pages of any size', async () => {
@@ -52,6 +57,7 @@ test('parameters narrow, and their values widen', async () => {
   expect(await count(`event=${eventId}`)).toBe(1)
   const own = records.filter((one) => one.subscriptionId === subscriptionId).length
   expect(await count(`subscription=${subscriptionId}`)).toBe(own)
+  expect((await daemon.records('subscription=pair')).error).toContain('several have that name')
   const [day4, day3] = [await count('since=85h&source=memory'), await count('since=85h&until=20h&source=memory')]
   expect(day4).toBeLessThan(47)
   expect(day3).toBeLessThan(day4)
@@ -256,6 +262,15 @@ describe('what the daemon does not hold is listed on the platform', () => {
       } while (cursor !== '' && pages < 20)
       expect([sum, pages > 1]).toEqual([all, true])
     }
+    day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 25_000 } })
+    const { error } = await daemon.records('since=500h')
+    expect(error).toBe('The platform has listed nothing within 20 s.')
+    const id = '00000000-0000-4000-8000-000000000000'
+    expect(await daemon.records(`webhook=${id}`)).toMatchObject({
+      incomplete: 'The list is too long to search: name the event, or a time.',
+    })
+    const words = day.clock.run(createResponseEndpoint(daemon.ops().records)(`event=${id}`, asker(token)))
+    expect(await textOf(await words)).toContain('The platform did not respond within 20 s.')
   })
 
   test('the receiver’s words to an event, with the token alone; a platform that fails is 503', async () => {
@@ -265,8 +280,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
     const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
     const answer = createResponseEndpoint(daemon.ops().records)
     const asked = async (query: string, given: string): Promise<[status: number, body: unknown]> => {
-      const asker = { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
-      const answered = await day.clock.run(answer(query, asker))
+      const answered = await day.clock.run(answer(query, asker(given)))
       return [answered.status, JSON.parse(await textOf(answered))]
     }
     const error = (text: string): object => ({ error: expect.stringContaining(text) as string })

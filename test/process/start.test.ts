@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { runCommand, type Ran } from '../support/command.ts'
+import { systemClock, type Clock } from '../../src/runtime/clock.ts'
+import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
 import { testKeys } from '../support/keys.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
@@ -127,7 +128,7 @@ test('a file, and the environment over it, is what it starts with', async () => 
   })
 })
 
-test('a private key of 2048 bits works, with a warning', async () => {
+test('a private key of 2048 bits works, with a warning; a certificate of another key, or an expired one, is an error', async () => {
   await using folder = await makeFolder()
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
@@ -135,6 +136,17 @@ test('a private key of 2048 bits works, with a warning', async () => {
   const problem = expect.stringContaining('2048 bits') as string
   expect(lineOf(await run([], env), 'key_weak')).toMatchObject({ level: 'warn', problem })
   // A person reads words, and gets this one from check.
-  expect((await runCommand(['plan'], { env })).err).not.toContain('"event"')
+  const payload = async (options: CommandOptions): Promise<string> =>
+    (await runCommand(['payload', '00000000-0000-4000-8000-000000000000'], { env, ...options })).err
+  const err = await payload({ memoryLimit: 64 * 1_048_576 })
+  expect(err).toMatch(/the list call failed/)
+  expect(err).not.toContain('"event"')
+  const later = { ...systemClock, now: () => systemClock.now() + 100 * 365 * 86_400_000 }
+  const certified = { ...env, RECONCILER_AUTH_CERTIFICATE_FILE: (await testKeys()).certificateFile }
+  const problems = async (clock: Clock): Promise<unknown[]> =>
+    (await payload({ env: certified, clock })).match(/(?<="problem":")[^";]*/g) ?? []
+  const foreign = expect.stringContaining('is not the signing key') as string
+  expect(await problems(systemClock)).toEqual([foreign])
+  expect(await problems(later)).toEqual([foreign, expect.stringMatching(/^expired at \d{4}-/)])
   expect((await runCommand(['check'], { env })).out).toMatch(/^warning +key .*\n +-> the RSA key has 2048 bits/m)
 })

@@ -101,6 +101,7 @@ test('records that expired are counted, without those that returned; how far att
   progress.observe({ type: 'returned', records: 2 }, 2)
   progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
+  progress.observe(outcomeFact({ timeOffsetMs: -9000 }), 2)
   expect(progress.state()).toMatchObject({ expired: 6, timeOffsetMs: 2000 })
   progress.begin(2000)
   expect(progress.state()).toMatchObject({ expired: 0 })

@@ -142,6 +142,7 @@ test('refused again and again is what failed twice while its circuit was closed,
   seen({ tries: maxAttempts - 2 })
   const [cause] = group(backlog, {}).list
   expect(cause?.exhaustedAt).toBe(testNow - 1000 + (delays[0] ?? 0) + (delays[1] ?? 0))
+  expect(seen({ tries: maxAttempts })).toMatchObject([0, { refused: 0 }])
 })
 
 test('nothing, or what is excluded, is no cause', () => {

@@ -44,6 +44,7 @@ test('begins with the process, and draws no number that is not known', () => {
   expect(markup).not.toContain('NaN')
   expect(markup).toContain('class="missing" d="M2 100V100h1V100M3 100V50h1V100M4 100V0h1V100"')
   expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing in the last hour</h2>')
+  expect([1, 2].map((length) => chart(() => ({ missing: 7 }), length).includes('7 now.'))).toEqual([false, true])
   expect(chart(() => ({ missing: 7 }), 5, 'zone')).toContain('7 known now.')
 })
 

@@ -49,6 +49,20 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ['a token that has come', shut('no-token'), /^Access token obtained: calls resume\./],
   ['a platform that answers again', shut('unauthorized'), /^The platform is back: the next retry is a trial\./],
   [
+    'calls that are rejected',
+    {
+      gates: [
+        {
+          gate: 'unauthorized',
+          since: incidentNow,
+          subscriptions: undefined,
+          call: { operation: 'list', reason: 'unauthorized' },
+        },
+      ],
+    },
+    /^The platform rejects all calls\. .* The last list call: HTTP 401\. /,
+  ],
+  [
     'a receiver that is down while nothing is missing',
     { ...shut('receiver-down'), seenUntil: incidentNow - minuteMs },
     /^The receiver is down: .* Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet\./,

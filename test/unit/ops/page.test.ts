@@ -273,6 +273,8 @@ describe('bounds', () => {
     const counted = 'And 1,000 deliveries that are only counted'
     expect(textOf(page)).toContain(counted)
     expect(read(aStatusState({ ...swept, onlyCounted: 1000 }))).toContain(counted)
+    // No address of a runbook is configured.
+    for (const absent of ['only counted', '>Runbook<']) expect(pageOf(anIncident())).not.toContain(absent)
     expect(page.match(/<th role="columnheader" scope="col" class="right">[^<]*/g)).toHaveLength(1)
   })
 })
