@@ -94,71 +94,23 @@ test('a dead receiver: --timeout ends the job, and says what was not sent and wh
   )
 })
 
-test('more than a hundred are asked for: without a terminal 2, without a yes 1, and nothing is retried', async () => {
+test('plan, records and explain ask the daemon in its own words, and change nothing', async () => {
   await using sandbox = await startPlatform()
-  seedTried(sandbox, 101)
-  await using scene = await beside(sandbox, patient)
-  const args = ['retry', '--since', '7d']
-  expect(await scene.run(args)).toMatchObject({
-    code: 2,
-    err: containing('test: retry 101 records: more than 100 need --yes'),
-  })
-  for (const answer of ['n', '', 'yo']) {
-    const no = await scene.run(args, { answer })
-    expect(no).toMatchObject({
-      code: 1,
-      out: '',
-      err: 'Nothing was retried.\n',
-      questions: ['test: retry 101 records? [y/N] '],
-    })
-  }
-  expect(sandbox.stats.requests.retry).toEqual({})
-  expect(await scene.run(args, { answer: 'y' })).toMatchObject({ code: 0 })
-  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 101 })
-})
-
-test('plan with retries off says what would go out; with a selection it is the dry run of retry; it changes nothing', async () => {
-  await using sandbox = await startPlatform()
-  seedCauses(sandbox)
+  const { due, exhausted } = seedCauses(sandbox)
   const off = { RECONCILER_RETRY_ENABLED: 'false', RECONCILER_SELECT_SUBSCRIPTION_IDS: missing }
   await using scene = await beside(sandbox, off)
-  const { code, err, out } = await scene.run(['plan'])
-  expect({ code, err }).toEqual({ code: 0, err: '' })
-  expect(out).toMatch(/^test at http:\S+, \S+Z\n28 failed records\. Nothing was changed\.\n/)
-  expect(out).toMatch(/Retries are switched off .* This is the plan for when they are on\.\nWould retry now: 20, /)
-  expect(out).toContain('Later: 5 backing off.')
-  expect(out).toContain('Not at all: 4 excluded')
+  expect((await scene.run(['plan'])).out).toMatch(
+    /Would retry now: 20, [^]*Later: 5 backing off\.[^]*Not at all: 4 excluded/,
+  )
   expect(await scene.json(['plan', '--since', '2d', '--response', '503'])).toMatchObject({
     sums: { found: 23, asked: 20, exhausted: 3 },
   })
-  expect(sandbox.stats.requests.retry).toEqual({})
-})
-
-test('records as a table, JSON and CSV; explain of several, with why and when', async () => {
-  await using sandbox = await startPlatform()
-  const { due, exhausted } = seedCauses(sandbox)
-  await using scene = await beside(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
-  const csv = await scene.run(['records', '--decision', 'exhausted', '-o', 'csv'])
-  const lines = csv.out.trimEnd().split('\r\n')
-  expect([csv.code, lines.length]).toEqual([0, 4])
-  expect(lines[0]).toBe(
-    'webhookId,eventId,subscriptionId,eventType,decision,why,event,lastAttempt,attempts,responseStatusCode,leavesWindow,nextRetry,nextRetryBy',
-  )
+  const csv = await scene.run(['records', '--decision', 'exhausted', '--response', '5xx', '-o', 'csv'])
   expect(exhausted.map((id) => csv.out.includes(`${id},`))).toEqual([true, true, true])
-  const json = JSON.parse((await scene.run(['records', '--limit', '5', '-o', 'json'])).out) as { records: unknown[] }
-  expect(json).toMatchObject({ schemaVersion: 1, count: 5, isMore: true, incomplete: null })
-  expect(json.records).toHaveLength(5)
-  expect((await scene.run(['records', '--response', '5xx'])).out).toMatch(/^WEBHOOK .* NEXT\n/)
-  expect((await scene.run(['records', '--decision', 'nonsense'])).code).toBe(2)
-
-  const [first = '', last = ''] = [due[0], exhausted[0]]
-  const told = await scene.run(['explain', first, last])
-  expect(told.code, told.err).toBe(0)
-  expect(told.out).toContain(`webhook ${first}: blocked\n  why                  Retries are switched off`)
-  expect(told.out).toContain(`to retry it now      webhook-reconciler retry --exhausted ${last}`)
-  const none = await scene.run(['explain', missing])
-  expect([none.code, none.out]).toEqual([1, containing('The platform has no record of this event')])
-  expect((await scene.run(['explain', 'x'])).code).toBe(2)
+  const told = await scene.run(['explain', due[0] ?? '', exhausted[0] ?? ''])
+  expect(told.out).toContain(`webhook ${due[0]}: blocked\n  why                  Retries are switched off`)
+  expect(told.out).toContain(`to retry it now      webhook-reconciler retry --exhausted ${exhausted[0]}`)
+  expect(sandbox.stats.requests.retry).toEqual({})
 })
 
 test('run --once: recovers what is due and ends, 0; a dead receiver 1, a list that fails 69', async () => {

@@ -319,14 +319,28 @@ test('a moment gets its zone, a duration stays one', async () => {
 
 test('CSV has one head for all pages', async () => {
   const script: Script = (_, url) => aPage([aRecord()], { next: url.includes('cursor') ? null : 'n' })
-  expect((await beside(script, ['records', '-o', 'csv'])).out.match(/webhookId/g)).toHaveLength(1)
+  const { text } = await beside(script, ['records', '-o', 'csv'])
+  const [head, ...rows] = text.trimEnd().split('\r\n')
+  expect(head).toBe(
+    'webhookId,eventId,subscriptionId,eventType,decision,why,event,lastAttempt,attempts,responseStatusCode,leavesWindow,nextRetry,nextRetryBy',
+  )
+  expect(rows).toHaveLength(2)
 })
 
-test('of an event that is asked for a few go out without a question; for many no word is no yes', async () => {
+test('of an event that is asked for a few go out without a question; for many only yes is yes', async () => {
   const few = await beside(() => aJob({ sums: { recovered: 1 } }), ['retry', '--event', id])
   expect([few.code, few.questions]).toEqual([0, []])
   const many = aJob({ sums: { found: 500, asked: 500 } })
-  const ran = await beside(() => many, ['retry', '--event', id], { answer: () => Promise.resolve(undefined) })
-  expect([ran.code, ran.err]).toEqual([1, 'Nothing was retried. '])
-  expect(ran.questions).toEqual(['blue: retry 500 records? [y/N] '])
+  for (const word of [undefined, 'n', '', 'yo']) {
+    const no = await beside(() => many, ['retry', '--event', id], { answer: () => Promise.resolve(word) })
+    expect([no.code, no.err, no.asked]).toEqual([1, 'Nothing was retried. ', ['POST /-/retry']])
+    expect(no.questions).toEqual(['blue: retry 500 records? [y/N] '])
+  }
+  const yes = await beside(() => many, ['retry', '--event', id], { answer: 'y' })
+  expect(yes.asked.slice(0, 2)).toEqual(['POST /-/retry', 'POST /-/retry'])
+  const unasked = await beside(() => many, ['retry', '--event', id])
+  expect([unasked.code, unasked.err]).toEqual([
+    2,
+    expect.stringContaining('retry 500 records: more than 100 need --yes'),
+  ])
 })

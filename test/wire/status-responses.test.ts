@@ -194,6 +194,12 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
   ['nothing', seen, 0, '0 failed records. Nothing was changed.'],
   ['not seen whole', {}, 1, 'At least 0 failed records.'],
   ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about'],
+  [
+    'switched off',
+    { ...seen, ...shut('disabled'), failed: { ...noDecisions, blocked: 40 } },
+    0,
+    'This is the plan for when they are on. Would retry now: 40, in about',
+  ],
   ['blocked', { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } }, 0, 'Blocked: 40, because'],
   [
     'awaited and later',
