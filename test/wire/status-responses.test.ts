@@ -200,7 +200,12 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     0,
     'This is the plan for when they are on. Would retry now: 40, in about',
   ],
-  ['blocked', { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } }, 0, 'Blocked: 40, because'],
+  [
+    'blocked',
+    { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } },
+    0,
+    'Blocked: 40, because retries are paused',
+  ],
   [
     'awaited and later',
     { ...seen, failed: { ...noDecisions, awaiting: 3, 'backing-off': 4 } },
@@ -213,6 +218,8 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
   const ran = await beside(() => status(changes), ['plan'])
   expect([ran.code, ran.err]).toEqual([code, ''])
   expect(ran.out).toContain(said)
+  const conclusions = /(?:Would retry now|Blocked|Under way|Later|Manual only|Not at all): \d+/g
+  expect(ran.out.match(conclusions)).toEqual(said.match(conclusions))
 })
 
 test('status --watch --json: a line each time, a daemon that is away may come back, and a signal ends it', async () => {
