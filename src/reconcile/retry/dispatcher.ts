@@ -119,6 +119,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!mayRetry()) return undefined
     const now = client.now()
     return pickNext(planner.plan(now), {
+      now,
       admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
       standingOf: (record) => standingOf(record, now),
       isHalfOpen,

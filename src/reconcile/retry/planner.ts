@@ -1,13 +1,22 @@
-// Keeps the retry plan of retry-plan.ts: what changes is put in its place at once, and each minute the plan is made anew. @see docs/architecture.md "Retry plan"
+// Keeps the retry plan of retry-plan.ts: what changes is put in its place at once, and each subscription's lanes are made anew each minute. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
-import { addTo, moveOn, newPlan, planRetries, take, type Pick as Picked, type RetryPlan } from './retry-plan.ts'
+import {
+  addTo,
+  maxLaneAgeMs,
+  moveOn,
+  newPlan,
+  renewLanes,
+  take,
+  type Pick as Picked,
+  type RetryPlan,
+} from './retry-plan.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
-  backlog: Pick<Backlog, 'entries' | 'holds'>
+  backlog: Pick<Backlog, 'bySubscription' | 'holds'>
   policy: Policy
   subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'of'>
   /** The platform's time, epoch ms. */
@@ -18,7 +27,7 @@ export interface PlannerOptions {
 }
 
 export interface Planner {
-  /** The plan for this moment of the platform's time. */
+  /** The plan for this moment of the platform's time. Makes some lanes anew. */
   plan(now: number): RetryPlan
   /** The picked record is sent. */
   take(picked: Picked): void
@@ -26,7 +35,7 @@ export interface Planner {
   changed(records: Iterable<FailedRecord>): void
   /** The circuit of this subscription has closed: backoffs may have ended. */
   closed(subscriptionId: string): void
-  /** Many may not be retried any more: a plan made anew costs less than to pick and leave each. */
+  /** Many may not be retried any more: new lanes cost less than to pick and leave each. */
   renew(): void
   /** A span is listed no more: its records may go out again. */
   listed(): void
@@ -34,24 +43,21 @@ export interface Planner {
   msUntilDue(): number
 }
 
-/**
- * A plan lasts no longer: records become old or expiring in it, and those that left the backlog stay in it. Making one takes
- * half a millisecond for each thousand records.
- */
-const maxPlanAgeMs = 60_000
+/** Records whose lanes are made anew at one look at the plan, but for the rest of their subscription: a few milliseconds. */
+const recordsPerLook = 5000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   const plan = newPlan()
-  /** Subscriptions whose circuits have closed since the last look at the plan. */
-  const closed = new Set<string>()
+  /** Subscriptions whose lanes are to be made anew, a few at each look at the plan. */
+  const stale = new Set<string>()
+  /** When that was last wanted for all of them, monotonic ms. */
+  let allStaleAt = -Infinity
   const optionsAt = (at: number) => ({
     policy,
     now: at,
     subscriptionOf: subscriptions.of,
     backoffsEndedMs: (id: string) => subscriptions.backoffsEndedMs(id, clock.monotonic()),
   })
-  /** Monotonic ms. */
-  let madeAt = -Infinity
 
   function changed(records: Iterable<FailedRecord>): void {
     const options = optionsAt(now())
@@ -59,13 +65,26 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     wake()
   }
 
+  function renewAll(): void {
+    allStaleAt = clock.monotonic()
+    for (const id of backlog.bySubscription().keys()) stale.add(id)
+    // Those whose records have all left the backlog, too.
+    for (const { subscription } of plan.lanes) stale.add(subscription.id)
+  }
+
   return {
     plan(at) {
-      if (clock.monotonic() > madeAt + maxPlanAgeMs) {
-        madeAt = clock.monotonic()
-        planRetries(plan, backlog.entries(), optionsAt(at))
-      } else moveOn(plan, optionsAt(at), closed)
-      closed.clear()
+      if (clock.monotonic() > allStaleAt + maxLaneAgeMs) renewAll()
+      const options = optionsAt(at)
+      let renewed = 0
+      for (const id of stale) {
+        if (renewed >= recordsPerLook) break
+        const records = backlog.bySubscription().get(id) ?? new Set()
+        renewLanes(plan, id, records, options)
+        renewed += records.size
+        stale.delete(id)
+      }
+      moveOn(plan, options)
       return plan
     },
     take(picked) {
@@ -73,17 +92,18 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     },
     changed,
     closed(subscriptionId) {
-      closed.add(subscriptionId)
+      stale.add(subscriptionId)
       wake()
     },
     renew() {
-      madeAt = -Infinity
+      renewAll()
       wake()
     },
     listed() {
       changed(plan.listed.splice(0))
     },
     msUntilDue() {
+      if (stale.size > 0) return 0
       const first = plan.later.peek()
       return first === undefined ? Infinity : first.dueAt - now()
     },

@@ -7,6 +7,9 @@ import { recentMs, type Policy } from '../policy.ts'
 import type { Lane, Subscription } from './subscriptions.ts'
 import { expiryWarningMs } from '../window.ts'
 
+/** Lanes last no longer: records become old or expiring in them, and those that left the backlog stay in them. */
+export const maxLaneAgeMs = 60_000
+
 interface BackingOff {
   record: FailedRecord
   dueAt: number
@@ -16,7 +19,7 @@ interface BackingOff {
 export interface RetryPlan {
   /** Round robin: the first lane is served next, a lane that was served goes to the end. None is empty. */
   lanes: Set<Lane>
-  /** Records that back off, each with the end of its backoff as it was then; a heap with the next one first. */
+  /** Records whose backoff ends soon, each with its end as it was then; a heap with the next one first. */
   later: TinyQueue<BackingOff>
   /** Due records that were next while their slice was listed. */
   listed: FailedRecord[]
@@ -33,6 +36,8 @@ export interface PlanOptions {
 
 /** Rules at the moment of picking. */
 export interface PickRules {
+  /** Epoch ms of the platform's clock. */
+  now: number
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
   /** A number: it backs off now, until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
@@ -68,36 +73,31 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
   }
 }
 
-const laterQueue = (records: BackingOff[] = []): TinyQueue<BackingOff> =>
-  new TinyQueue(records, (a, b) => a.dueAt - b.dueAt)
-
 export function newPlan(): RetryPlan {
-  return { lanes: new Set(), later: laterQueue(), listed: [] }
+  return { lanes: new Set(), later: new TinyQueue<BackingOff>([], (a, b) => a.dueAt - b.dueAt), listed: [] }
+}
+
+/** One that backs off for longer is not in the plan: it is found when its lanes are made anew, well before it is due. */
+function putOff({ later }: RetryPlan, record: FailedRecord, dueAt: number, now: number): void {
+  if (dueAt - now < 2 * maxLaneAgeMs) later.push({ record, dueAt })
 }
 
 /** Adds a record that is new or has changed. Where it stands in the plan already, that is seen when it is picked. */
-export function addTo({ lanes, later }: RetryPlan, record: FailedRecord, options: PlanOptions): void {
+export function addTo(plan: RetryPlan, record: FailedRecord, options: PlanOptions): void {
   const { backoffsEndedMs, now, policy, subscriptionOf } = options
   const situation = { now, backoffsEndedMs: backoffsEndedMs(record.subscriptionId) }
   const { decision, dueAt } = decide(record, policy, situation)
-  if (decision === 'backing-off') later.push({ record, dueAt })
+  if (decision === 'backing-off') putOff(plan, record, dueAt, now)
   if (decision !== 'due') return
   const subscription = subscriptionOf(record.subscriptionId)
   const age = ageOf(record, now)
   const lane = (subscription.lanes[age] ??= { subscription, age, queue: new TinyQueue([], inLane(policy, now)) })
   lane.queue.push(record)
-  lanes.add(lane)
+  plan.lanes.add(lane)
 }
 
-/** Moves the records whose backoff has ended into their lanes. Those of circuits that have `closed` are decided anew. */
-export function moveOn(plan: RetryPlan, options: PlanOptions, closed: ReadonlySet<string>): void {
-  if (closed.size > 0) {
-    const { false: others = [], true: ofClosed = [] } = Object.groupBy(plan.later.data, ({ record }) =>
-      closed.has(record.subscriptionId) ? 'true' : 'false',
-    )
-    plan.later = laterQueue(others)
-    for (const { record } of ofClosed) addTo(plan, record, options)
-  }
+/** Moves the records whose backoff has ended into their lanes. */
+export function moveOn(plan: RetryPlan, options: PlanOptions): void {
   const { later } = plan
   for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
     later.pop()
@@ -106,27 +106,26 @@ export function moveOn(plan: RetryPlan, options: PlanOptions, closed: ReadonlySe
 }
 
 /** An empty lane is no lane. */
-function close(plan: RetryPlan, lane: Lane): void {
-  plan.lanes.delete(lane)
+function close({ lanes }: RetryPlan, lane: Lane): void {
+  lanes.delete(lane)
   delete lane.subscription.lanes[lane.age]
 }
 
-/** Makes the plan anew; lanes keep their turns. Gates and circuits are checked when a record is picked: blocked ones stay. */
-export function planRetries(plan: RetryPlan, records: Iterable<FailedRecord>, options: PlanOptions): void {
-  const { now, policy } = options
-  Object.assign(plan, { later: laterQueue(), listed: [] })
-  for (const lane of plan.lanes) lane.queue = new TinyQueue([], inLane(policy, now))
+/** Makes the lanes of a subscription anew, from all its records; they keep their turns. Gates are checked at picking. */
+export function renewLanes(plan: RetryPlan, id: string, records: Iterable<FailedRecord>, options: PlanOptions): void {
+  const { lanes } = options.subscriptionOf(id)
+  for (const lane of Object.values(lanes)) lane.queue = new TinyQueue([], inLane(options.policy, options.now))
   for (const record of records) addTo(plan, record, options)
-  for (const lane of plan.lanes) if (lane.queue.length === 0) close(plan, lane)
+  for (const lane of Object.values(lanes)) if (lane.queue.length === 0) close(plan, lane)
 }
 
 /** The next ready record of a lane. Those before it leave the lane. */
-function nextOf({ later, listed }: RetryPlan, { queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
+function nextOf(plan: RetryPlan, { queue }: Lane, { now, standingOf }: PickRules): FailedRecord | undefined {
   for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
     const standing = standingOf(first)
     if (standing === 'ready') return first
-    if (standing === 'listed') listed.push(first)
-    if (typeof standing === 'number') later.push({ record: first, dueAt: standing })
+    if (standing === 'listed') plan.listed.push(first)
+    if (typeof standing === 'number') putOff(plan, first, standing, now)
     queue.pop()
   }
   return undefined

@@ -2,12 +2,13 @@
 import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { createPlanner } from '../../../src/reconcile/retry/planner.ts'
 import {
   addTo,
   moveOn,
   newPlan,
   pickNext,
-  planRetries,
+  renewLanes,
   take,
   type PickRules,
   type RetryPlan,
@@ -36,20 +37,22 @@ function record(text: string): FailedRecord {
 
 const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
 
-/** A plan, and what makes it anew at another time. */
+/** A plan, and what makes its lanes anew at another time. */
 function planOf(text: string) {
   const records = recordsOf(text)
   const subscriptionOf = createSubscriptions(defaultPolicy.circuit, () => undefined).of
   const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf, backoffsEndedMs: () => Infinity })
   const made = newPlan()
   const anew = (now: number): void => {
-    planRetries(made, records, optionsAt(now))
+    for (const [id, own] of Map.groupBy(records, ({ subscriptionId }) => subscriptionId))
+      renewLanes(made, id, own, optionsAt(now))
   }
   anew(testNow)
   return { made, anew, optionsAt, records }
 }
 
 const calm: PickRules = {
+  now: testNow,
   admits: () => true,
   standingOf: ({ awaiting }) => (awaiting === undefined ? 'ready' : 'gone'),
   isHalfOpen: () => false,
@@ -69,7 +72,6 @@ function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity):
   return sent.join(' ')
 }
 
-const none: ReadonlySet<string> = new Set()
 const isB = ({ id }: Subscription): boolean => id === 'b'
 const halfOpen = { isHalfOpen: isB }
 
@@ -111,30 +113,26 @@ test('a probe is of another event type than the last retry, if there is one', ()
 })
 
 test('a record that backs off goes out once it is due', () => {
-  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=1min')
-  moveOn(made, optionsAt(testNow), none)
+  const { anew, made, optionsAt } = planOf('a1 2d attempts=1 rests=0s, b1 2d attempts=5 rests=1min')
+  moveOn(made, optionsAt(testNow))
   expect(send(made)).toBe('')
-  moveOn(made, optionsAt(testNow + 15 * minuteMs), none)
+  moveOn(made, optionsAt(testNow + 2 * minuteMs))
   expect(send(made)).toBe('a1')
-})
-
-test('a circuit that has closed: its records are decided anew, and others keep their backoffs', () => {
-  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=1min, b1 2d attempts=5 rests=1min')
-  moveOn(made, { ...optionsAt(testNow), backoffsEndedMs: (id) => (id === 'a' ? 0 : Infinity) }, new Set(['a']))
-  expect(send(made)).toBe('a1')
+  anew(testNow + 15 * minuteMs)
+  expect(send(made)).toBe('b1')
 })
 
 test('a record whose backoff has become longer holds up no other', () => {
-  const { made, optionsAt, records } = planOf('a1 2d attempts=2 rests=0s, a2 2d attempts=4 rests=0s')
+  const { made, optionsAt, records } = planOf('a1 2d attempts=1 rests=0s, a2 2d attempts=1 rests=0s')
   records.find(({ id }) => id === 'a1')?.note({ refusals: 9 })
-  moveOn(made, optionsAt(testNow + 10 * minuteMs), none)
+  moveOn(made, optionsAt(testNow + 2 * minuteMs))
   expect(send(made)).toBe('a2')
 })
 
 test('a record that is early again, as the clock was set back, goes out once it is due', () => {
   const { made, optionsAt } = planOf('a1 2d attempts=5 rests=15min')
   expect(send(made, { standingOf: () => testNow })).toBe('')
-  moveOn(made, optionsAt(testNow), none)
+  moveOn(made, optionsAt(testNow))
   expect(send(made)).toBe('a1')
 })
 
@@ -163,4 +161,32 @@ test('the next plan goes on after the lane that was served last', () => {
     return send(made, {}, 1)
   })
   expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
+})
+
+test('lanes of thousands of records are made anew a few at a look; those of records that have gone, too', () => {
+  const records = Map.groupBy(
+    ['a', 'b', 'c'].flatMap((name) => Array.from({ length: 4000 }, (_, n) => record(`${name}${n} 2d`))),
+    ({ subscriptionId }) => subscriptionId,
+  )
+  let monotonic = 0
+  const planner = createPlanner({
+    backlog: { bySubscription: () => new Map([...records].map(([id, own]) => [id, new Set(own)])), holds: () => true },
+    policy: defaultPolicy,
+    subscriptions: createSubscriptions(defaultPolicy.circuit, () => undefined),
+    now: () => testNow,
+    clock: { monotonic: () => monotonic },
+    wake: () => undefined,
+  })
+  const look = (): [lanes: number, msUntilDue: number] => [planner.plan(testNow).lanes.size, planner.msUntilDue()]
+  expect([look(), look(), look()]).toEqual([
+    [2, 0],
+    [3, Infinity],
+    [3, Infinity],
+  ])
+  records.delete('b')
+  monotonic += minuteMs + 1
+  expect([look(), look()]).toEqual([
+    [3, 0],
+    [2, Infinity],
+  ])
 })
