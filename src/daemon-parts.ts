@@ -42,7 +42,7 @@ import { createLister } from './records/listing.ts'
 import { createRecords, type RecordsReader } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
-import { createTurns } from './runtime/steps.ts'
+import { createTurns, type Steps } from './runtime/steps.ts'
 
 /** Replaces the host in a simulation: no sockets, no metrics of this process; the simulation gets every event. */
 export interface DaemonHost {
@@ -97,7 +97,7 @@ export interface DaemonParts {
   records: RecordsReader
   jobs: Jobs
   /** All values that are shown, at this moment. */
-  snapshot: (situationOf?: SituationOf) => Snapshot
+  snapshot: (situationOf?: SituationOf) => Steps<Snapshot>
   emit: Emit
   /** Stops the reports: calls that the end of the process aborts are not failures. */
   end: () => void
@@ -120,7 +120,7 @@ function chartedOf(
 }
 
 /** Iterates over all records in memory. */
-function causesOf({ backlog }: Reconciler, policy: Policy, situationOf: SituationOf): Causes {
+function causesOf({ backlog }: Reconciler, policy: Policy, situationOf: SituationOf): Steps<Causes> {
   return groupByCause(backlog.bySubscription(), { policy, situationOf, maxCauses })
 }
 
@@ -153,10 +153,6 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const incidents = createIncidents({
     clock,
     gates: () => current.gates.shut(),
-    open() {
-      const { endless, oldestOpenAt } = current.backlog.summary(current.situations())
-      return { refusedAgain: endless.refused, oldestAt: oldestOpenAt }
-    },
     report: reporter.incident,
   })
 
@@ -264,10 +260,11 @@ export function createParts(options: DaemonOptions): DaemonParts {
       ...asked,
       isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
     }),
-    snapshot(situationOf) {
+    *snapshot(situationOf) {
+      const state = yield* current.state(situationOf)
       const nextTickAt = schedule.nextAt()
       return {
-        ...current.state(situationOf),
+        ...state,
         ...credentials(),
         // A standby keeps no books.
         ...(leaderElection.isLeading() ? {} : { books: undefined }),
@@ -290,16 +287,20 @@ export function createParts(options: DaemonOptions): DaemonParts {
 }
 
 /** The status document. Groups every record by its cause: the server shares one among all clients of the same second. */
-export function statusReader({ clock, config, version }: DaemonOptions, parts: DaemonParts): () => StatusDocument {
+export function statusReader(
+  { clock, config, version }: DaemonOptions,
+  parts: DaemonParts,
+): () => Steps<StatusDocument> {
   const { connection, history, incidents, policy, reconciler, snapshot } = parts
-  return () => {
+  return function* () {
+    const situationOf = reconciler().situations()
+    const [shown, causes] = [yield* snapshot(situationOf), yield* causesOf(reconciler(), policy, situationOf)]
     const incident = incidents.last()
     const isOngoing = incident?.endedAt === null
     // While all is well, the week shows how rare the opposite is.
     const since = isOngoing ? incident.since.getTime() : reconciler().backlog.size() === 0 ? 0 : undefined
-    const situationOf = reconciler().situations()
     return toStatus({
-      ...snapshot(situationOf),
+      ...shown,
       instance: config.instance.name,
       version,
       runbookUrl: config.server.runbookUrl,
@@ -307,7 +308,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       lookbackMs: config.window.lookback,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: reconciler().subscriptions.views(clock.monotonic()),
-      causes: causesOf(reconciler(), policy, situationOf),
+      causes,
       incident,
       history: history.steps(since),
       recovered: history.recovered(),

@@ -17,6 +17,7 @@ import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
 import { exitCode, type ExitCode } from './runtime/errors.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
+import { createTurns, finish, finishInTurns } from './runtime/steps.ts'
 import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
 const certificateCheckMs = 60_000
@@ -88,7 +89,7 @@ const settledLookMs = 1000
 async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
   for (;;) {
     await clock.sleep(settledLookMs, signal)
-    const { awaiting, failed, fullSweepUnderWay, inFlight, receiver, throttledForMs } = reconciler().state()
+    const { awaiting, failed, fullSweepUnderWay, inFlight, receiver, throttledForMs } = finish(reconciler().state())
     const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !fullSweepUnderWay
     const isAsked = receiver === undefined || receiver.up !== undefined
     if (isListed && isAsked && throttledForMs === 0 && failed.due + awaiting + inFlight === 0) return
@@ -103,7 +104,7 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   const isRejected = trouble === 'unauthorized' || ['unauthorized', 'forbidden'].includes(last?.failure?.reason ?? '')
   if (isRejected) return exitCode.authenticationRejected
   if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
-  const { awaiting, failed, onlyCounted } = reconciler().state()
+  const { awaiting, failed, onlyCounted } = finish(reconciler().state())
   const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
   const isTriedInVain = Iterator.from(backlog.entries()).some(({ refusals, tries }) => tries + refusals > 0)
   return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
@@ -173,6 +174,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   const { allowRemote } = config.control
 
   const access = createAccess({ secrets, allowRemote, clock })
+  const turn = createTurns(clock)
   const asked = {
     instance: config.instance.name,
     subscriptions: config.subscriptions,
@@ -189,7 +191,10 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
-    metrics: async () => ({ text: await metrics.text(snapshot()), contentType: metrics.contentType }),
+    metrics: async () => ({
+      text: await metrics.text(await finishInTurns(snapshot(), turn)),
+      contentType: metrics.contentType,
+    }),
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status: statusReader(options, parts),

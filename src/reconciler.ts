@@ -38,6 +38,7 @@ import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
 import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
+import type { Steps } from './runtime/steps.ts'
 
 export interface ReconcilerDeps {
   policy: Policy
@@ -87,7 +88,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   /** The situation of each subscription's records, as it is now; each is made once. */
   situations(): SituationOf
   /** `situationOf`: the situations of this moment, if they were made. */
-  state(situationOf?: SituationOf): ReconcilerState
+  state(situationOf?: SituationOf): Steps<ReconcilerState>
 }
 
 /** Tick -> slice -> merge: makes the sweeps that are due. Rejects with the signal's reason, or a bug. */
@@ -338,8 +339,8 @@ export function createReconciler(
     return sum && { ...sum, forMs: clock.monotonic() - Math.min(...parts.map(({ since }) => since)) }
   }
 
-  function state(situationOf = situations()): ReconcilerState {
-    const summary = backlog.summary(situationOf)
+  function* state(situationOf = situations()): Steps<ReconcilerState> {
+    const summary = yield* backlog.summary(situationOf)
     const findings = sweeper.findings()
     const lately = responses.lately(clock.monotonic())
     const takingNothing = new Set(lately.flatMap((one) => (one.takesNothing ? [one.subscriptionId] : [])))

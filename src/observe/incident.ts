@@ -13,8 +13,6 @@ export type IncidentCause = Pick<FactOf<'outcome'>, 'eventType' | 'responseStatu
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   gates: () => readonly { gate: Gate }[]
-  /** Repeatedly rejected records, and the oldest open event, epoch ms. Iterates over all records. */
-  open: () => { refusedAgain: number; oldestAt: number | undefined }
   /** Called when an incident starts or ends, and when the process ends during one. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
 }
@@ -37,6 +35,8 @@ const [maxCauses, maxCounted] = [5, 1000]
 /** Events that may open or shut a gate. */
 const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
 const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
+
+type Open = NonNullable<FactOf<'sweep'>['open']>
 
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
 const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
@@ -107,7 +107,7 @@ function toIncident(clock: IncidentOptions['clock'], running: Running, endedAt?:
 /** As /status shows it. Times are by this host's clock. */
 export type Incident = ReturnType<typeof toIncident>
 
-export function createIncidents({ clock, gates, open, report }: IncidentOptions): Incidents {
+export function createIncidents({ clock, gates, report }: IncidentOptions): Incidents {
   let running: Running | undefined
   /** Since the last sweep: retries may be sent and arrive before the sweep that finds the incident ends. */
   let next = empty()
@@ -131,10 +131,10 @@ export function createIncidents({ clock, gates, open, report }: IncidentOptions)
     shut = running === undefined ? [] : gates().flatMap(({ gate }) => (isBlocking(gate) ? [gate] : []))
   }
 
-  function begin(counts: Counts, seconds: number): Running {
+  function begin({ oldestAt }: Open, counts: Counts, seconds: number): Running {
     const sweptAt = clock.monotonic() - seconds * 1000
     next.sums.begunBefore = isFirstSweep
-    next.sums.oldestAt = open().oldestAt
+    next.sums.oldestAt = oldestAt
     next.sums.unlistedUntil = failingSince.size === 0 ? null : sweptAt
     const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
     return Object.assign(next, { since: Math.min(sweptAt, ...failingSince.values()), exhaustedBefore })
@@ -147,24 +147,23 @@ export function createIncidents({ clock, gates, open, report }: IncidentOptions)
   }
 
   /** True while enough records keep being rejected, although others succeed, for the incident to continue. */
-  function isRefused(counts: Counts): boolean {
-    if (running === undefined || counts['backing-off'] < minRefused) return false
-    return open().refusedAgain >= minRefused
+  function isRefused({ refusedAgain }: Open): boolean {
+    return running !== undefined && refusedAgain >= minRefused
   }
 
-  function noteSweep({ failed: counts, kind, result, seconds }: FactOf<'sweep'>['report']): void {
+  function noteSweep({ open, report: { failed: counts, kind, result, seconds } }: FactOf<'sweep'>): void {
     if (result === 'failed') failingSince.getOrInsert(kind, clock.monotonic() - seconds * 1000)
     else if (kind === 'recent') failingSince.delete(kind)
-    if (counts === undefined) return
+    if (counts === undefined || open === undefined) return
     const isUrgent = urgentOf(counts) > 0
     if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
     const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
-    if (isNew) running = begin(counts, seconds)
+    if (isNew) running = begin(open, counts, seconds)
     next = empty()
     failingSince.clear()
     isFirstSweep = false
     exhausted = counts.exhausted
-    calmSince = isUrgent || isRefused(counts) ? undefined : (calmSince ?? clock.monotonic())
+    calmSince = isUrgent || isRefused(open) ? undefined : (calmSince ?? clock.monotonic())
     if (running === undefined) return
     noteCounts(running, counts)
     noteGates()
@@ -203,7 +202,7 @@ export function createIncidents({ clock, gates, open, report }: IncidentOptions)
       const { sums } = running ?? next
       if (event.type === 'expired') sums.expired += event.records
       if (event.type === 'returned') sums.expired = Math.max(0, sums.expired - event.records)
-      if (event.type === 'sweep') noteSweep(event.report)
+      if (event.type === 'sweep') noteSweep(event)
       if (event.type === 'outcome') noteOutcome(running ?? next, event)
       if (gateEvents.has(event.type)) noteGates()
       if (event.type !== 'leading') return

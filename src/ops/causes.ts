@@ -14,6 +14,7 @@ import {
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redact } from '../runtime/redact.ts'
+import { lookedAtPerStep, type Steps } from '../runtime/steps.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
@@ -71,12 +72,15 @@ function responseTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situ
 }
 
 /** `all`: the records of its subscription. */
-function toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Cause {
+function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Steps<Cause> {
   const { situation, ...known } = group
   const none = { refusedAgain: 0, exhaustedAt: Infinity, lastAt: -Infinity, next: noRetry, byDecision: noCounts() }
   const cause = { ...known, ...none }
   const types = new Map<string, number>()
+  let looked = 0
   for (const entry of all) {
+    looked += 1
+    if (looked % lookedAtPerStep === 0) yield
     const verdict = decide(entry, policy, situation)
     const isExhausted = verdict.decision === 'exhausted'
     if (verdict.decision === 'excluded') continue
@@ -98,17 +102,20 @@ function toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Cau
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** Groups the records, without excluded ones. */
-export function groupByCause(
+export function* groupByCause(
   bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>,
   { maxCauses, policy, situationOf }: CausesOptions,
-): Causes {
+): Steps<Causes> {
   const groups: Group[] = []
   const exhausted = { total: 0, oldestAt: Infinity }
   let records = 0
+  let looked = 0
   for (const [subscriptionId, entries] of bySubscription) {
     const situation = situationOf(subscriptionId)
     const first = groups.length
     for (const entry of entries) {
+      looked += 1
+      if (looked % lookedAtPerStep === 0) yield
       const { eventAt } = entry
       const { decision } = decide(entry, policy, situation)
       if (decision === 'excluded') continue
@@ -126,7 +133,8 @@ export function groupByCause(
     }
   }
   const listed = groups.toSorted(byCount).slice(0, maxCauses)
-  const list = listed.map((group) => toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
+  const list: Cause[] = []
+  for (const group of listed) list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
   return { total: groups.length, records, list, exhausted }
 }
 

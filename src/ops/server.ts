@@ -8,6 +8,7 @@ import { renderPage } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
 import { createRecordsEndpoint, createResponseEndpoint, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { findForPage, readRecordsQuery } from './records-page.ts'
+import { createTurns, finishInTurns, type Steps } from '../runtime/steps.ts'
 import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
@@ -19,7 +20,7 @@ export interface OpsServerOptions {
   /** Reasons why the process is not alive, or not ready; empty if it is. */
   live: () => readonly string[]
   ready: () => readonly string[]
-  status: () => StatusDocument
+  status: () => Steps<StatusDocument>
   records: RecordsEndpointOptions
   commandPrefix: string
   control: ControlOptions
@@ -86,28 +87,34 @@ type Read = (query: string, request: IncomingMessage) => OpsResponse | Promise<O
 
 /** The readable resources by path. */
 function readsOf(
-  { commandPrefix, live, metrics, ready, records, status }: OpsServerOptions,
+  { clock, commandPrefix, live, metrics, ready, records, status }: OpsServerOptions,
   shared: Shared,
 ): Map<string, Read> {
+  const turn = createTurns(clock)
+  const statusNow = (): Promise<StatusDocument> => finishInTurns(status(), turn)
   const page = (refreshes: boolean): Make => {
     const headers = { ...pageHeaders }
-    return () => ({
+    return async () => ({
       status: 200,
       contentType: pageType,
-      body: renderPage(status(), { refreshes, commandPrefix }),
+      body: renderPage(await statusNow(), { refreshes, commandPrefix }),
       headers,
     })
   }
   // A reload makes a screen reader lose its place.
   const [refreshing, still] = [page(true), page(false)]
-  const asJson: Make = () => ({ status: 200, contentType: json, body: `${redactedJson(status(), 2)}\n` })
+  const asJson: Make = async () => ({
+    status: 200,
+    contentType: json,
+    body: `${redactedJson(await statusNow(), 2)}\n`,
+  })
   const exposition: Make = async () => {
     const { text: body, contentType } = await metrics()
     return { status: 200, contentType, body }
   }
   async function foundPage(asked: URLSearchParams): Promise<OpsResponse> {
     const found = await findForPage(asked, records)
-    const body = renderPage(status(), { refreshes: false, commandPrefix, found })
+    const body = renderPage(await statusNow(), { refreshes: false, commandPrefix, found })
     return { status: 200, contentType: pageType, body, headers: { ...pageHeaders } }
   }
   const readPage: Read = (query) => {

@@ -3,6 +3,7 @@ import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { UnreadableRow } from '../../src/platform/record.ts'
+import { finish } from '../../src/runtime/steps.ts'
 import { recoverAll, startAspect, startDaemon, startPlay } from './cell.ts'
 
 const failedRecords = 30
@@ -22,7 +23,7 @@ test.each(forms)('%j: all rows are counted as unreadable, and none is retried', 
   await using daemon = startDaemon(stage, {})
   const { sweep, retries } = await daemon.round()
   expect(sweep).toMatchObject({ result: 'incomplete', listed: 0, unreadable: failedRecords })
-  expect(daemon.reconciler.state().unreadable).toEqual({ rows: failedRecords, field })
+  expect(finish(daemon.reconciler.state()).unreadable).toEqual({ rows: failedRecords, field })
   expect(retries).toEqual({})
 })
 
@@ -42,7 +43,7 @@ test('the form changes while outcomes are awaited: they stay unknown, and it is 
   )
   await using daemon = startDaemon(stage, { env: { RECONCILER_OUTCOME_GIVE_UP_AFTER: '2m' } }, (fact) => {
     if (fact.type === 'retry') sandbox.read({ times: 'array' })
-    if (fact.type === 'unreadable') seen.push(daemon.reconciler.state().unreadable)
+    if (fact.type === 'unreadable') seen.push(finish(daemon.reconciler.state()).unreadable)
   })
   const seen: unknown[] = []
   const { outcomes } = await daemon.round()
@@ -78,7 +79,7 @@ test('a row that is larger than any answer may be: its neighbours are recovered,
   const { sweep, outcomes } = await daemon.round()
   expect(sweep).toMatchObject({ result: 'incomplete', listed: 30, unreadable: 1 })
   expect(outcomes).toEqual({ recovered: 30 })
-  expect(daemon.reconciler.state().unreadable).toEqual({ rows: 1, field: 'size' })
+  expect(finish(daemon.reconciler.state()).unreadable).toEqual({ rows: 1, field: 'size' })
 })
 
 test('failed events that lie ahead of the clock are counted apart, and not retried before their time', async () => {
@@ -89,5 +90,5 @@ test('failed events that lie ahead of the clock are counted apart, and not retri
   await using daemon = startDaemon(stage, {})
   const { retries } = await daemon.round()
   expect(retries).toEqual({ accepted: 1 })
-  expect(daemon.reconciler.state().aheadOfClock).toBe(2)
+  expect(finish(daemon.reconciler.state()).aheadOfClock).toBe(2)
 })

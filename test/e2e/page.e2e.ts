@@ -6,7 +6,7 @@ import type { StatusState } from '../../src/ops/status-document.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser, type OpenPage } from '../support/browser.ts'
 import { aStatusState } from '../support/status.ts'
 import { aCause, anIncident, incidentCauses, ofOneType, uuid } from '../support/incident.ts'
-import { start, type Running } from '../support/ops-server.ts'
+import { inOneStep, start, type Running } from '../support/ops-server.ts'
 
 const evil = '<img src=x onerror=alert(1)>"\'</style><script>alert(1)</script>'
 const causes = incidentCauses()
@@ -31,7 +31,7 @@ let shown: StatusState = everything
 
 beforeAll(async () => {
   browser = await startBrowser()
-  server = await start({ status: () => toStatus(shown) })
+  server = await start({ status: () => inOneStep(toStatus(shown)) })
 })
 
 afterAll(async () => {

@@ -14,6 +14,7 @@ import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
 import { createSchedule, type Schedule } from '../../src/runtime/schedule.ts'
+import { finish } from '../../src/runtime/steps.ts'
 import type { KeyFiles } from './key-files.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -160,7 +161,7 @@ export function startLife(options: LifeOptions): Life {
     },
     ended,
     metrics: () => (server === undefined ? undefined : read()),
-    status: () => server?.status(),
+    status: () => server && finish(server.status()),
     async unprocessed() {
       const filter = { group: 'unprocessed' } as const
       const page = await server?.records.records.fromMemory({ filter, limit: 100, after: undefined })

@@ -15,6 +15,8 @@ import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/ht
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
+import { finish } from '../../src/runtime/steps.ts'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { load, requiredEnv } from './configuration.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { keepingLog, type Line } from './log.ts'
@@ -88,7 +90,7 @@ export interface JobDocument {
 
 /** The response of this server to a request of a retry job. */
 export async function askJob(
-  { control: { jobs } }: OpsServerOptions,
+  { control: { jobs } }: Pick<OpsServerOptions, 'control'>,
   method: string,
   id: string,
   body?: unknown,
@@ -111,7 +113,7 @@ export interface RunningDaemon extends AsyncDisposable {
   lists(): number
   listening: Promise<OpsServer>
   /** What its ops server was started with: /status, probes and commands. */
-  ops(): OpsServerOptions
+  ops(): Omit<OpsServerOptions, 'status'> & { status(): StatusDocument }
   /** The response to GET /records with this query. */
   records(query: string, authorization?: string): Promise<RecordsDocument & { status: number }>
   /** The response to a request of a retry job: `/ID`, or nothing for all of them. */
@@ -223,9 +225,10 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
   running.catch(listening.reject)
   listening.promise.catch(() => undefined)
 
-  const ops = (): OpsServerOptions => {
+  const ops: RunningDaemon['ops'] = () => {
     if (server === undefined) throw new Error('the ops server was not started')
-    return server
+    const { status } = server
+    return { ...server, status: () => finish(status()) }
   }
   const abort = (): void => {
     stop.abort(new Error('SIGTERM'))

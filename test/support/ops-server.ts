@@ -14,6 +14,8 @@ import type { RecordsPage } from '../../src/records/records.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
 import { toStatus } from '../../src/ops/status.ts'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
+import type { Steps } from '../../src/runtime/steps.ts'
 import { aStatusState } from './status.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -51,6 +53,12 @@ export interface Running extends OpsServer, AsyncDisposable {
   clock: VirtualClock
 }
 
+/** A status document that is made at once. */
+export function* inOneStep(document: StatusDocument): Steps<StatusDocument> {
+  yield* []
+  return document
+}
+
 export async function start(
   changes: Partial<OpsServerOptions> = {},
   clock: VirtualClock = createVirtualClock(),
@@ -61,7 +69,7 @@ export async function start(
     metrics: () => Promise.resolve({ text: 'up 1 # ä\n', contentType }),
     live: () => [],
     ready: () => [],
-    status: () => toStatus(aStatusState()),
+    status: () => inOneStep(toStatus(aStatusState())),
     records: recordsOf(noBatches),
     commandPrefix: '',
     control: aControl(clock, { pause: createPause({ now: clock.now, wake: () => undefined, emit: () => undefined }) }),

@@ -9,6 +9,7 @@ import type { Transport } from '../../src/platform/http/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import { finish } from '../../src/runtime/steps.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import { load } from './configuration.ts'
@@ -123,7 +124,7 @@ async function retryUntilSettled(
   const retrying = retry({ stop: stop.signal, kill })
   for (let isSettled = false; !isSettled;) {
     await clock.sleep(settledLookMs, kill)
-    const { awaiting, failed, inFlight, throttledForMs } = state()
+    const { awaiting, failed, inFlight, throttledForMs } = finish(state())
     isSettled = failed.due + awaiting + inFlight + throttledForMs === 0 || breaker.trouble() !== undefined
   }
   stop.abort()

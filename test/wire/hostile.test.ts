@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Reason, Transport } from '../../src/platform/http/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
+import { finish } from '../../src/runtime/steps.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import { startStage, type ReconcilerUnderTest, type Stage } from '../support/stage.ts'
 
@@ -160,6 +161,6 @@ describe('no retry', () => {
     }
     expect(scene.calls('retry')).toBe(2 * 6)
     const { backlog, client } = daemon.reconciler
-    expect(backlog.summary(() => ({ now: client.now() })).counts).toMatchObject({ exhausted: 2, due: 0 })
+    expect(finish(backlog.summary(() => ({ now: client.now() }))).counts).toMatchObject({ exhausted: 2, due: 0 })
   })
 })

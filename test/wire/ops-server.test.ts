@@ -7,7 +7,17 @@ import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import { pageHeaders } from '../../src/ops/page-styles.ts'
 import { toStatus } from '../../src/ops/status.ts'
-import { ask, closed, contentType, dial, start, startSlow, type Running, type Slow } from '../support/ops-server.ts'
+import {
+  ask,
+  closed,
+  contentType,
+  dial,
+  inOneStep,
+  start,
+  startSlow,
+  type Running,
+  type Slow,
+} from '../support/ops-server.ts'
 import { aStatusState } from '../support/status.ts'
 
 const metricsRequest = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -42,7 +52,7 @@ test.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])('%s is refused with wha
 })
 
 test('the page may not be kept, framed or guessed at; /status is JSON that people can read', async () => {
-  await using server = await start({ status: () => toStatus(aStatusState()) })
+  await using server = await start({ status: () => inOneStep(toStatus(aStatusState())) })
   const [page, status] = [await ask(server.port, '/'), await ask(server.port, '/status')]
   expect(page.headers).toMatchObject({ 'content-type': 'text/html; charset=utf-8', ...pageHeaders })
   expect(status.headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8' })
@@ -71,7 +81,7 @@ describe('an answer that costs something is made once a second for all who ask',
     let made = 0
     const [metrics, status] = [
       () => Promise.resolve({ text: `made ${(made += 1)}\n`, contentType }),
-      () => toStatus(aStatusState({ awaiting: (made += 1) })),
+      () => inOneStep(toStatus(aStatusState({ awaiting: (made += 1) }))),
     ]
     await using server = await start({ metrics, status })
     const all = await Promise.all(

@@ -2,7 +2,7 @@
 import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import type { Steps } from '../../runtime/steps.ts'
+import { lookedAtPerStep, type Steps } from '../../runtime/steps.ts'
 import {
   decide,
   exclusionOf,
@@ -79,8 +79,8 @@ export interface Backlog {
   size(): number
   /** True while more than half of the places have a record that can go out now. */
   isBusy(now: number): boolean
-  /** Records by decision, in the situation of their subscription now. */
-  summary(situationOf: SituationOf): Summary
+  /** Records by decision, in the situation of their subscription now; in steps, as it looks at all of them. */
+  summary(situationOf: SituationOf): Steps<Summary>
 }
 
 export interface Summary {
@@ -308,18 +308,21 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return false
     },
-    summary(situationOf) {
+    *summary(situationOf) {
       const sums: Summary = {
         ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
         ...{ oldestOpenAt: undefined, lastDueAt: undefined },
         endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
       }
       let expiringUntil: number | undefined
+      let looked = 0
       for (const [subscriptionId, records] of bySubscription) {
         const situation = situationOf(subscriptionId)
         expiringUntil ??= expiringBefore(situation.now, policy.window, zone)
         let missing = 0
         for (const entry of records) {
+          looked += 1
+          if (looked % lookedAtPerStep === 0) yield
           const verdict = decide(entry, policy, situation)
           if (verdict.decision !== 'excluded') missing += 1
           addUp(sums, entry, verdict, situation)

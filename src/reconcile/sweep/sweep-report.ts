@@ -44,9 +44,16 @@ export interface UnreadableEvent {
   rows: readonly UnreadableRow[]
 }
 
+/** `open`, with the counts of `report.failed`: repeatedly rejected records, and the oldest open event, epoch ms. */
+export interface SweepEvent {
+  type: 'sweep'
+  report: SweepReport
+  open?: { refusedAgain: number; oldestAt: number | undefined }
+}
+
 export type SweeperEvent =
   | UnreadableEvent
-  | { type: 'sweep'; report: SweepReport }
+  | SweepEvent
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unexpected'; sweepId: string; wrongTime: number; wrongStatus: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }

@@ -12,7 +12,7 @@ import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
-import { decide, type SituationOf } from '../decide.ts'
+import { decide, type Counts, type SituationOf } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
@@ -112,6 +112,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     random,
   })
   const unlistable = createUnlistable(() => clock.monotonic())
+  const turn = (): Promise<void> => clock.sleep(1)
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
@@ -172,7 +173,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { id: sweepId, tally } = current
     const listed = inWindow(whole)
     const now = client.now()
-    const learned = await finishInTurns(backlog.learn(listed, now), () => clock.sleep(1))
+    const learned = await finishInTurns(backlog.learn(listed, now), turn)
     const { askedAt, span } = listed
     const shownNow = new Set(learned.awaiting.map(({ record }) => record))
     for (const record of outcomes.pending())
@@ -288,23 +289,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function reportOf(
     { id, tally }: Sweep,
     kind: SweepKind,
-    seconds: number,
-    failure: SweepReport['failure'],
+    { counts, failure, seconds }: { counts: Counts | undefined; failure: SweepReport['failure']; seconds: number },
   ): SweepReport {
     const partial = tally.incompleteSlices + tally.skippedSlices > 0
-    const isKnown = kind === 'full' && failure === undefined
     return {
       sweepId: id,
       kind,
       result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
       seconds,
       ...tally,
-      ...(isKnown && {
-        failed: {
-          ...backlog.summary(situations()).counts,
-          excluded: sumOf(findings.excluded),
-        },
-      }),
+      ...(counts && { failed: { ...counts, excluded: sumOf(findings.excluded) } }),
       ...(failure && { failure }),
     }
   }
@@ -353,9 +347,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       failure = failureOf(error)
       if (failure === undefined) throw error
     }
-    const made = reportOf(current, kind, (clock.monotonic() - startedAt) / 1000, failure)
-    if (made.failed !== undefined) forgetCircuits()
-    emit({ type: 'sweep', report: made })
+    const isKnown = kind === 'full' && failure === undefined
+    const summary = isKnown ? await finishInTurns(backlog.summary(situations()), turn) : undefined
+    const seconds = (clock.monotonic() - startedAt) / 1000
+    const made = reportOf(current, kind, { counts: summary?.counts, failure, seconds })
+    if (isKnown) forgetCircuits()
+    const open = summary && { refusedAgain: summary.endless.refused, oldestAt: summary.oldestOpenAt }
+    emit({ type: 'sweep', report: made, ...(open && { open }) })
     return made
   }
 

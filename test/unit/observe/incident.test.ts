@@ -26,14 +26,18 @@ async function play(
   const incidents = createIncidents({
     clock,
     gates,
-    open: () => ({ refusedAgain, oldestAt: -minuteMs }),
     report: (what, incident) => reports.push({ ...incident, what }),
   })
   for (const step of steps) {
     if (opening.some((fact) => fact === step)) isShut = false
     if (step === 'a year ahead') clock.jump(525_600 * minuteMs)
     else if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
-    else incidents.note('type' in step ? step : sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }))
+    else if ('type' in step) incidents.note(step)
+    else {
+      // Those that are rejected back off.
+      const open = { refusedAgain: Math.min(refusedAgain, step['backing-off'] ?? 0), oldestAt: -minuteMs }
+      incidents.note({ ...sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }), open })
+    }
     await clock.advance(minuteMs)
   }
   const last = incidents.last()

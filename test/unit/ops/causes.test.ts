@@ -17,6 +17,7 @@ import type { Ours } from '../../../src/reconcile/failed-record.ts'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
 import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { finish, type Steps } from '../../../src/runtime/steps.ts'
 
 const second = '22222222-2222-4222-8222-222222222222'
 const third = '33333333-3333-4333-8333-333333333333'
@@ -31,7 +32,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 
 function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
   const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 }
-  return groupByCause(backlog.bySubscription(), { ...options, ...changes })
+  return finish(groupByCause(backlog.bySubscription(), { ...options, ...changes }))
 }
 
 /** Subscription, answer, number of records, and its event types. */
@@ -91,7 +92,7 @@ test('a cause says what is decided of its records, and when the first goes out; 
     { by: 'time', at: testNow },
     { by: 'probe', at: testNow + minuteMs },
   ])
-  const { lastDueAt } = backlog.summary(() => ({ now: testNow }))
+  const { lastDueAt } = finish(backlog.summary(() => ({ now: testNow })))
   const seed = backlog.get(idOf(4))?.jitterSeed ?? 0
   expect(lastDueAt).toBe(testNow - 1000 + backoffDelayMs(seed, 3, defaultPolicy.backoff))
   expect(exhausted.total).toBe(1)
@@ -123,7 +124,7 @@ test('refused again and again is what failed twice while its circuit was closed,
     entry.note({ triedAt: testNow - 1000, tries: 2, failedAgainAt: testNow - 900, ...changes })
     const situationOf = (): Situation => ({ now: testNow, monotonic: testNow, ...situation })
     const [cause] = group(backlog, { situationOf }).list
-    return [cause?.refusedAgain, backlog.summary(situationOf).endless]
+    return [cause?.refusedAgain, finish(backlog.summary(situationOf)).endless]
   }
   expect(seen({})).toEqual([1, { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 }])
   expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }])
@@ -169,4 +170,15 @@ test('of many causes and types the largest are listed, and all are counted', () 
   expect([counts.length, counts]).toEqual([50, counts.toSorted((a, b) => b - a)])
   expect(list[0]).toMatchObject({ records: 76, eventTypes: { total: 76, list: { length: 20 } } })
   expect(exhausted).toEqual({ total: 3000, oldestAt: testNow - dayMs - 2_999_000 })
+})
+
+test('very many are looked at in steps', () => {
+  const backlog = backlogOf(Array.from({ length: 50_000 }, (_, n) => due({ id: idOf(n), subscriptionId: `${n % 7}` })))
+  const situationOf = (): Situation => ({ now: testNow })
+  const [summary, causes] = [
+    backlog.summary(situationOf),
+    groupByCause(backlog.bySubscription(), { policy: defaultPolicy, situationOf, maxCauses: 1 }),
+  ]
+  const stepsOf = (steps: Steps<unknown>): number => [...steps].length
+  expect([stepsOf(summary), stepsOf(causes)]).toEqual([2, 2])
 })

@@ -10,6 +10,7 @@ import { aCause, anIncident, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
 import type { CircuitView } from '../../../src/reconcile/retry/subscriptions.ts'
+import { finish } from '../../../src/runtime/steps.ts'
 import { aCircuit, aStatusState, noCauses } from '../../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
@@ -126,11 +127,8 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   ].map((record) => ({ ...record, payload: 'CANARY', responsePayload: 'CANARY' }))
   learn(backlog, listingOf(records), testNow)
   for (const entry of backlog.entries()) Object.assign(entry, { subscriberUrl: 'CANARY' })
-  const causes = groupByCause(backlog.bySubscription(), {
-    policy: defaultPolicy,
-    situationOf: () => ({ now: testNow }),
-    maxCauses: 50,
-  })
+  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 }
+  const causes = finish(groupByCause(backlog.bySubscription(), options))
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')
   for (const hidden of [iban, 'x1x1x1', 'CANARY']) expect(text).not.toContain(hidden)

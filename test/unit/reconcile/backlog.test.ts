@@ -156,7 +156,7 @@ describe('learning from a listing', () => {
     backlog.forgetBefore((now - dayMs) / 1000 + 1)
     backlog.release(entryOf(backlog, released))
     learn(backlog, listingOf(stay, { askedAt: 2000 }), now)
-    const { counts, missingOf } = backlog.summary(() => ({ now }))
+    const { counts, missingOf } = finish(backlog.summary(() => ({ now })))
     expect([counts.due, backlog.size(), [...missingOf]]).toEqual([2, 2, [['a', 1], ['c', 1]]]) // prettier-ignore
   })
 

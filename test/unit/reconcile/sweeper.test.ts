@@ -4,6 +4,7 @@ import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.
 import { failedRecord, idOf } from '../../support/fake-platform.ts'
 import { noCircuits, reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
+import { finish } from '../../../src/runtime/steps.ts'
 
 const many = 'apart=10min age=3d'
 
@@ -112,7 +113,7 @@ test('a sweep reports unreadable rows, rows that were not asked for, and records
     unreadable: ({ size, status }) => (size > 1 && status === 'failed' ? [row] : []),
   })
   expect(await world.sweep()).toMatchObject({ result: 'incomplete', unreadable: 1 })
-  expect(world.state().unreadable).toEqual({ rows: 1, field: 'status' })
+  expect(finish(world.state()).unreadable).toEqual({ rows: 1, field: 'status' })
   for (const event of [
     { type: 'unreadable', rows: [row] },
     { type: 'unexpected', wrongTime: 0, wrongStatus: 1 },
