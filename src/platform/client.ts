@@ -1,4 +1,4 @@
-// The platform client: the webhook operations, authenticated, within the rate, classified. Knows no policy.
+// The platform client: webhook operations with authentication, rate limit and classified results. Contains no policy.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Reason, type Transport } from './http/http.ts'
 import type { TimeZone } from './time-zone.ts'
@@ -23,7 +23,6 @@ import { invalidStatusCode, webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value'>
 
-/** The part of the token cache that the client uses. */
 export interface TokenSource {
   get(signal?: AbortSignal): Promise<Token>
   refused(token: Token, options: { hasWorked: boolean }): void
@@ -39,16 +38,15 @@ export interface RequestEvent {
 }
 
 export interface ClientOptions {
-  /** API base, with or without a trailing slash; may carry any path. */
+  /** API base with any path, with or without a trailing slash. */
   baseUrl: string
   requestTimeoutMs: number
   zone: TimeZone
   tokens: TokenSource
   transport: Transport
   rate: RateLimiter
-  /** A list call fails when the platform's rate limit makes it wait for so long. Default: it waits. */
+  /** A list call fails if the platform's rate limit requires a longer wait. Default: it waits. */
   maxPauseMs?: number | undefined
-  /** Of the API's origin. */
   serverClock: ServerClock
   clock: Clock
   random: Random
@@ -57,38 +55,40 @@ export interface ClientOptions {
 
 export interface PlatformClient {
   /**
-   * Lists one page, in parts where its rows are large: for each at most 3 tries, and one replay after a 401. A 429 is no try:
-   * the page is asked for again when the rate allows. The purpose (default `list`) decides which share of the rate it uses.
+   * Lists one page, in parts if its rows are large: each with at most 3 tries, and one replay after a 401. A 429 is no try: the
+   * page is requested again when the rate allows. The purpose (default `list`) selects its share of the rate.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
-   * Requests the retry of one record. The caller has acquired a call from the rate limiter; it is returned when nothing is sent.
-   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; all else is a response. @see docs/platform-api.md "Retry a webhook"
+   * Requests the retry of one record. The caller has acquired a call from the rate limiter, which is returned if nothing is
+   * sent.
+   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; any other result is returned. @see
+   * docs/platform-api.md "Retry a webhook"
    */
   retry(id: string, signal: AbortSignal): Promise<RetryResponse>
-  /** The platform's time as far as it is known, in epoch ms. */
+  /** The platform's time, in epoch ms; the host's until it is known. */
   now(): number
-  /** True once a response has shown the platform's time; until then `now` is the host's. */
+  /** True once a response has shown the platform's time. */
   knowsTime(): boolean
 }
 
 /**
- * A platform that limits the rate by 503 with Retry-After answers other calls well, one that is down none: it counts as
- * limited for so long after a good response.
+ * A platform that limits the rate by 503 with Retry-After accepts other calls; a failing one accepts none. It counts as limited
+ * for this long after a successful response.
  */
 const limitedMs = 10_000
 
-/** Larger responses are not read to their end. */
+/** Larger responses are truncated. */
 const maxResponseBytes = 8 * 1024 * 1024
-/** From one doubted token to the next; it doubles while another one has the same response. */
+/** Time between two doubted tokens; it doubles while the new token gets the same response. */
 const firstDoubtMs = 60_000
 const maxDoubtMs = 3_600_000
 
 const maxTries = 3
-/** Longest wait before the first repeat; it doubles. */
+/** Maximum wait before the first repeat; it doubles. */
 const firstRepeatMs = 500
-/** Maximum share of repeats in all calls, with a few allowed at the start. */
+/** Maximum share of repeats among all calls, with a few allowed at the start. */
 const repeatShare = 0.1
 const maxRepeatCredit = 5
 
@@ -103,25 +103,25 @@ const repeatable: ReadonlySet<Reason> = new Set<Reason>([
 
 /** The last exchange of a call. */
 type Called<T> = Exchange<T> & {
-  /** True when the call was replayed with another token. */
+  /** True if the call was replayed with another token. */
   isReplayed: boolean
   /** A 401 was not replayed, because no token was available. */
   tokenError?: TokenError
 }
 
-/** Reasons of responses that may mean a void token, though they are no 401: a 403, and a redirect to a login page. */
+/** Reasons that suggest a void token without a 401: a 403, and a redirect to a login page. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
-/** Statuses of something on the way that wants a login of its own. */
+/** Statuses of an intermediary that requires a login of its own. */
 const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
-/** The login page itself. */
+/** A login page. */
 const isPage = ({ reason, status = 0 }: Exchange<unknown>): boolean => reason === 'intercepted' && status < 300
 const isDoubtful = (exchange: Exchange<unknown>): boolean =>
   doubtful.has(exchange.reason) || doubtfulStatuses.has(exchange.status) || isPage(exchange)
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
- * rejects with the TokenError or the signal's reason. After a 401, or a response that casts doubt on a token with which such
- * calls have succeeded, the request is replayed once with the token that is valid then, if `mayReplay`.
+ * rejects with the TokenError or the signal's reason. After a 401, or a doubtful response to a token that has worked for such
+ * calls, the request is replayed once with the then valid token, if `mayReplay`.
  */
 type Call = <T>(
   kind: TrafficClass,
@@ -132,15 +132,14 @@ type Call = <T>(
 
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
-  /** The last token that the API accepted, for any call and by the method of the call. */
+  /** The last token that the API accepted, for any call and by method. */
   let workingToken: Token | undefined
   const worksFor = new Map<string, Token>()
-  /** Until then a response that casts doubt is believed, monotonic ms. */
+  /** Until then a doubtful response is believed, monotonic ms. */
   let believedUntil = -Infinity
   let doubtMs = firstDoubtMs
-  /** The token that was doubted last. */
   let doubted: Token | undefined
-  /** When the API last gave a good response, monotonic ms. */
+  /** Last successful response of the API, monotonic ms. */
   let respondedAt = -Infinity
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
@@ -160,12 +159,12 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** Reads a response; rate limiter and server clock learn from it. */
+  /** Reads a response, from which the rate limiter and the server clock learn. */
   function read<T>(operation: Operation<T>, response: HttpResponse, sentAt: number): Exchange<T> {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
-    // A platform that still writes an error body under 503 is not overloaded.
+    // A platform that writes an error body under 503 is not overloaded.
     const overloaded = status === 503 && classified.code !== invalidStatusCode
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
@@ -218,7 +217,7 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** Doubts a token that has worked, for all its calls; not again before a while. */
+  /** Doubts a token that has worked, for all its calls; at most once in a while. */
   function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     if (!isDoubtful(exchange) || worksFor.get(method) !== token) return false
     const now = clock.monotonic()
@@ -230,7 +229,7 @@ function createCall(options: ClientOptions): Call {
     return doubted === token
   }
 
-  /** Another token in place of a doubted one; undefined when there is none: then the response is believed. */
+  /** Another token instead of a doubted one; undefined if there is none, and the response is believed. */
   async function renewed(token: Token, signal: AbortSignal): Promise<Token | undefined> {
     try {
       return await tokens.renewed(token, signal)
@@ -246,7 +245,7 @@ function createCall(options: ClientOptions): Call {
     const isRefused = first.reason === 'unauthorized'
     if (isRefused) refused(token)
     const isDoubted = !isRefused && doubts(token, operation, first)
-    // The platform may have accepted a PATCH that was answered with a page.
+    // The platform may have accepted a PATCH although a page was returned.
     const isOver = !mayReplay || ((first.reason === 'invalid-body' || isPage(first)) && operation.method === 'PATCH')
     if (isDoubted && (await renewed(token, signal)) === undefined) return first
     if (isOver || !(isRefused || isDoubted)) return first
@@ -264,7 +263,7 @@ function createCall(options: ClientOptions): Call {
   }
 }
 
-/** Result of a PATCH that was not sent, because no token was available. */
+/** The result of a PATCH that was not sent because no token was available. */
 function notSent({ kind, reason }: TokenError): RetryResponse {
   return kind === 'transient'
     ? { result: 'unreachable', reason, sent: false }
@@ -277,7 +276,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
   const call = createCall(options)
   let repeatCredit = maxRepeatCredit
 
-  /** True when a list call may be repeated; the repeat is then counted. */
+  /** True if a list call may be repeated; counts the repeat. */
   function mayRepeat(reason: Reason, tries: number): boolean {
     if (tries >= maxTries || !repeatable.has(reason) || repeatCredit < 1) return false
     repeatCredit -= 1
@@ -293,7 +292,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       await rate.acquire(purpose, signal)
       const sentAt = clock.monotonic()
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
-        // No token is available because the API has refused the last ones.
+        // No token is available because the API rejected the last ones.
         throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
       })
       if (called.reason === 'ok') {

@@ -1,4 +1,4 @@
-// Connection to one platform: its servers' clocks, the token, and the client that uses both.
+// The connection to one platform: its servers' clocks, the token, and the client that uses both.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from './client.ts'
 import type { Reloadable } from './auth/reloadable.ts'
@@ -24,16 +24,15 @@ export interface ConnectionOptions {
   transport: Transport
   key: Reloadable<SigningKey>
   emit: (event: RequestEvent | TokenEvent) => void
-  /** A list call fails when the platform's rate limit makes it wait for so long. Default: it waits. */
+  /** A list call fails if the platform's rate limit requires a longer wait. Default: it waits. */
   maxPauseMs?: number
 }
 
 export interface Connection {
   zone: TimeZone
-  /** One for each origin. */
   serverClocks: Readonly<Record<'auth' | 'api', ServerClock>>
   tokens: TokenCache
-  /** The client whose calls keep to a rate. */
+  /** A client that obeys this rate limiter. */
   client(rate: RateLimiter): PlatformClient
 }
 

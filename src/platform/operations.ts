@@ -1,4 +1,4 @@
-// The webhook operations list and retry: how to build the request of each and read its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
+// The webhook operations list and retry: builds each request and reads its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
@@ -7,21 +7,21 @@ import type { TrafficClass } from './rate-limiter.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
-/** A request, and how its response is read. */
+/** A request, and how to read its response. */
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
-  /** The content of a good response, parsed and as text; undefined for a body without the expected content. */
+  /** The content of a successful response; undefined for a body without the expected content. */
   read: (body: unknown, text: string) => T | undefined
 }
 
-/** Result of one exchange: the content of a good response, or the reason why there is none. */
+/** Result of one exchange: its content, or the reason why there is none. */
 export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
-  /** Undefined when no response came. */
+  /** Undefined without a response. */
   status: number | undefined
-  /** True when it is certain that nothing reached the platform. */
+  /** True if certainly nothing reached the platform. */
   requestNotSent?: boolean
   /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   transportCode?: string
-  /** True when it is the rate that was refused: a 429, or a 503 with Retry-After. */
+  /** True if the rate was rejected: a 429, or a 503 with Retry-After. */
   isThrottled?: boolean
 } & ({ reason: 'ok'; content: T; bytes: number } | { reason: Exclude<Reason, 'ok'> })
 
@@ -29,20 +29,20 @@ export interface ListQuery {
   status?: WebhookStatus
   /** Only the records of this event. */
   eventId?: string
-  /** Whole local seconds, sent as they are. The specification does not say if the bounds are inclusive. */
+  /** Whole local seconds, sent unchanged. The specification does not say whether the bounds are inclusive. */
   from?: number
   to?: number
   /** 0-indexed. */
   page: number
   /** 1 to 100. */
   size: number
-  /** Gets each row as the platform sent it, for commands that show more of it than a record keeps. */
+  /** Receives each row as the platform sent it, for commands that need more than a record holds. */
   onRow?: (row: unknown) => void
-  /** Gets each row with its numbers in the digits in which they came, which JSON.stringify repeats. */
+  /** Receives each row with its original number texts, which JSON.stringify preserves. */
   onExactRow?: (row: unknown) => void
 }
 
-/** Purpose of a list call: to find failed records, to check the outcome of retried ones, or to compare with the ledger. */
+/** Purpose of a list call: finding failed records, checking outcomes, or comparing with the ledger. */
 export type ListPurpose = Exclude<TrafficClass, 'retry'>
 
 /** One page of a list. */
@@ -51,7 +51,7 @@ export interface ListPage {
   unreadable: UnreadableRow[]
   /** Rows on the page, readable or not. */
   rows: number
-  /** The response's own page size and total; undefined when it has none. */
+  /** The response's own page size and total; undefined if absent. */
   size: number | undefined
   total: number | undefined
 }
@@ -67,12 +67,12 @@ function listUrl(webhooksUrl: string, query: ListQuery): URL {
   return url
 }
 
-/** A usable count: a whole number, not negative. */
+/** A nonnegative whole number. */
 function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
-/** TypeScript does not know it yet. @see https://tc39.es/proposal-json-parse-with-source/ */
+/** TypeScript does not declare it yet. @see https://tc39.es/proposal-json-parse-with-source/ */
 const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown }
 
 function parseExact(text: string): unknown {
@@ -114,21 +114,23 @@ export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZ
 }
 
 interface ResultMeaning {
-  /** The platform answered about the record: a try, which counts towards `retry.maxAttempts`, and a sign that the platform works. */
+  /**
+   * The platform responded about the record: a try, counted towards `retry.maxAttempts`, and a sign that the platform works.
+   */
   isOfRecord?: true
-  /** May concern any record: three in a row are asked about (platform breaker). */
+  /** May concern all records: three in a row trigger a ping (platform breaker). */
   isFailure?: true
-  /** Says nothing of the record: its next retry comes later, and it is no attempt. */
+  /** Says nothing about the record: postpones its next retry, and is no attempt. */
   lengthensBackoff?: true
   /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true
-  /** Counts as not accepted. The others have a gate that says so, or are no refusal. */
+  /** Counts as not accepted. The others shut a gate, or are no rejection. */
   isRefusal?: true
-  /** The sum of a command's report that it counts in; none for a retry whose outcome is awaited. */
+  /** Its sum in a command's report; none for a retry with a pending outcome. */
   countsAs?: 'refused' | 'resolved'
 }
 
-/** Meaning of each response to one PATCH (docs/glossary.md). `intercepted`: something in front of the platform answered in its place. */
+/** Meaning of each response to a PATCH (docs/glossary.md). `intercepted`: an intermediary responded in the platform's place. */
 const retryTable = {
   accepted: { isOfRecord: true },
   'already-resolved': { isOfRecord: true, countsAs: 'resolved' },
@@ -152,10 +154,10 @@ export function meaningOf(result: RetryResult): ResultMeaning {
 /** The status that the platform found instead of `failed`. */
 export type FoundStatus = 'processing' | 'successful' | 'other'
 
-/** Response to a call that is not the one wanted. */
+/** A response other than the expected one. */
 export interface CallResponse {
   reason: Reason
-  /** HTTP status; undefined when no response came. */
+  /** Undefined without a response. */
   status?: number | undefined
   /** Code and message of the platform's error body. */
   problem?: string | undefined
@@ -163,13 +165,13 @@ export interface CallResponse {
 
 export interface RetryResponse extends CallResponse {
   result: RetryResult
-  /** False when no PATCH was sent, because no token was available. Then it is no attempt. */
+  /** False if no PATCH was sent, because no token was available. It is then no attempt. */
   sent: boolean
-  /** With `already-resolved`: the status that the platform found. */
+  /** With `already-resolved`. */
   found?: FoundStatus
-  /** With `accepted`: the record as answered, when it could be read. */
+  /** With `accepted`: the returned record, if readable. */
   record?: WebhookRecord
-  /** True when the platform may have accepted the retry, although its response does not say so. */
+  /** True if the platform may have accepted the retry, although its response does not say so. */
   lost?: true
 }
 
@@ -194,7 +196,7 @@ const resultOfReason = {
 
 const retryBody = JSON.stringify(retryRequestBody)
 
-/** @throws PlatformFailure for an id that is no UUID: such an id could climb out of the path */
+/** @throws PlatformFailure for an id that is no UUID: it could escape from the path */
 function retryUrl(webhooksUrl: string, id: string): URL {
   if (!isUuid(id)) throw new PlatformFailure('other', undefined, 'retry of an odd id')
   return new URL(`${webhooksUrl}/${id}`)
@@ -224,7 +226,7 @@ export function retryOperation(
   }
 }
 
-/** The second parameter names the status that was found. @see docs/platform-api.md "Errors" */
+/** The second parameter names the found status. @see docs/platform-api.md "Errors" */
 function foundStatus(body: unknown): FoundStatus {
   const parameters = property(body, 'messageParameters')
   const found: unknown = Array.isArray(parameters) ? parameters[1] : undefined
@@ -233,8 +235,8 @@ function foundStatus(body: unknown): FoundStatus {
 }
 
 /**
- * True when the platform may have accepted the retry all the same: no whole response came, or a gateway wrote it after it had
- * passed the call on. An error body with a `code` is the platform's own.
+ * True if the platform may have accepted the retry: no complete response arrived, or a gateway wrote it after forwarding the
+ * call. An error body with a `code` is the platform's own.
  */
 function isResponseLost(exchange: Exchange<unknown>): boolean {
   const { reason, status } = exchange
@@ -247,11 +249,11 @@ function isResponseLost(exchange: Exchange<unknown>): boolean {
 function resultOf({ isThrottled, reason, status = 0 }: Exchange<unknown>): RetryResult {
   if (isThrottled === true) return 'throttled'
   if (reason === 'other' && status >= 500) return 'platform-error'
-  // HTTP 408: whoever waited for the rest of the request has not passed it on.
+  // HTTP 408: the server that waited for the rest of the request did not forward it.
   return reason === 'timeout' && status !== 0 ? 'intercepted' : resultOfReason[reason]
 }
 
-/** The platform's response to a PATCH that was sent. */
+/** Reads the response to a PATCH that was sent. */
 export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryResponse {
   const { problem, reason, status } = exchange
   if (reason === 'ok') {

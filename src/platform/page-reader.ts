@@ -1,9 +1,9 @@
-// Reads a page in parts where its rows are too large or too slow for one response: 100, 50, 25, 5 or 1 at once. @see docs/architecture.md "Sweep"
+// Reads a page in parts of 100, 50, 25, 5 or 1 rows, if its rows are too large or too slow for one response. @see docs/architecture.md "Sweep"
 import { PlatformFailure } from './http/response.ts'
 import type { ListPage, ListPurpose, ListQuery } from './operations.ts'
 import { maxPageSize } from './wire.ts'
 
-/** A page, and what its response took. */
+/** A page, and the size of its response. */
 export interface ReadPage {
   page: ListPage
   bytes: number
@@ -13,14 +13,14 @@ export interface ReadPage {
 /** Reads one page with one response. @throws PlatformFailure, and others */
 type ReadOnce = (query: ListQuery, purpose: ListPurpose, signal: AbortSignal) => Promise<ReadPage>
 
-/** Each divides the one before, so that a page is a whole number of any of them. */
+/** Each divides the one before, so that whole parts make up a page. */
 const sizes = [maxPageSize, 50, 25, 5, 1]
-/** A larger response makes the next parts smaller: to parse it blocks everything else. */
+/** A larger response makes the next parts smaller, because parsing it blocks everything else. */
 const largeBytes = 4 * 1024 * 1024
 /** Parts grow while the next size is expected to stay below this. */
 const comfortableBytes = 2 * 1024 * 1024
 
-/** More of them in a row are no large rows, but a platform that ignores the size. */
+/** More of them in a row mean a platform that ignores the size. */
 const maxOversized = 3
 
 const smallerThan = (size: number): number => sizes.find((other) => other < size) ?? 1
@@ -40,7 +40,7 @@ function joined(parts: readonly ListPage[]): ListPage {
   }
 }
 
-/** A row that no response has room for: its id is not known. */
+/** A row too large for any response: its id is unknown. */
 const tooLarge: ListPage = {
   records: [],
   unreadable: [{ unreadable: true, id: undefined, field: 'size' }],
@@ -49,7 +49,7 @@ const tooLarge: ListPage = {
   total: undefined,
 }
 
-/** Reads a page in as few responses as its rows allow, and remembers how many go into one. */
+/** Reads a page in as few responses as its rows allow, and remembers the size that fits. */
 export function createPageReader(
   readOnce: ReadOnce,
   requestTimeoutMs: number,
@@ -64,7 +64,7 @@ export function createPageReader(
     if (mayGrow && bytes * factor < comfortableBytes && seconds * factor < slowSeconds) limit = largerThan(size)
   }
 
-  /** One part; undefined when it is to be read in smaller ones. */
+  /** One part; undefined if it must be split. */
   async function readPart(
     query: ListQuery,
     purpose: ListPurpose,

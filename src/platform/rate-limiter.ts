@@ -1,77 +1,80 @@
-// Rate limiter for all calls to the platform's API: a token bucket that learns the platform's own limit, with weighted traffic classes.
+// Rate limiter for all API calls: a token bucket that learns the platform's limit, with weighted traffic classes.
 import type { Clock } from '../runtime/clock.ts'
 
-/** Retries (PATCH), sweeps (list), checks of outcomes (confirm), records to compare with the ledger (books). */
+/** Retries (PATCH), sweeps (list), outcome checks (confirm), records to compare with the ledger (books). */
 export const trafficClasses = ['retry', 'list', 'confirm', 'books'] as const
 export type TrafficClass = (typeof trafficClasses)[number]
 
 export interface RateLimiterOptions {
   clock: Clock
-  /** Maximum calls per second; the burst is the calls of one second, until the platform has shown a lower limit. */
+  /** Maximum calls per second; the burst is one second of calls, until the platform has shown a lower limit. */
   maxPerSecond: number
-  /** A Retry-After is obeyed up to this many milliseconds. Default: without a bound. */
+  /** A Retry-After is obeyed up to this many milliseconds. Default: unlimited. */
   maxRetryAfterMs?: number
-  /** Maximum retries per second, to spare the receiver; undefined for none. */
+  /** Maximum retries per second, to spare the receiver; undefined: unlimited. */
   maxRetriesPerSecond?: number | undefined
   /**
-   * True while a check of an outcome is long overdue: then checks get as much as retries. Gets the time between two calls.
+   * True while an outcome check is long overdue: checks then get as much as retries. Receives the time between two calls.
    * Default: never.
    */
   areChecksLate?: (callMs: number) => boolean
 }
 
-/** Feedback of a response about the rate. */
+/** What a response says about the rate. */
 export interface RateReport {
-  /** `throttled`: a 429. `overloaded`: a 503. `ok`: another response. Failures without a response are not reported. */
+  /** `throttled`: a 429. `overloaded`: a 503. `ok`: any other. Calls without a response are not reported. */
   kind: 'ok' | 'throttled' | 'overloaded'
-  /** Retry-After in milliseconds, when the response had one. */
+  /** Retry-After in milliseconds, if present. */
   retryAfterMs: number | undefined
-  /** When the request was sent, on the monotonic clock: answers to calls sent before the last cut don't cut again. */
+  /** When the request was sent, monotonic ms: responses to calls sent before the last cut cause no further cut. */
   sentAt: number
 }
 
 export interface RateLimiter {
-  /** Resolves when the call may be sent; rejects with the signal's reason when aborted. */
+  /** Resolves when the call may be sent; rejects with the signal's reason. */
   acquire(kind: TrafficClass, signal?: AbortSignal): Promise<void>
-  /** Acquires a call that may be sent now, without a wait; false when it has to wait for the rate or for another class. */
+  /** Acquires a call without waiting; false if it must wait for the rate or another class. */
   tryAcquire(kind: TrafficClass): boolean
-  /** Returns a call that was acquired and not used. */
+  /** Returns an unused call. */
   release(kind: TrafficClass): void
   reportResponse(report: RateReport): void
   /** Current limit of calls per second. */
   limit(): number
-  /** Milliseconds until a Retry-After has passed; 0 when not paused. */
+  /** Remaining milliseconds of a Retry-After; 0 if not paused. */
   pausedForMs(): number
-  /** Milliseconds that it has been paused in all, up to now. */
+  /** Total paused milliseconds so far. */
   pausedMs(): number
 }
 
 /**
- * While retries wait, sweeps get 20 % of the rate, checks 3 %, or as much as retries when they are late, and books 2 %
+ * While retries wait, sweeps get 20 % of the rate, checks 3 % (or as much as retries if late), and books 2 %
  * (docs/architecture.md "Retry plan").
  */
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.75, list: 0.2, confirm: 0.03, books: 0.02 }
-/** Books get no more than this share, whoever else waits. */
+/** Books never get a larger share. */
 const maxBooksShare = 0.1
 /**
- * Growth after a cut: the cubic curve of RFC 9438, with good responses in place of time. It stays near the limit that was
- * found for about `plateauSeconds`, counted as calls at that limit, and leaves it faster and faster.
+ * Growth after a cut: the cubic curve of RFC 9438, over successful responses instead of time. It stays near the found limit for
+ * about `plateauSeconds`, counted as calls at that limit, then leaves it faster and faster.
  */
 const [plateauSeconds, curvature] = [15, 3e-5]
-/** The curve begins at this share of the limit that was found. */
+/** The curve begins at this share of the found limit. */
 const cutShare = 1 - curvature * plateauSeconds ** 3
-/** A good response raises the rate by no more than this share of the limit that was found, or by this many calls per second. */
+/** Maximum increase by a successful response: this share of the found limit, or this many calls per second. */
 const [maxStepShare, maxStep] = [1 / 40, 0.1]
-/** What the platform grants is measured over about so long, or so many calls. */
+/** The granted rate is measured over about this time, or this many calls. */
 const [measuredMs, measuredCalls] = [5000, 5]
 const firstPauseMs = 1000
-/** Longest pause where the platform names none. */
+/** Maximum pause if the platform names none. */
 const maxPauseMs = 300_000
-/** Lowest rate (or the maximum, if lower): what was granted, and without any good response. Without calls it could not recover. */
+/**
+ * Minimum rate (or the maximum, if lower): after grants, and without any successful response. Without calls it could not
+ * recover.
+ */
 const [lowestGranted, lowestPerSecond] = [0.1, 1]
 /**
- * A class that was just served counts as still waiting for so long: its caller can queue the next request only after the
- * grant's promise resolves. Without this, retries fall below their share.
+ * A class that was just served counts as waiting for this long: its caller queues the next request only after the promise
+ * resolves. Otherwise retries would fall below their share.
  */
 const keptPlaceMs = 1
 
@@ -93,7 +96,7 @@ function fill(bucket: Bucket, perSecond: number, now: number, burst = perSecond)
   return ((level - bucket.level) / perSecond) * 1000
 }
 
-/** Milliseconds until the bucket holds one. */
+/** Milliseconds until the bucket holds one call. */
 function untilOne(bucket: Bucket, perSecond: number): number {
   return Math.max(0, ((1 - bucket.level) / perSecond) * 1000)
 }
@@ -104,7 +107,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const all = fullBucket(maxPerSecond, start)
   /** Pending grants, first come, first served within a class. */
   const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [], books: [] }
-  /** Stride scheduling: the class that has used the least of its share goes next. */
+  /** Stride scheduling: the class that has used least of its share is next. */
   const used: Record<TrafficClass, number> = { retry: 0, list: 0, confirm: 0, books: 0 }
   let usedByNow = 0
   let lastServed: { kind: TrafficClass; at: number } | undefined
@@ -116,17 +119,17 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       retry: { bucket: fullBucket(maxRetriesPerSecond, start), perSecond: () => maxRetriesPerSecond },
     }),
   }
-  /** The limit of the platform, as the last cut has found it. */
+  /** The platform's limit, as the last cut found it. */
   let found = maxPerSecond
-  /** A cut from the maximum, with its burst, has found little: then the rate keeps to no curve. */
+  /** A cut from the maximum, with its burst, says little about the limit: the rate then follows no curve. */
   let isGuess = true
   let cutAt = -Infinity
-  /** Since the last cut: good responses, and the time in which calls waited for the rate or for a pause. */
+  /** Since the last cut: successful responses, and the time that calls waited for the rate or a pause. */
   let [grown, busySinceCutMs] = [0, 0]
-  /** The same of the last seconds. */
+  /** The same for the last seconds. */
   let [good, busyMs] = [0, 0]
   let pausedUntil = -Infinity
-  /** All pauses so far, up to the end of the present one. */
+  /** All pauses so far, including the rest of the present one. */
   let pausedInAllMs = 0
   let throttledInARow = 0
   let cancelTimer: (() => void) | undefined
@@ -134,7 +137,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function refill(): void {
     const now = clock.monotonic()
     const since = all.filledAt
-    // Below its maximum it allows no burst: how large one may be, no response tells.
+    // Below its maximum it allows no burst, because no response shows its permitted size.
     const idleMs = fill(all, perSecond, now, perSecond < maxPerSecond ? 1 : maxPerSecond)
     const pausedMs = Math.max(0, Math.min(now, pausedUntil) - since)
     const workedMs = Math.max(pausedMs, now - since - idleMs)
@@ -149,7 +152,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return (own[kind]?.bucket.level ?? 1) >= 1
   }
 
-  /** The class that is served next; undefined when none may be, or when the last call is kept for the class just served. */
+  /** The class to serve next; undefined if none, or if the last call is reserved for the class just served. */
   function nextKind(): TrafficClass | undefined {
     forgiveLateChecks()
     const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
@@ -173,13 +176,13 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function take(kind: TrafficClass): void {
     draw(kind, 1)
-    // A class that its own maximum holds back uses less than its share: it doesn't reset this.
+    // A class limited by its own maximum uses less than its share, and must not reset this.
     usedByNow = Math.max(usedByNow, used[kind])
     used[kind] += 1 / share[kind]
     lastServed = { kind, at: clock.monotonic() }
   }
 
-  /** Milliseconds until the next grant is possible; undefined when none is pending. */
+  /** Milliseconds until the next grant; undefined if none is pending. */
   function untilNext(): number | undefined {
     const waiting = trafficClasses.filter((kind) => queues[kind].length > 0)
     if (waiting.length === 0) return undefined
@@ -205,7 +208,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function rearm(): void {
     cancelTimer?.()
     const wait = untilNext()
-    // A millisecond more than computed, so that rounding never wakes it just before its time.
+    // A millisecond longer, so that rounding never wakes it too early.
     cancelTimer = wait === undefined ? undefined : clock.timer(Math.ceil(wait) + 1, pump)
   }
 
@@ -220,11 +223,11 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return pausedUntil === -Infinity ? 0 : Math.max(0, pausedUntil - clock.monotonic())
   }
 
-  /** To a little less than the platform has really granted; half, if it has granted nothing since the last cut. */
+  /** Cuts the rate to slightly less than the platform granted; to half, if nothing was granted since the last cut. */
   function cut(): void {
     const pausedMs = pausedForMs()
     const sinceCutMs = busySinceCutMs + pausedMs
-    // A pause that is longer than the work before it ends a quota: its calls are spread over the whole time.
+    // A pause longer than the work before it means a quota: its calls are spread over the whole time.
     const granted =
       pausedMs > busySinceCutMs ? (1000 * grown) / Math.max(1000, sinceCutMs) : (1000 * good) / Math.max(1000, busyMs)
     isGuess = perSecond === maxPerSecond
@@ -243,7 +246,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     if (perSecond === maxPerSecond) [found, isGuess] = [maxPerSecond, true]
   }
 
-  /** Longer and longer while no call is answered well, however short the pauses are that the platform asks for. */
+  /** Pauses lengthen while no call succeeds, however short the pauses that the platform asks for. */
   function pauseFor({ kind, retryAfterMs }: RateReport): void {
     const own = kind === 'throttled' ? firstPauseMs * 2 ** Math.min(Math.max(0, throttledInARow - 1), 20) : 0
     if (retryAfterMs === undefined) pause(Math.min(maxPauseMs, own))
@@ -251,7 +254,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       pause(Math.max(Math.min(retryAfterMs, maxRetryAfterMs), throttledInARow > 1 ? Math.min(maxPauseMs, own / 2) : 0))
   }
 
-  /** Resolves with the grant, or when the signal is aborted before. */
+  /** Resolves with the grant, or when the signal is aborted first. */
   function granted(kind: TrafficClass, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = (): void => {
@@ -282,7 +285,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function tryAcquire(kind: TrafficClass): boolean {
     refill()
-    // With two left there is none to keep for the class just served.
+    // With two left, none needs to be reserved for the class just served.
     if (all.level < 2 || !mayGo(kind) || pausedForMs() > 0 || trafficClasses.some((other) => queues[other].length > 0))
       return false
     join(kind)
@@ -298,7 +301,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       join(kind)
       await granted(kind, signal)
       if (signal?.aborted === true) {
-        // Aborted after the grant and before the caller could use it.
+        // Aborted after the grant, before the caller could use it.
         release(kind)
         throw signal.reason as Error
       }
@@ -306,7 +309,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     release,
     reportResponse(report) {
       refill()
-      // A request sent before the last cut says nothing about the rate after it.
+      // A request sent before the last cut says nothing about the new rate.
       const isNews = report.sentAt > cutAt
       if (report.kind === 'ok') {
         if (!isNews) return

@@ -1,4 +1,4 @@
-// Parses a row of unknown JSON into a WebhookRecord: keeps the fields that decisions need, never the payload or the receiver's texts.
+// Parses a row of unknown JSON into a WebhookRecord: only the fields that decisions need, never the payload or the receiver's texts.
 import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
 import { isUuid } from '../runtime/uuid.ts'
@@ -7,24 +7,23 @@ import { isUuid } from '../runtime/uuid.ts'
 export interface WebhookRecord {
   /** UUID, as the platform wrote it. */
   id: string
-  /** UUID of the event; empty when the row had none. */
+  /** UUID of the event; empty if absent. */
   eventId: string
-  /** UUID of the subscription; empty when the row had none. */
+  /** UUID of the subscription; empty if absent. */
   subscriptionId: string
   status: WebhookStatus
-  /** The platform's count; 0 when the row had no readable one. */
+  /** The platform's count; 0 if unreadable. */
   attempts: number
   /** Event time on the platform's wall clock, in ms. */
   eventLocal: LocalMs
-  /** Last delivery attempt on the platform's wall clock, in ms; null before any, or when it can't be read. */
+  /** Last delivery attempt on the platform's wall clock, in ms; null before any, or if unreadable. */
   lastAttemptLocal: LocalMs | null
-  /** `requestPayload.webhook.type`; empty when the row had none. */
+  /** `requestPayload.webhook.type`; empty if absent. */
   eventType: string
-  /** The receiver's response to the last attempt. */
   responseStatusCode: number | null
 }
 
-/** Why a row can't be read, by the field that is wrong; `size`: the row alone is larger than a response may be. */
+/** Why a row is unreadable, by the wrong field; `size`: the row alone exceeds the maximum response. */
 const unreadableReasons = {
   row: 'it is no JSON object',
   id: 'id is not a UUID',
@@ -33,15 +32,15 @@ const unreadableReasons = {
   size: 'it alone is larger than a response may be (8 MiB)',
 } as const
 
-/** A row without a readable id, event time or status: no decision is possible. */
+/** A row without a readable id, event time or status, about which nothing can be decided. */
 export interface UnreadableRow {
   unreadable: true
-  /** The row's id when it has one that may be shown. */
+  /** The row's id, if it is safe to show. */
   id: string | undefined
   field: keyof typeof unreadableReasons
 }
 
-/** Rows that could not be read, and what is wrong with one of them. */
+/** Number of unreadable rows, and the problem of one of them. */
 export interface UnreadableSum {
   rows: number
   field: UnreadableRow['field']
@@ -52,7 +51,7 @@ export function unreadableText({ field, rows }: UnreadableSum): string {
   return `${rows} ${rows === 1 ? 'row' : 'rows'} could not be read: ${unreadableReasons[field]}`
 }
 
-/** Adds rows up, each id once. */
+/** Sums rows, counting each id once. */
 export function createUnreadableSum(): { add(rows: readonly UnreadableRow[]): void; sum(): UnreadableSum | undefined } {
   const ids = new Set<string>()
   let sum: UnreadableSum | undefined
@@ -67,7 +66,7 @@ export function createUnreadableSum(): { add(rows: readonly UnreadableRow[]): vo
   }
 }
 
-/** Event types are short words; longer texts are ignored. */
+/** Event types are short; longer texts are ignored. */
 const maxWordLength = 200
 
 function word(value: unknown): string {
@@ -78,7 +77,7 @@ function object(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** In any case: the platform's own refusals write `Failed`. */
+/** Ignores case: the platform's own errors write `Failed`. */
 function statusOf(value: unknown): WebhookStatus | undefined {
   const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
   return webhookStatuses.find((known) => known === text)
@@ -88,7 +87,7 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
-/** Reads one row of a list, or the record of a retry's response. Never throws. */
+/** Reads a row of a list, or the record in a retry's response. Never throws. */
 export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | UnreadableRow {
   if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
   const fields = object(row)
@@ -122,7 +121,7 @@ export function readEntityId(row: unknown): string | undefined {
   return ids.find((id): id is string => typeof id === 'string' && id !== '')
 }
 
-/** What the receiver answered to the last attempt, in its own words; null without any. Never kept. */
+/** The receiver's response to the last attempt as text; null without one. Never stored. */
 export interface ReceiverResponse {
   id: string
   /** `lastAttemptErrorMessage` and `responsePayload`. */
@@ -130,7 +129,7 @@ export interface ReceiverResponse {
   body: string | null
 }
 
-/** Reads that of a row; undefined for one without an id. */
+/** Undefined for a row without an id. */
 export function readReceiverResponse(row: unknown): ReceiverResponse | undefined {
   const { id, lastAttemptErrorMessage: error, responsePayload: body } = object(row)
   const textOf = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
@@ -144,7 +143,7 @@ export function isUnreadable(row: WebhookRecord | UnreadableRow): row is Unreada
 /** Responses that any record would get. */
 const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 
-/** True for a response that refuses one record: the receiver is up. */
+/** True for a response that rejects one record: the receiver is up. */
 export function refusesRecord(responseStatusCode: number | null): boolean {
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
   return isClientError && !tellingStatuses.has(responseStatusCode)

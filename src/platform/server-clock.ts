@@ -1,20 +1,20 @@
-// The time of one server, learned from the Date headers of its responses against the monotonic clock. @see docs/architecture.md "Time"
+// The time of one server, learned from its Date headers against the monotonic clock. @see docs/architecture.md "Time"
 import type { Clock } from '../runtime/clock.ts'
 import type { HttpResponse } from './http/http.ts'
 import { parseHttpDate } from './http/response.ts'
 
 export interface ServerClock {
-  /** Best estimate of the server's time, in epoch ms. Before the first response: the host's time at the start, moved on. */
+  /** Best estimate of the server's time, in epoch ms. Before the first response: the host's time at the start, advanced. */
   now(): number
-  /** The earliest time that the server's clock can show now, in epoch ms. */
+  /** The earliest time that the server's clock may show now, in epoch ms. */
   earliestNow(): number
   /** True once a response has shown the server's time. */
   isKnown(): boolean
-  /** How far the server's clock is ahead of the host's as it is now, in ms. */
+  /** How far the server's clock is ahead of the host's present clock, in ms. */
   aheadOfHostMs(): number
   /**
-   * Learns from a response; one without a usable `Date`, or with an `Age`, is ignored.
-   * @returns the error of the estimate before, in ms; 0 when the response agrees with it
+   * Learns from a response; ignores one without a usable `Date`, or with an `Age`.
+   * @returns the error of the previous estimate, in ms; 0 if the response agrees with it
    */
   learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
 }
@@ -22,12 +22,12 @@ export interface ServerClock {
 /** Server time minus monotonic time in ms: at least the first, at most the second. */
 type Interval = readonly [min: number, max: number]
 
-/** A jump of more than this is accepted only after `answersForJump` answers that agree with each other. */
+/** A larger jump is accepted only after `responsesForJump` responses that agree with each other. */
 const jumpMs = 60_000
 const responsesForJump = 3
-/** How fast two good clocks drift apart: 100 ppm, twice what a crystal does. */
+/** Drift of two good clocks: 100 ppm, twice that of a crystal. */
 const driftPerMs = 100e-6
-/** Before the first response: a host whose clock is set by NTP is well within this. */
+/** Before the first response: well beyond the error of a host with NTP. */
 const unknownMarginMs = 5000
 
 function intersection(a: Interval, b: Interval): Interval | undefined {
@@ -35,7 +35,7 @@ function intersection(a: Interval, b: Interval): Interval | undefined {
   return both[0] <= both[1] ? both : undefined
 }
 
-/** Milliseconds between two intervals, 0 when they touch. */
+/** Milliseconds between two intervals, 0 if they touch. */
 function gap(a: Interval, b: Interval): number {
   return Math.max(0, a[0] - b[1], b[0] - a[1])
 }
@@ -50,10 +50,10 @@ export function createServerClock(clock: Clock): ServerClock {
   // Read once: setting the host's clock must not make records due.
   const assumed = hostOffset()
   let known: { interval: Interval; at: number } | undefined
-  /** Far from what is known, and not accepted yet. */
+  /** Far from the known time, and not accepted yet. */
   let pendingJump: { interval: Interval; responses: number } | undefined
 
-  /** All answers of a second have the same text. */
+  /** All responses of a second have the same text. */
   let lastDate: { text: string; at: number | undefined } = { text: '', at: undefined }
 
   function dateOf(text: string): number | undefined {
@@ -61,22 +61,22 @@ export function createServerClock(clock: Clock): ServerClock {
     return lastDate.at
   }
 
-  /** The evidence of one response: `Date` is cut to the second, and was written between sending and receiving. */
+  /** The evidence of one response: `Date` is truncated to the second, and was written between sending and receiving. */
   function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
-    // With an Age, a cache answered, and its Date is older.
+    // With an Age, the response is a cache's, and its Date is older.
     const date = headers['age'] === undefined ? dateOf(headers['date'] ?? '') : undefined
     return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
   }
 
   const offset = (): number => (known === undefined ? assumed : middle(known.interval))
 
-  /** Clocks drift apart, so an old estimate is less exact. */
+  /** An old estimate is less exact, because clocks drift apart. */
   function drifted({ interval: [min, max], at }: NonNullable<typeof known>, now: number): Interval {
     const drift = Math.max(0, now - at) * driftPerMs
     return [min - drift, max + drift]
   }
 
-  /** True when the host's clock shows the jump, too: after a suspend the monotonic clock has stood still. */
+  /** True if the host's clock shows the same jump: during a suspend the monotonic clock stops. */
   function isShownByHost(seen: Interval): boolean {
     return gap(seen, [hostOffset(), hostOffset()]) <= jumpMs
   }
@@ -89,7 +89,7 @@ export function createServerClock(clock: Clock): ServerClock {
     return responses >= responsesForJump ? pendingJump.interval : undefined
   }
 
-  /** The estimate with new evidence; undefined while a jump is not confirmed. */
+  /** The estimate with new evidence; undefined while a jump is unconfirmed. */
   function combine(before: Interval, seen: Interval): Interval | undefined {
     const isJump = gap(before, seen) > jumpMs && !isShownByHost(seen)
     return isJump ? confirmedJump(seen) : (intersection(before, seen) ?? seen)

@@ -1,22 +1,22 @@
-// Zone-less date-times of the platform: parsing, writing, and their relation to instants in `platform.timeZone`.
+// Zone-less date-times of the platform: parsing, formatting, and conversion to instants in `platform.timeZone`.
 
 /**
- * A zone-less date-time as a number: the milliseconds since 1970-01-01T00:00 on the platform's wall clock.
- * Differences of local times are wall-clock differences; only a TimeZone knows which instant one is.
+ * A zone-less date-time as a number: milliseconds since 1970-01-01T00:00 on the platform's wall clock. Differences of local
+ * times are wall-clock differences; only a TimeZone maps one to an instant.
  */
 export type LocalMs = number
 
-/** An IANA time zone that knows how its wall clock relates to instants. */
+/** An IANA time zone that maps its wall clock to instants. */
 export interface TimeZone {
   readonly name: string
-  /** Reading of the wall clock at an instant (epoch ms). */
+  /** The wall clock at an instant (epoch ms). */
   toLocal(instantMs: number): LocalMs
   /**
-   * The instants (epoch ms) at which the wall clock reads `local`: the earlier and the later one, equal when there is
-   * one only. A reading that daylight saving skips counts as if the clock had not yet been moved.
+   * The instants (epoch ms) at which the wall clock shows `local`: the earlier and the later one, equal if there is only one. A
+   * time that daylight saving skips counts as if the clock had not moved yet.
    */
   toInstants(local: LocalMs): readonly [earlier: number, later: number]
-  /** The next change of the offset after an instant (epoch ms), undefined when none is known. */
+  /** The next change of the offset after an instant (epoch ms), undefined if none is known. */
   nextTransition(instantMs: number): number | undefined
 }
 
@@ -30,11 +30,11 @@ const dayMs = 86_400_000
 /** Number of cached spans of equal offset; a window of a year needs three. */
 const maxSpans = 64
 
-/** @throws RangeError when Temporal does not know the zone. */
+/** @throws RangeError if Temporal does not know the zone. */
 export function createTimeZone(timeZone: string): TimeZone {
   const name = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId
   const spans: OffsetSpan[] = []
-  /** Most times lie in the same span as the one before. */
+  /** Most times lie in the span of the one before. */
   let last: OffsetSpan | undefined
 
   function spanAt(instantMs: number): OffsetSpan {
@@ -77,21 +77,20 @@ export function createTimeZone(timeZone: string): TimeZone {
   }
 }
 
-/** Behind the time of day, and before any `[zone]`, there is a `Z`, `+` or `-`. */
+/** After the time of day, and before any `[zone]`, there is a `Z`, `+` or `-`. */
 const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
 
-/** Years have four digits; others are beyond the range of an instant. */
+/** Years have four digits; others exceed the range of an instant. */
 const earliestLocal: LocalMs = -62_135_596_800_000
 const latestLocal: LocalMs = 253_402_300_799_999
 
 /**
- * The platform's usual form, without the 29th of a February: Temporal knows whether there is one. Date.parse reads years
- * before 1000 differently.
+ * The platform's usual form, except 29 February, which Temporal checks. Date.parse reads years before 1000 differently.
  */
 const usual =
   /^[1-9]\d{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?$/
 
-/** Reads the usual form, ten times as fast as Temporal; undefined for any other form. Digits below milliseconds are cut off. */
+/** Reads the usual form, ten times as fast as Temporal; undefined for any other. Digits below milliseconds are ignored. */
 function readUsual(text: string): LocalMs | undefined {
   return usual.test(text) ? Date.parse(`${text.slice(0, 23)}Z`) : undefined
 }
@@ -103,9 +102,9 @@ function readDateTime(text: string, zone: TimeZone): LocalMs {
 }
 
 /**
- * Reads `eventDateTime` and `lastAttemptDateTime` (docs/platform-api.md "Webhook record"): ISO 8601, local, with or without fractions.
- * A text with an offset, which the specification doesn't have, is read with that offset.
- * Returns undefined for any other text, and outside of the years 1 to 9999.
+ * Reads `eventDateTime` and `lastAttemptDateTime` (docs/platform-api.md "Webhook record"): ISO 8601, local, with or without
+ * fractions. An offset, which the specification lacks, is respected. Undefined for any other text, and outside the years 1 to
+ * 9999.
  */
 export function parseLocal(text: unknown, zone: TimeZone): LocalMs | undefined {
   if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
@@ -117,21 +116,21 @@ export function parseLocal(text: unknown, zone: TimeZone): LocalMs | undefined {
   }
 }
 
-/** Writes whole local seconds as the list parameters want them: `YYYY-MM-DDThh:mm:ss`. */
+/** Formats whole local seconds for list parameters: `YYYY-MM-DDThh:mm:ss`. */
 export function formatLocalSecond(localSecond: number): string {
   return new Date(localSecond * 1000).toISOString().slice(0, 19)
 }
 
-/** The reading of an ambiguous local time that is the later one, unless that lies after `now`. All in epoch ms. */
+/** The later instant of an ambiguous local time, unless it is after `now`. All in epoch ms. */
 export function laterReadingNotAfter(zone: TimeZone, local: LocalMs, now: number): number {
   const [earlier, later] = zone.toInstants(local)
   return later <= now ? later : earlier
 }
 
-/** Clocks, and the time that a delivery takes, explain less. */
+/** Clock differences and delivery times are smaller. */
 const maxOffsetMs = 600_000
 
-/** True when attempts are shown so far outside the time in which they were made that `platform.timeZone` must be wrong. */
+/** True if attempts are so far outside the time of their retries that `platform.timeZone` must be wrong. */
 export function isZoneWrong(offsetMs: number | undefined): boolean {
   return Math.abs(offsetMs ?? 0) > maxOffsetMs
 }

@@ -1,11 +1,11 @@
-// The platform's protocol in names: paths, parameters, envelopes, codes. Shared by the client and the sandbox. @see docs/platform-api.md
+// The platform's protocol as names: paths, parameters, envelopes, codes. Shared by client and sandbox. @see docs/platform-api.md
 
 /** Path of the token endpoint below the issuer. @see docs/platform-api.md "Token request" */
 export const tokenPath = '/protocol/openid-connect/token'
 export const grantType = 'client_credentials'
 export const clientAssertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** Header of an assertion: both fields mandatory, one allowed value each. @see docs/platform-api.md "Assertion" */
+/** Header of an assertion: two mandatory fields, each with one allowed value. @see docs/platform-api.md "Assertion" */
 export const assertionHeader = { alg: 'RS256', typ: 'JWT' } as const
 /** Path of the webhook operations below the API base. @see docs/platform-api.md "List webhooks", "Retry a webhook" */
 export const webhooksPath = '/webhooks'
@@ -28,5 +28,5 @@ export type WebhookStatus = (typeof webhookStatuses)[number]
 /** The body of a retry, exactly as specified. @see docs/platform-api.md "Retry a webhook" */
 export const retryRequestBody = { workflow: { code: 'retry' }, data: {}, connect: {}, metadata: {} } as const
 
-/** Code of the refusal: the record is not `failed`. @see docs/platform-api.md "Errors" */
+/** Error code for a record that is not `failed`. @see docs/platform-api.md "Errors" */
 export const invalidStatusCode = 'svc.banking.rdm.functional.webhook_invalid_status_update'

@@ -1,8 +1,8 @@
-// Limits token requests that fail: a budget, a backoff and the server's Retry-After. @see docs/architecture.md "Access token"
+// Limits failing token requests: a budget, a backoff and the server's Retry-After. @see docs/architecture.md "Access token"
 import type { Clock, Random } from '../../runtime/clock.ts'
 
 const maxFailures = 2
-/** At most `maxFailures` tries fail in any span of this length, apart from those after which the server named its own pause. */
+/** At most `maxFailures` tries fail in any such span, except those for which the server named a pause. */
 export const failureWindowMs = 30_000
 const firstDelayMs = 1000
 const maxDelayMs = 300_000
@@ -10,9 +10,9 @@ const maxDelayMs = 300_000
 export interface AttemptLimiter {
   /** Time on the monotonic clock from which the next request may be sent. */
   openAt(): number
-  /** True when one more try is allowed immediately: it ignores the backoff, but not the budget and Retry-After. */
+  /** True when one immediate try is allowed: it ignores the backoff, but not the budget and Retry-After. */
   allowsImmediateRetry(): boolean
-  /** A try failed. `retryAfterMs`: the server asked for this pause, and so limits the tries itself. */
+  /** Notes a failed try. `retryAfterMs`: the pause that the server asked for, which limits the tries instead of the budget. */
   failed(retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
@@ -21,7 +21,7 @@ export interface AttemptLimiter {
   resetBackoff(): void
 }
 
-/** Never more than 2 failures in any 30 s, but for those with a Retry-After; full jitter from 1 s, doubling to 5 min. */
+/** At most 2 failures in any 30 s, not counting those with a Retry-After; full jitter from 1 s, doubling to 5 min. */
 export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0

@@ -1,22 +1,22 @@
-// The certificate that is registered with the platform: loads it, and explains what is wrong with it.
+// The certificate registered with the platform: loads it, and explains what is wrong with it.
 import { createHash, X509Certificate, type KeyObject } from 'node:crypto'
 import { readPem, whatElse } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
 export interface Certificate {
-  /** Validity, epoch ms. */
+  /** Epoch ms. */
   readonly notBefore: number
   readonly notAfter: number
-  /** SHA-256 of the public key, as in `SigningKey.fingerprint`: where they differ, it is another key's certificate. */
+  /** SHA-256 of the public key, comparable with `SigningKey.fingerprint`. */
   readonly keyFingerprint: string
-  /** SHA-256 of the certificate itself, as `openssl x509 -fingerprint -sha256` prints it. */
+  /** SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it. */
   readonly fingerprint: string
 }
 
-/** @throws ConfigurationError that names the content found instead */
+/** @throws ConfigurationError naming the content found instead */
 export function readCertificate(content: Buffer, place: Place): X509Certificate {
   const { blocks, damage } = readPem(content.toString('utf8'))
-  // The first of a chain is the certificate itself; its issuers follow.
+  // A chain begins with the certificate itself; its issuers follow.
   const block = blocks.find(({ label }) => label === 'CERTIFICATE')
   if (block === undefined) {
     const [other] = blocks
@@ -48,8 +48,8 @@ function parseCertificate(content: Buffer, place: Place): Certificate {
 }
 
 /**
- * The certificate that is registered with the platform.
- * @throws ConfigurationError that names the content found instead
+ * The certificate registered with the platform.
+ * @throws ConfigurationError naming the content found instead
  */
 export function loadCertificate(file: string): Reloadable<Certificate> {
   const place = { key: 'auth.certificateFile', origin: file }
@@ -60,7 +60,7 @@ export function loadCertificate(file: string): Reloadable<Certificate> {
   })
 }
 
-/** Why its expiry says nothing about the key in use; undefined when it is of that key. */
+/** Why its expiry is irrelevant for the key in use; undefined if it belongs to that key. */
 export function mismatchOf(certificate: Certificate, key: { readonly fingerprint: string }): string | undefined {
   if (certificate.keyFingerprint === key.fingerprint) return undefined
   return `its key (SHA-256 ${certificate.keyFingerprint}) is not the signing key (SHA-256 ${key.fingerprint})`

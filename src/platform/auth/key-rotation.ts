@@ -1,4 +1,4 @@
-// The key that signs the next token request, while the one in the file is replaced by another.
+// Chooses the key that signs the next token request while the key in the file is being replaced.
 import type { Clock } from '../../runtime/clock.ts'
 import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import type { SigningKey } from './private-key.ts'
@@ -6,38 +6,37 @@ import type { Reloadable } from './reloadable.ts'
 import type { Refused } from './token-response.ts'
 
 export interface KeyRotation {
-  /** Signs the next request: the key in the file, or the one of the last token while the platform rejects that. */
+  /** The key in the file, or the key of the last token while the platform rejects the one in the file. */
   next(): SigningKey
-  /** When the key in the file is to be tried, apart from renewals; monotonic ms, Infinity where it is the one in use. */
+  /** When to try the key in the file, apart from renewals; monotonic ms, Infinity if it is in use. */
   newKeyDueAt(): number
-  /** True where another key got the last token. */
+  /** True if another key got the last token. */
   isNew(used: SigningKey): boolean
   succeeded(used: SigningKey): void
   /**
-   * The remedy that may be tried at once, and whether the key was swapped during the request: then the refusal says nothing
-   * about the new one. `clockMovedMs`: how far the response has corrected the time.
+   * The remedy to try at once, and whether the key was replaced during the request: then the rejection says nothing about the
+   * new one. `clockMovedMs`: the correction of the time by the response.
    */
   failed(
     result: Refused,
     used: SigningKey,
     clockMovedMs: number,
   ): { remedy: NextStep['remedy'] | undefined; isSwapped: boolean }
-  /** Why the key in the file is not in use, though it is a key: the platform rejects it, and not the former one. */
+  /** Why the valid key in the file is not in use: the platform rejects it, but not the former one. */
   problem(): string | undefined
 }
 
-/** A refusal is repeated immediately only when the known server time was wrong by more than this. */
+/** A rejected request is repeated at once only if the known server time was wrong by more than this. */
 const clockMatters = 1000
 
-/** The same key may be read again. */
+/** A reload may return the same key. */
 const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerprint === b?.fingerprint
 
 export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock, 'monotonic'>): KeyRotation {
-  /** The key of the last token. */
   let proven: SigningKey | undefined
-  /** A newer key that was rejected, and when it is tried again, monotonic ms; `areBoth`: the proven one was rejected since. */
+  /** A newer, rejected key, and when to retry it, monotonic ms; `areBoth`: the proven one was rejected since. */
   let rejected: { key: SigningKey; retryAt: number; areBoth: boolean } | undefined
-  /** A refusal was repeated with the time corrected; once, until a token comes. */
+  /** A rejected request was repeated with the corrected time; at most once per token. */
   let corrected = false
 
   const rejectedNow = (newKey: SigningKey, { areBoth, retryInMs } = newKeyRests): typeof rejected => ({

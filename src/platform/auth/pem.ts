@@ -1,18 +1,17 @@
-// Finds PEM blocks in files and variables as they occur in practice, and names other content that is found instead. @see RFC 7468
+// Finds PEM blocks in files and variables as they occur in practice, or names the content found instead. @see RFC 7468
 
 export interface PemBlock {
-  /** As in `-----BEGIN label-----`. */
   label: string
-  /** Encrypted, in the PKCS#8 way or the older one. */
+  /** Encrypted as PKCS#8 or in the older form. */
   encrypted: boolean
   /** The block alone, in strict form. */
   pem: string
 }
 
-/** Content of a text: its whole blocks in order, and what is wrong with the first block that is not whole. */
+/** The complete blocks of a text, in order, and what is wrong with the first incomplete block. */
 export interface PemContent {
   blocks: PemBlock[]
-  /** The end of a sentence that begins with the text's name. */
+  /** Completes a sentence that starts with the text's name. */
   damage: string | undefined
 }
 
@@ -20,7 +19,7 @@ const line = /-----(BEGIN|END) ([A-Z0-9][A-Z0-9 ]{0,40})-----/g
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/
 const cutOff = 'holds a PEM block that is cut off: its END line is missing'
 
-/** Strict form from a block that was indented, put on one line, or has CRLF; undefined when it is damaged. */
+/** The strict form of a block that was indented, put on one line, or has CRLF; undefined if it is damaged. */
 function strict(label: string, content: string): PemBlock | undefined {
   const lines = content.split('\n').map((text) => text.trim())
   const headers = lines.filter((text) => text.includes(':'))
@@ -36,8 +35,8 @@ function strict(label: string, content: string): PemBlock | undefined {
 }
 
 /**
- * Text around the blocks (comments, bag attributes, a BOM, quotes) is ignored; CRLF, indentation, and line breaks written as a
- * literal `\n`, with any number of backslashes, are corrected.
+ * Ignores text around the blocks (comments, bag attributes, a BOM, quotes); corrects CRLF, indentation, and line breaks written
+ * as a literal `\n` with any number of backslashes.
  */
 export function readPem(text: string): PemContent {
   const lines = text.replaceAll(/\\+/g, '\\').replaceAll(/(?:\\r)?\\n|\r\n?/g, '\n')
@@ -75,10 +74,10 @@ const others: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** Quotes and a BOM around a text, as variables and copied files have them. */
+/** Quotes and a BOM, as found around variables and copied files. */
 const wrapping = /^[\s\uFEFF"'`]+|[\s"'`]+$/g
 
-/** Describes a content without any PEM block, as the end of a sentence that begins with its name. */
+/** Describes content without any PEM block; completes a sentence that starts with its name. */
 export function whatElse(content: Buffer): string {
   const first = content.readUInt16BE.bind(content)
   if (content.length > 1 && (first() === 0xfffe || first() === 0xfeff)) return 'holds UTF-16 text; save it as UTF-8'

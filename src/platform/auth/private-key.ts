@@ -8,29 +8,31 @@ import { readPem, whatElse, type PemBlock } from './pem.ts'
 import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
 
 export interface SigningKey {
-  /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
+  /** Signs the claims, in this order, as a JWT (RS256). @see docs/platform-api.md "Assertion" */
   sign(claims: Readonly<Record<string, string | number>>, signal?: AbortSignal): Promise<string>
-  /** A secret of 32 bytes (Base64url) that only this key gives for this purpose; absent where the key is not here. @see RFC 5869 (HKDF) */
+  /**
+   * A 32-byte secret (Base64url) derived from the key for this purpose; absent if the key is not in this process. @see RFC 5869
+   * (HKDF)
+   */
   derive?(purpose: string): string
-  /** Length of the modulus. */
   readonly bits: number
   /** SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex. Safe to log. */
   readonly fingerprint: string
 }
 
-/** A key that is in this process. */
+/** A key in this process. */
 export type PrivateKey = SigningKey & Required<Pick<SigningKey, 'derive'>>
 
-/** Source of the key: a file that is reloaded, or a fixed text. */
+/** A reloadable file, or a fixed text. */
 export type PrivateKeySetting = (
   | { file: string }
   | {
       pem: string
-      /** Source of the text: the environment variable's name, or the configuration file's path. */
+      /** The environment variable's name, or the configuration file's path. */
       origin: string
     }
 ) & {
-  /** @throws ConfigurationError when its file cannot be read any more */
+  /** @throws ConfigurationError if its file is no longer readable */
   passphrase?: { read: () => string; origin: string } | undefined
 }
 
@@ -67,7 +69,7 @@ function refusePassphrase(setting: PrivateKeySetting, message: string): Configur
   return new ConfigurationError([{ key: 'auth.privateKeyPassphrase', origin, message }])
 }
 
-/** The one private key among the blocks. @throws ConfigurationError */
+/** The only private key among the blocks. @throws ConfigurationError */
 function choose(content: Buffer, place: Place): PemBlock {
   const { blocks, damage } = readPem(content.toString('utf8'))
   const [key, second] = blocks.filter(({ label }) => privateLabels.has(label))
@@ -79,21 +81,21 @@ function choose(content: Buffer, place: Place): PemBlock {
   throw refuse(place, `holds ${otherLabels[other] ?? `"${other}"; ${giveTheKey}`}`)
 }
 
-/** The label that a key should stand under, when it stands under another one. */
+/** The correct label of a mislabelled key. */
 function rightLabel({ label, pem }: PemBlock): string | undefined {
   return [...privateLabels].find((other) => {
     if (other === label) return false
     try {
       return createPrivateKey(pem.replaceAll(` ${label}-`, ` ${other}-`)).type === 'private'
     } catch (error) {
-      // It asks for a passphrase.
+      // OpenSSL asks for a passphrase.
       return /PASSPHRASE|CANCELLED/.test((error as NodeJS.ErrnoException).code ?? '')
     }
   })
 }
 
 function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
-  // Read with the key: a new key may have a new one.
+  // Reread with each key: a new key may have a new one.
   const passphrase = block.encrypted ? (setting.passphrase?.read() ?? '') : ''
   if (block.encrypted && passphrase === '') {
     throw refusePassphrase(setting, `the private key (${placeOf(setting).origin}) is encrypted; give its passphrase`)
@@ -130,7 +132,7 @@ export function checkedBits(key: KeyObject, place: Place): number {
   return bits
 }
 
-/** A damaged key may parse without an error. OpenSSL makes up for some damage, and then signs as the whole key does. */
+/** A damaged key may parse without an error. OpenSSL compensates for some damage; such a key still signs correctly. */
 function signsWell(key: KeyObject, publicKey: KeyObject): boolean {
   const text = Buffer.from('a trial signature')
   try {
@@ -158,8 +160,8 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): PrivateKey {
 }
 
 /**
- * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text stays as it is.
- * @throws ConfigurationError that names the content found instead
+ * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text never changes.
+ * @throws ConfigurationError naming the content found instead
  */
 export function loadKey(setting: PrivateKeySetting): Reloadable<PrivateKey> {
   const { key } = placeOf(setting)
@@ -170,7 +172,7 @@ export function loadKey(setting: PrivateKeySetting): Reloadable<PrivateKey> {
   })
 }
 
-/** Problem of a key that works: it has fewer than 4096 bits. */
+/** Reports a working key of fewer than 4096 bits. */
 export function keyWarnings({ bits }: SigningKey, source: PrivateKeySetting | Place): ConfigurationProblem[] {
   if (bits >= specifiedBits) return []
   const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with openssl or \`npm run keygen\``

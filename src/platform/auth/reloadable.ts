@@ -1,24 +1,24 @@
-// A credential in a file: read with a problem in words, and read again when the file has changed.
+// A credential in a file: reread when the file changes, with its problem in words.
 import { createHash } from 'node:crypto'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
 import { fileProblem, readSmallFile } from '../../runtime/small-file.ts'
 
-/** A reloadable file. If its new content is invalid, the last valid one stays in use. */
+/** A reloadable file. The last valid content stays in use while the new one is invalid. */
 export interface Reloadable<T> {
-  /** The configuration key by which its changes are reported. Default: that of the caller. */
+  /** The configuration key under which changes are reported. Default: the caller's. */
   readonly reportedAs?: CredentialFile
   current(): T
   /**
-   * Reads the file again; true when it holds another key or certificate, which is used from now on, and when it is usable
-   * again after a problem that was thrown.
-   * @throws ConfigurationError for a new content that is not usable; the same problem throws only once
+   * Rereads the file; true if it holds another key or certificate, which is used from now on, or if it is usable again after a
+   * thrown problem.
+   * @throws ConfigurationError for unusable new content; the same problem throws only once
    */
   reload(): boolean
-  /** Why the file was not usable at the last reload; undefined while it has never changed. */
+  /** Why the file was unusable at the last reload; undefined until it changes. */
   lastReload(): { problem: string | undefined } | undefined
 }
 
-/** Place that a problem is reported for: the configuration key, and the source of its value. */
+/** Where a problem is: the configuration key, and the origin of its value. */
 export type Place = Omit<ConfigurationProblem, 'message'>
 
 export function refuse(place: Place, message: string): ConfigurationError {
@@ -28,10 +28,10 @@ export function refuse(place: Place, message: string): ConfigurationError {
 /** Keys, certificates and whole chains are smaller. */
 const maxFileBytes = 128 * 1024
 
-/** Detects the content itself in place of its path: it must not be repeated in a message. Paths are shorter. */
+/** Detects content pasted in place of a path, which no message may repeat. Paths are shorter. */
 const pasted = /-----BEGIN|[\r\n]|^\s*(?:MII|LS0tLS1)|^.{1024}/
 
-/** @throws ConfigurationError when it is missing, unreadable, no regular file, or over 128 KiB */
+/** @throws ConfigurationError if it is missing, unreadable, no regular file, or over 128 KiB */
 export function readCredentialFile(file: string, key: string): Buffer {
   if (pasted.test(file)) {
     const message = 'looks like the content of a file; the path of the file belongs here'
@@ -47,7 +47,6 @@ export function readCredentialFile(file: string, key: string): Buffer {
 export interface Origin<T> {
   read: () => Buffer
   parse: (content: Buffer) => T
-  /** Fingerprint of the content. */
   identity: (value: T) => string
 }
 
@@ -56,19 +55,18 @@ function digest(content: Buffer): string {
 }
 
 /**
- * Compares contents, not file times: only contents show for certain that a directory was swapped behind a symbolic link,
- * as Kubernetes does it.
- * @throws the error of reading or parsing, when the first content is not usable
+ * Compares contents, not file times: only contents reliably show that a directory was swapped behind a symbolic link, as
+ * Kubernetes does.
+ * @throws the error of reading or parsing, if the first content is unusable
  */
 export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloadable<T> {
   const content = read()
   let current = parse(content)
-  /** Of the content that is in use. */
   let usedDigest = digest(content)
   let hasChanged = false
   let problem: string | undefined
 
-  /** True when it holds another key or certificate. */
+  /** True if it holds another key or certificate. */
   function load(): boolean {
     const next = read()
     const found = digest(next)
@@ -100,20 +98,20 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
   }
 }
 
-/** Changes of a credential's file, by its configuration key. */
+/** Changes of a credential file, by its configuration key. */
 export type CredentialEvent =
   /** Another key or certificate, or the same one, usable again. */
   | { type: 'credential-reloaded'; file: CredentialFile; fingerprint: string; bits?: number }
-  /** The file has changed and can't be used; the old content stays in use. */
+  /** The file has changed and is unusable; the old content stays in use. */
   | { type: 'credential-reload-failed'; file: CredentialFile; problem: string }
 export type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile' | 'auth.signCommand'
 
-/** Only a problem in our own words is sure to hold nothing of the file. */
+/** Only a problem in our own words is certain to quote nothing from the file. */
 function problemText(error: unknown): string {
   return error instanceof ConfigurationError ? error.message : 'the file could not be read again'
 }
 
-/** Reads the file again and reports a change; true when it is another key or certificate. Never throws. */
+/** Rereads the file and reports a change; true if it is another key or certificate. Never throws. */
 export function reloadFile<T extends { readonly fingerprint: string; readonly bits?: number }>(
   file: CredentialFile,
   source: Reloadable<T>,

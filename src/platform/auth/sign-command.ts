@@ -1,4 +1,4 @@
-// Signs by a program, where the private key may be in no file: in an HSM, a KMS or Vault. It runs once for each assertion.
+// Signs with a program, for private keys in an HSM, a KMS or Vault. It runs once per assertion.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { verify } from 'node:crypto'
 import type { Clock } from '../../runtime/clock.ts'
@@ -10,7 +10,7 @@ import { createReloadable, readCredentialFile, type Reloadable } from './reloada
 
 type Code = 'NOT_FOUND' | 'NOT_RUN' | 'FAILED' | 'NO_SIGNATURE' | 'OTHER_KEY' | 'TIMEOUT'
 
-/** The program gave no signature that the platform would accept. Holds nothing of its arguments, which may have a PIN. */
+/** The program gave no acceptable signature. The error omits its arguments, which may hold a PIN. */
 export class SignCommandError extends Error {
   readonly code: `SIGN_COMMAND_${Code}`
   readonly advice: string
@@ -24,9 +24,9 @@ export class SignCommandError extends Error {
 }
 
 export interface SignCommandOptions {
-  /** The program, and its arguments. No shell reads them. */
+  /** The program and its arguments. No shell reads them. */
   command: readonly string[]
-  /** Its key verifies each signature. */
+  /** The certificate's key verifies each signature. */
   certificateFile: string
   clock: Clock
   /** The program gets all of it. */
@@ -45,7 +45,7 @@ const spawnErrors: Readonly<Record<string, [Code, string]>> = {
   EACCES: ['NOT_RUN', 'may not be run by this user'],
 }
 
-/** Ends the program and all that it has started. */
+/** Ends the program and all its children. */
 function kill({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL')
@@ -61,7 +61,7 @@ interface Ended {
   errors: string
 }
 
-/** Collects what a program writes, and how it ends. Rejects when it does not start. */
+/** Collects the output of a program, and how it ended. Rejects if it does not start. */
 function followed(child: ReturnType<typeof start>, input: string): Promise<Ended> {
   let [output, errors] = ['', '']
   child.stdout.setEncoding('latin1').on('data', (text: string) => {
@@ -70,7 +70,7 @@ function followed(child: ReturnType<typeof start>, input: string): Promise<Ended
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-keptErrors)
   })
-  // It may end before it has read all.
+  // It may end before it has read everything.
   child.stdin.on('error', () => undefined).end(input)
   return new Promise((resolve, reject) => {
     child.once('error', reject)
@@ -80,7 +80,7 @@ function followed(child: ReturnType<typeof start>, input: string): Promise<Ended
   })
 }
 
-/** In a session of its own, without a terminal: it can't stop to ask for a PIN. */
+/** A session without a terminal: the program cannot stop to ask for a PIN. */
 function start([program = '', ...words]: readonly string[], env: NodeJS.ProcessEnv) {
   return spawn(program, words, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe'] })
 }
@@ -163,8 +163,8 @@ function keyOf(content: Buffer, options: SignCommandOptions): SigningKey {
 }
 
 /**
- * The key that the program signs with, known by its certificate, which is read again when it changes.
- * @throws ConfigurationError that names the content found in place of a certificate
+ * The program's key, identified by its certificate, which is reread when it changes.
+ * @throws ConfigurationError naming the content found instead of a certificate
  */
 export function loadSignCommand(options: SignCommandOptions): Reloadable<SigningKey> {
   const { certificateFile } = options

@@ -1,4 +1,4 @@
-// The token endpoint: signs the assertion, and sends one token request. @see docs/platform-api.md "Token request", "Assertion", RFC 7523
+// The token endpoint: signs the assertion and sends one token request. @see docs/platform-api.md "Token request", "Assertion", RFC 7523
 import type { Clock, Random } from '../../runtime/clock.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from '../http/http.ts'
 import type { ServerClock } from '../server-clock.ts'
@@ -10,11 +10,11 @@ import { readTokenResult, type Refused, type TokenResult } from './token-respons
 export interface TokenEndpointOptions {
   tokenUrl: URL
   clientId: string
-  /** The one audience of the assertion: the OIDC issuer URI of the environment that is called. */
+  /** The audience of the assertion: the OIDC issuer URI of the called environment. */
   issuer: string
-  /** Empty: left out. */
+  /** Empty: omitted. */
   scope: string
-  /** Total deadline of one try. */
+  /** Deadline of one try. */
   requestTimeoutMs: number
   transport: Transport
   clock: Clock
@@ -23,12 +23,11 @@ export interface TokenEndpointOptions {
   serverClock: ServerClock
 }
 
-/** Result of one try. */
 export interface TokenTry {
   result: TokenResult
-  /** Monotonic clock, ms: a token's life counts from here. */
+  /** Monotonic ms; the start of the token's lifetime. */
   sentAt: number
-  /** Change of the server clock's estimate by this answer. */
+  /** Change of the server clock's estimate by this response. */
   clockMovedMs: number
 }
 
@@ -38,7 +37,7 @@ const assertionLifetimeSeconds = 60
 /** A token response has a few kilobytes; a login page may have megabytes. */
 const maxResponseBytes = 64 * 1024
 
-/** Of an assertion that was not signed. */
+/** The result for an assertion that could not be signed. */
 function unsigned(error: unknown): Refused {
   const failed = { kind: 'transient', reason: 'other' } as const
   if (!(error instanceof SignCommandError))
@@ -48,7 +47,7 @@ function unsigned(error: unknown): Refused {
 }
 
 /**
- * Makes the function that tries once. It rejects with the signal's reason only; failures are results.
+ * Creates the function that tries once. It rejects only with the signal's reason; failures are results.
  * @param report is called for every HTTP exchange
  * @see docs/platform-api.md "Token request"
  */
@@ -58,7 +57,7 @@ export function createTokenEndpoint(
 ): (key: SigningKey, signal: AbortSignal) => Promise<TokenTry> {
   const { clientId, clock, issuer, random, scope, serverClock } = options
 
-  /** Signs the claims of the specification only. `iat` is not in the server's future. */
+  /** Signs only the claims of the specification. `iat` is never in the server's future. */
   function assertion(key: SigningKey, signal: AbortSignal): Promise<string> {
     const iat = Math.floor(serverClock.earliestNow() / 1000)
     const jti = random.uuid()
@@ -95,7 +94,7 @@ export function createTokenEndpoint(
       return { result: readTokenResult(response, serverClock.now()), clockMovedMs: movedMs }
     } catch (error) {
       signal.throwIfAborted()
-      // The message of an unknown error is omitted: it may hold the request.
+      // An unknown error's message is omitted: it may quote the request.
       const { code, reason } = error instanceof TransportError ? error : { code: undefined, reason: 'other' as const }
       return {
         result: { kind: 'transient', reason, ...(code !== undefined && { transportCode: code }) },

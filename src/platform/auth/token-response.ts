@@ -1,4 +1,4 @@
-// How a response of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
+// Reads a response of the token endpoint: a token, or a rejection with advice. @see docs/platform-api.md "Token request", RFC 6749 section 5
 import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import { isBearerToken, type HttpResponse, type Reason } from '../http/http.ts'
@@ -13,9 +13,9 @@ export interface Granted {
   scope: string | undefined
 }
 
-/** A failed request. Holds nothing secret. */
+/** A failed request, without secrets. */
 export interface Refused {
-  /** `rejected`: the platform refuses the credentials or the request; an operator has to act. `transient`: it may pass. */
+  /** `rejected`: the platform rejects the credentials or the request, so an operator has to act. `transient`: it may pass. */
   kind: 'rejected' | 'transient'
   reason: Exclude<Reason, 'ok'>
   /** The OAuth error code, scrubbed. */
@@ -24,9 +24,9 @@ export interface Refused {
   description?: string | undefined
   /** Cause of a missing response: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   transportCode?: string | undefined
-  /** Description of what is wrong with the response. */
+  /** What is wrong with the response. */
   detail?: string
-  /** The thing to do about it, where the failure knows better than its reason. */
+  /** Advice that is more specific than that of its reason. */
   advice?: string
   retryAfterMs?: number | undefined
 }
@@ -45,7 +45,7 @@ export class TokenError extends Error {
   readonly reason: Exclude<Reason, 'ok'>
   readonly transportCode: string | undefined
   readonly retryAt: number | undefined
-  /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
+  /** Default: ask the platform's operator, if it lasts. */
   readonly advice: string
 
   constructor(message: string, { advice = generalAdvice, kind, reason, retryAt, transportCode }: TokenErrorFields) {
@@ -71,7 +71,7 @@ const adviceByOauthError: Readonly<Record<string, string>> = {
   access_denied: "have the platform's operator give the service account access to the API",
 }
 
-/** Advice by the words that identity hosts write of an assertion that they refuse, Keycloak's words among them; the first that matches counts. */
+/** Advice by the words of identity hosts, including Keycloak, for a rejected assertion; the first match counts. */
 const adviceByDescription: readonly (readonly [RegExp, string])[] = [
   [
     /^(?!.*certificate).*(token|assertion|jwt).*(not active|expired|in the future|not yet valid|too far in the (past|future))|\b(iat|nbf|exp)\b/i,
@@ -85,8 +85,8 @@ const adviceByDescription: readonly (readonly [RegExp, string])[] = [
 ]
 
 /**
- * A refusal in words: the failure, and what to do.
- * @param key the SHA-256 of the public key that the assertion was signed for; `knowsTime`: the identity host's time is known
+ * A rejection in words: the failure, and what to do.
+ * @param key the SHA-256 of the public key that signed the assertion; `knowsTime`: the identity host's time is known
  */
 export function explainRefusal(
   refused: Refused,
@@ -112,19 +112,19 @@ export function explainRefusal(
   return { message: `the platform rejected the token request: ${oauthError ?? reason}${quotation}`, advice }
 }
 
-/** Lifetime when `expires_in` is not usable. */
+/** Lifetime if `expires_in` is unusable. */
 const unknownLifetimeMs = 60_000
 /** Maximum lifetime; timers above 2^31-1 ms fire immediately. */
 const maxLifetimeMs = 24 * 60 * 60 * 1000
-/** Minimum lifetime: with a shorter one, every call would request a token of its own. */
+/** Minimum lifetime: with a shorter one, every call would request its own token. */
 const minLifetimeMs = 1000
 
-/** OAuth errors that say "not now", under any status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
+/** OAuth errors that mean "not now", under any status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
 const passing = new Set(['temporarily_unavailable', 'server_error', 'slow_down'])
-/** Statuses that say "not now", with any body. */
+/** Statuses that mean "not now", with any body. */
 const passingStatuses = new Set([408, 425, 429])
 
-/** Reasons of OAuth errors under a status of success. */
+/** Reasons of OAuth errors under a success status. */
 const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
   invalid_client: 'unauthorized',
   unauthorized_client: 'unauthorized',
@@ -134,11 +134,11 @@ const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
   slow_down: 'throttled',
 }
 
-/** Keycloak writes this in place of a code when the realm does not exist. */
+/** Keycloak's text, instead of a code, for a missing realm. */
 const noRealm = 'Realm does not exist'
 
 /**
- * The code of an OAuth error. Texts of gateways such as `Not Found` are no codes, and say nothing about the credentials.
+ * The code of an OAuth error. A gateway's text such as `Not Found` is no code, and says nothing about the credentials.
  * @see RFC 6749 section 5.2
  */
 function oauthCode(value: unknown): string | undefined {
@@ -149,7 +149,7 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined
 }
 
-/** `expires_in` in ms: a number of seconds, or a string of digits. One of 0 or less has the shortest lifetime. */
+/** `expires_in` in ms: a number of seconds, or a string of digits. Zero or less means the minimum lifetime. */
 function lifetime(expiresIn: unknown): number {
   const numeric = typeof expiresIn === 'string' && /^\s*-?\d+(?:\.\d+)?\s*$/.test(expiresIn)
   const seconds = numeric ? Number(expiresIn) : expiresIn

@@ -1,4 +1,4 @@
-// The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
+// The access token: one per process, fetched once for all callers, renewed before it expires, with bounded requests.
 import { inspect } from 'node:util'
 import { every } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
@@ -11,57 +11,55 @@ import type { Reason } from '../http/http.ts'
 import { createTokenEndpoint, type TokenEndpointOptions } from './token-endpoint.ts'
 import { explainRefusal, TokenError, type Granted, type Refused } from './token-response.ts'
 
-/** Logging it shows when it was obtained, not its value. */
+/** Logging it shows when it was obtained, but not its value. */
 export interface AccessToken {
   /** Not enumerable. */
   readonly value: string
-  /** Host's monotonic clock, ms. */
+  /** Monotonic ms. */
   readonly obtainedAt: number
-  /** Omits the value, too. */
+  /** Also omits the value. */
   toString(): string
 }
 
 export interface TokenCache {
   /**
-   * A valid token; callers share one request. A signal that is aborted ends this caller's wait only.
+   * A valid token; callers share one request. Aborting the signal ends only this caller's wait.
    * @throws TokenError, at once while backing off; the signal's reason
    */
   get(signal?: AbortSignal): Promise<AccessToken>
   /**
-   * The API refused a token; another one stays. One that is young, and with which no call has succeeded, may not be known
-   * everywhere yet: it rests for a while, and the one before it is given out if it still lives. Any other is void.
+   * Reports that the API rejected a token. A young token that never worked may not be known to every server yet: it rests, and
+   * the previous one is used if it is still valid. Any other is void.
    */
   refused(token: AccessToken, options: { hasWorked: boolean }): void
   /**
-   * Another token than this one, which stays valid: for a response that only may mean that it is void.
+   * Another token; the given one stays valid. For a response that only suggests a void token.
    * @throws as `get`
    */
   renewed(token: AccessToken, signal?: AbortSignal): Promise<AccessToken>
-  /** Time from which the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
+  /** When the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
   expiresAt(): number | undefined
   /** As `problem` of KeyRotation. */
   keyProblem(): string | undefined
-  /** Why no new token comes; undefined when the last request got one. */
+  /** Why no new token is available; undefined if the last request got one. */
   trouble(): TokenTrouble | undefined
-  /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
+  /** Renews the token and reloads the key file until the signal is aborted; failures of these never reject. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** Requests that have failed since the last token. Times in epoch ms by the host's present clock. */
+/** Requests that failed since the last token. Times in epoch ms by the host's present clock. */
 export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason'> {
-  /** `api`: the API takes none of the tokens that the identity host issues. */
+  /** `api`: the API rejects all tokens that the identity host issues. */
   by: 'identity-host' | 'api'
-  /** The host that was asked. */
   host: string
   since: number
   nextTryAt: number
-  /** The thing to do about it. */
   advice: string
   /** Cause of a missing response. */
   code: string | undefined
 }
 
-/** Events of the token cache. Closed fields, none of them secret. */
+/** Events of the token cache; none holds a secret. */
 export type TokenEvent =
   /** One HTTP try. */
   | { type: 'token-request'; reason: Reason; seconds: number }
@@ -75,49 +73,48 @@ export type TokenEvent =
       /** Cause of a missing response: a code of Node, OpenSSL or undici. */
       code: string | undefined
       retryInMs: number
-      /** True when the old token stays in use. */
+      /** True if the old token stays in use. */
       tokenHeld: boolean
-      /** True when a new key was rejected: the one that last got a token stays in use. */
+      /** True if a new key was rejected: the proven one stays in use. */
       isNewKey: boolean
     }
-  /** The platform granted another scope than was requested. Reported once per scope. */
+  /** The platform granted another scope than requested. Reported once per scope. */
   | { type: 'token-scope-missing'; requested: string; granted: string }
   | CredentialEvent
 
 export interface TokenCacheOptions extends TokenEndpointOptions {
   key: Reloadable<SigningKey>
-  /** A Retry-After is obeyed up to this many milliseconds. Default: without a bound. */
+  /** A Retry-After is obeyed up to this many milliseconds. Default: unlimited. */
   maxRetryAfterMs?: number
   /** Must not throw. */
   emit: (event: TokenEvent) => void
 }
 
-/** Renewed in the background from 60 to 70 % of its life, so that many instances don't come at once. */
+/** Renewal in the background starts between 60 and 70 % of its lifetime, so that many instances spread out. */
 const refreshFrom = 0.6
 const refreshJitter = 0.1
-/** Tokens of a few seconds' life, or late ones, are not renewed in the background more often than this. */
+/** Minimum time between background renewals, for tokens of a few seconds or renewals that come late. */
 const minRefreshMs = 1000
 
-/** A token younger than this may not be known to every server of the API yet. */
+/** A younger token may not be known to every server of the API yet. */
 const youngMs = 10_000
-/** First rest of a young token that was refused; it doubles. */
+/** First rest of a rejected young token; it doubles. */
 const firstRestMs = 1000
 const keyCheckMs = 10_000
 
 interface CachedToken {
   token: AccessToken
-  /** Monotonic clock, ms: renewed in the background from here; not given out any more from here. */
+  /** Monotonic ms: renewed in the background from here; no longer used from here. */
   refreshAt: number
   expiresAt: number
-  /** The API may not know it before: until then it rests, monotonic ms. */
+  /** Monotonic ms until which it rests, because the API may not know it yet. */
   restsUntil: number
-  /** The one before it. */
   former: CachedToken | undefined
 }
 
 interface Request {
   promise: Promise<AccessToken>
-  /** Callers that wait for it. */
+  /** Number of waiting callers. */
   waiters: number
   abort(reason: unknown): void
 }
@@ -157,14 +154,14 @@ function cachedToken(
   }
 }
 
-/** The scopes that were requested and not granted. A response without a scope grants what was requested. @see RFC 6749 section 5.1 */
+/** Requested scopes that were not granted. A response without a scope grants all. @see RFC 6749 section 5.1 */
 function missingScopes(requested: string, granted: string | undefined): string[] {
   if (granted === undefined) return []
   const scopes = new Set(granted.split(/\s+/))
   return requested.split(/\s+/).filter((scope) => scope !== '' && !scopes.has(scope))
 }
 
-/** Makes the token cache (docs/architecture.md "Access token"). It also works without `run`: then callers cause every request. */
+/** Creates the token cache (docs/architecture.md "Access token"). Without `run`, callers trigger each request. */
 export function createTokenCache(options: TokenCacheOptions): TokenCache {
   const { clock, key, random, emit } = options
   const limiter = createAttemptLimiter(clock, random)
@@ -178,7 +175,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   let refused: { result: Refused; fingerprint: string } | undefined
   /** When a request first failed since the last token, monotonic ms. */
   let failingSince: number | undefined
-  /** When the API first refused a token, and each since then, monotonic ms. */
+  /** When the API first rejected a token, and each one since, monotonic ms. */
   let voidSince: number | undefined
   let reportedScope: string | undefined
 
@@ -188,7 +185,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   const valid = (): CachedToken | undefined => living(cached)
 
-  /** Since when no token may be asked for, as the API refuses each at once; undefined where that is not so. */
+  /** Since when requesting tokens is pointless because the API rejects each at once; undefined if it is not. */
   function apiRefusesSince(): number | undefined {
     return valid() === undefined && clock.monotonic() < limiter.openAt() ? voidSince : undefined
   }
@@ -293,7 +290,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return mine
   }
 
-  /** The current request, or a new one if one may be sent now. */
+  /** The current request, or a new one if allowed now. */
   function shared(): Request | undefined {
     return request ?? (limiter.openAt() <= clock.monotonic() ? begin() : undefined)
   }
@@ -349,7 +346,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       if (cached?.token !== token) return
       const ageMs = clock.monotonic() - token.obtainedAt
       if (!hasWorked && ageMs < youngMs) {
-        // One that rests already was refused together with others.
+        // A resting token was already rejected together with others.
         if (clock.monotonic() >= cached.restsUntil)
           cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngMs - ageMs))
         return

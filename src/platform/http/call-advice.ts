@@ -1,11 +1,11 @@
-// Advice for a call that got no usable response, by its reason and the code of Node, OpenSSL or undici.
+// Advice for a call without a usable response, by its reason and the code of Node, OpenSSL or undici.
 import { encodingCodePrefix, proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
 
-/** The parts of the configuration that a call depends on. */
+/** The configuration keys that affect a call. */
 export interface CallKeys {
   /** Key of its address. */
   address: string
-  /** Advice for a response that comes after its deadline. */
+  /** Advice for a response after its deadline. */
   late: string
 }
 
@@ -20,7 +20,7 @@ const tlsAdviceByCode: Readonly<Record<string, string>> = {
   CERT_REVOKED: 'its certificate was revoked: ask its operator',
 }
 
-/** Codes that mean that the certificate's issuer is not trusted here. */
+/** Codes for a certificate whose issuer is not trusted here. */
 const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UNTRUSTED|INVALID_CA/
 
 /** Without a known code: the most frequent cause. */
@@ -79,10 +79,10 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
 }
 
-/** When there is none of its own. */
+/** If the reason has no advice of its own. */
 export const generalAdvice = "if it lasts for 15 min, ask the platform's operator"
 
-/** The advice; undefined for a response of the server itself, such as a refusal or an error. */
+/** The advice; undefined for a response of the server itself, such as a rejection or an error. */
 export function callAdvice(
   { code, reason }: { reason: Reason; code?: string | undefined },
   keys: CallKeys,

@@ -4,8 +4,8 @@ import { redact } from '../../runtime/redact.ts'
 const removed = '[removed]'
 
 /**
- * Stricter than the redaction of log lines: a free text may quote the request. Half an IBAN or one with an error counts,
- * and any long run that no word of a language has: opaque tokens, signatures, ids.
+ * Stricter than the redaction of log lines, because free text may quote the request: also matches partial or invalid IBANs, and
+ * any run longer than a word: opaque tokens, signatures, ids.
  */
 const suspicious: readonly RegExp[] = [
   /\bbasic\s+(?=\S*\d)\S+/gi,
@@ -14,21 +14,21 @@ const suspicious: readonly RegExp[] = [
   /(?=[\w+/=~-]*\d)(?=[\w+/=~-]*[a-z])[\w+/=~-]{20,}/gi,
 ]
 
-/** Longer texts are cut at a word before they are searched, so that the search stays cheap. */
+/** Longer texts are first truncated at a word, so that the search stays cheap. */
 const looksAt = 4096
 
-/** The beginning of a long text, without the word that the cut goes through. */
+/** The start of a long text, up to the last whole word. */
 function beginning(text: string): string {
   return text.length <= looksAt ? text : text.slice(0, looksAt).replace(/\S+$/, '')
 }
 
 /**
- * A text from outside without control characters, secrets and accounts.
+ * External text without control characters, secrets and account numbers.
  * @param maxLength in characters, default 200
  */
 export function foreignText(text: string, maxLength = 200): string {
   const plain = beginning(text.toWellFormed())
-    // Controls, format characters (bidirectional overrides, zero width), line separators.
+    // Control characters, format characters (bidirectional overrides, zero width), line separators.
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .replaceAll(/\s+/g, ' ')
     .trim()

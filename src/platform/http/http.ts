@@ -1,11 +1,11 @@
-// HTTP exchanges over undici, bounded in time and size: follow no redirect, ask for no compression, repeat nothing.
+// HTTP exchanges over undici, bounded in time and size: no redirects, no compression, no repetition.
 import { validateHeaderValue } from 'node:http'
 import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
 import { userAgentOf } from '../../runtime/user-agent.ts'
 import type { ProxySettings } from './proxy.ts'
 
-/** Result of a call. The same words are the values of the metric label `reason`. */
+/** Results of a call, which are also the values of the metric label `reason`. */
 export const reasons = [
   'ok',
   'bad-request',
@@ -32,13 +32,13 @@ export interface HttpRequest {
   url: URL
   headers: Record<string, string>
   body?: string
-  /** Total deadline of the exchange in milliseconds, from the call to the last byte of the response. */
+  /** Deadline of the exchange in milliseconds, up to the last byte of the response. */
   timeoutMs: number
-  /** Answers above this many bytes are cut off and fail with `too-large`. */
+  /** Larger responses are truncated and fail with `too-large`. */
   maxBytes: number
   /** True: never through a proxy. */
   direct?: boolean
-  /** Takes the body of a 2xx response as it comes; the response's own is then empty. */
+  /** Receives the body of a 2xx response as it arrives; the response's own is then empty. */
   onChunk?: (chunk: Uint8Array) => void
   signal?: AbortSignal | undefined
 }
@@ -48,12 +48,12 @@ export interface HttpResponse {
   /** Header names in lower case; a repeated header keeps its first value. */
   headers: Record<string, string>
   body: string
-  /** Monotonic clock, ms: when the request was sent, and when the head of the response had come. */
+  /** Monotonic ms when the request was sent, and when the head of the response had arrived. */
   sentAt: number
   receivedAt: number
 }
 
-/** True for a text that may be sent as a bearer token: visible ASCII only. */
+/** True if a text may be sent as a bearer token: visible ASCII only. */
 export function isBearerToken(text: string): boolean {
   return /^[\x21-\x7e]+$/.test(text)
 }
@@ -64,11 +64,11 @@ export function isBearerToken(text: string): boolean {
  */
 export type Transport = (request: HttpRequest) => Promise<HttpResponse>
 
-/** No (whole) answer came. Carries neither URL, headers nor body, so that logging it can't leak them. */
+/** No complete response arrived. Holds neither URL, headers nor body, so that logging it can't leak them. */
 export class TransportError extends Error {
   readonly code: string
   readonly reason: Extract<Reason, 'timeout' | 'connection' | 'tls' | 'too-large' | 'invalid-body'>
-  /** True when it is certain that nothing of the request was written to a connection. */
+  /** True if certainly nothing of the request was sent. */
   readonly requestNotSent: boolean
 
   constructor(reason: TransportError['reason'], code: string, { requestNotSent = false } = {}) {
@@ -82,17 +82,15 @@ export class TransportError extends Error {
 
 export interface HttpTransportOptions {
   clock: Clock
-  /** Of this program. */
   version: string
-  /** Connections per origin. undici's own default has no limit. */
+  /** Connections per origin. undici's default is unlimited. */
   connections: number
-  /** How long a connection may take to be made, TLS included, in ms. Default 5 s; undici's own is 10 s. */
+  /** Deadline for a connection, TLS included, in ms. Default 5 s; undici's is 10 s. */
   connectTimeoutMs?: number
-  /** Default: none. */
   proxy?: ProxySettings | undefined
-  /** The only certificate authorities (PEM) to trust. Default: those of Node. */
+  /** The only certificate authorities (PEM) to trust. Default: Node's. */
   ca?: string
-  /** In place of the agents that are made from the options above. */
+  /** Replaces the agents created from the options above. */
   dispatcher?: Dispatcher
 }
 
@@ -104,25 +102,28 @@ export interface HttpTransport {
 
 const defaultConnectTimeoutMs = 5_000
 
-/** Created once: without a reason, each abort would create an exception with a stack. */
+/** Created once: otherwise each abort would create an exception with a stack. */
 const deadline = new TransportError('timeout', 'DEADLINE')
 const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSent: true })
-/** Ends a request that nothing waits for any more. */
+/** Abort reason of a request that is no longer needed. */
 const over = new Error('the request is over')
 
-/** undici's own times for a head and a body are off, but for a proxy's. */
+/** undici's timeouts for head and body are disabled, except a proxy's. */
 const timeoutCodes = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'ETIMEDOUT'])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
-/** Begins the codes of a proxy: it refused a tunnel (`PROXY_STATUS_407`), or it was not reached (`PROXY_ECONNREFUSED`). */
+/** Prefix of a proxy's codes: it refused a tunnel (`PROXY_STATUS_407`), or was unreachable (`PROXY_ECONNREFUSED`). */
 export const proxyCodePrefix = 'PROXY_'
 
 /** undici shows a proxy's refusal of a tunnel only in the message. */
 const tunnelRefused = /^Proxy response \((\d{3})\)/
 
-/** Code of a `100 Continue` without an `Expect`: RFC 9110 section 15.2.1 lets a client pass it over, undici ends the connection. */
+/**
+ * Code of a `100 Continue` without an `Expect`: RFC 9110 section 15.2.1 lets a client ignore it, but undici ends the
+ * connection.
+ */
 export const unaskedContinueCode = 'UNASKED_100_CONTINUE'
-/** undici's message for that, with `UND_ERR_SOCKET`, and for nothing else that fails a request. */
+/** undici's message for that, with `UND_ERR_SOCKET`; it uses the message for nothing else. */
 const badResponse = 'bad response'
 
 function codeOf(error: unknown): string {
@@ -166,14 +167,14 @@ type Decode = (
   done: (error: Error | null, whole: Buffer) => void,
 ) => void
 
-/** Some servers compress whatever is asked for. The library is loaded for the first one that does: it takes memory. */
+/** Some servers always compress. The library is loaded on demand, because it takes memory. */
 async function decoderOf(encoding: string): Promise<Decode | undefined> {
   const { brotliDecompress, unzip, zstdDecompress } = await import('node:zlib')
   const unzipped = { gzip: unzip, 'x-gzip': unzip, deflate: unzip }
   return new Map(Object.entries({ ...unzipped, br: brotliDecompress, zstd: zstdDecompress })).get(encoding)
 }
 
-/** Begins the codes of a `Content-Encoding` that cannot be read, such as `CONTENT_ENCODING_COMPRESS`. */
+/** Prefix of the codes of an unreadable `Content-Encoding`, such as `CONTENT_ENCODING_COMPRESS`. */
 export const encodingCodePrefix = 'CONTENT_ENCODING_'
 
 function unreadable(encoding: string): TransportError {
@@ -196,7 +197,7 @@ async function decoded(body: Buffer, encoding: string, maxBytes: number): Promis
   })
 }
 
-/** undici would take the connection of a request that it refuses for busy, for ever. @throws TransportError */
+/** undici would forever count the connection of a refused request as busy. @throws TransportError */
 function checkHeaders(headers: HttpRequest['headers']): void {
   try {
     for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value)
@@ -205,7 +206,7 @@ function checkHeaders(headers: HttpRequest['headers']): void {
   }
 }
 
-/** One exchange, by undici's dispatch interface: its request function adds a stream and signal listeners to each call. */
+/** One exchange through undici's dispatch interface: its request function adds a stream and signal listeners to each call. */
 function exchange(
   request: HttpRequest,
   dispatcher: Dispatcher,
@@ -238,7 +239,7 @@ function exchange(
       fail(signal?.reason as Error)
     }
     const cancelDeadline = clock.timer(timeoutMs, () => {
-      // Error codes do not show if something was sent: the same can come from a handshake and from a connection that breaks later.
+      // Error codes do not show whether anything was sent: a handshake and a later failure may have the same.
       fail(controller === undefined ? deadlineUnsent : deadline)
     })
     signal?.addEventListener('abort', abort, { once: true })
@@ -249,7 +250,6 @@ function exchange(
         headers: { ...headers, 'user-agent': userAgentOf(version) },
       },
       {
-        /** The request is about to be written. */
         onRequestStart(given) {
           if (isOver) given.abort(over)
           else controller = given
@@ -291,7 +291,7 @@ function exchange(
   })
 }
 
-/** Connections to a proxy. Their failures get codes of their own, as they have nothing to do with the address of the call. */
+/** Connections to a proxy. Their failures have codes of their own, because the address of the call is not at fault. */
 function createProxyPool(origin: URL, options: Pool.Options): Pool {
   const pool = new Pool(origin, options)
   const connect = pool.connect.bind<(tunnel: Dispatcher.ConnectOptions) => Promise<Dispatcher.ConnectData>>(pool)
@@ -302,7 +302,7 @@ function createProxyPool(origin: URL, options: Pool.Options): Pool {
   return Object.assign(pool, { connect: connectOrSayProxy })
 }
 
-/** The same without a proxy. */
+/** The agents: as configured, and without a proxy. */
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
   const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
   if (dispatcher !== undefined) return { usual: dispatcher, direct: dispatcher }
@@ -316,7 +316,7 @@ function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: D
   const usual = new EnvHttpProxyAgent({
     ...bounds,
     ...{ httpProxy: proxy.http, httpsProxy: proxy.https, noProxy: proxy.none },
-    // For connections to the proxy itself: a CONNECT without a response would hold its place for five minutes.
+    // For connections to the proxy: a CONNECT without a response would block its connection for five minutes.
     clientFactory: (origin, given) => createProxyPool(origin, { ...given, headersTimeout: connectTimeoutMs }),
   })
   return { usual, direct }

@@ -1,19 +1,19 @@
-// The proxy that the environment names, for the platform and the identity host.
+// The proxy named by the environment, for the platform and the identity host.
 import { ConfigurationError } from '../../runtime/errors.ts'
 
-/** URLs of the proxies, and the hosts that are reached without one; empty where there is none. */
+/** URLs of the proxies, and the hosts reached directly; empty if there are none. */
 export interface ProxySettings {
   http: string
   https: string
   none: string
 }
 
-/** Hosts that are never called through a proxy: the sandbox and tests listen on loopback. */
+/** Hosts never called through a proxy: the sandbox and tests listen on loopback. */
 const alwaysDirect = 'localhost,127.0.0.1,[::1]'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The lower-case name wins, as in curl. An empty variable counts as not set. */
+/** The lower-case name wins, as in curl. An empty variable counts as unset. */
 function variable(env: Environment, name: string): { name: string; value: string } {
   const names = [name.toLowerCase(), name]
   const set = names.find((each) => (env[each] ?? '').trim() !== '') ?? name
@@ -38,15 +38,15 @@ function proxyUrl(env: Environment, name: string): string {
   return value
 }
 
-/** Names the entries of `NO_PROXY` that match no host: networks, URLs, quotes, and separators other than commas and spaces. */
+/** Lists the entries of `NO_PROXY` that match no host: networks, URLs, quotes, and separators other than commas and spaces. */
 export function unusedExceptions({ none }: ProxySettings): string | undefined {
   const unused = none.split(/[\s,]+/).filter((entry) => /[/"';|]/.test(entry))
   return unused.length === 0 ? undefined : `NO_PROXY takes host names and addresses, not ${unused.join(' ')}`
 }
 
 /**
- * The settings of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case; undefined when no proxy is named.
- * @throws ConfigurationError for a proxy whose URL can't be used
+ * The settings of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case; undefined without a proxy.
+ * @throws ConfigurationError for an invalid proxy URL
  */
 export function proxyFromEnvironment(env: Environment): ProxySettings | undefined {
   const [http, https] = [proxyUrl(env, 'HTTP_PROXY'), proxyUrl(env, 'HTTPS_PROXY')]
@@ -55,7 +55,7 @@ export function proxyFromEnvironment(env: Environment): ProxySettings | undefine
   return { http, https, none: none === '' ? alwaysDirect : `${none},${alwaysDirect}` }
 }
 
-/** The proxies for people, without user and password, and the exceptions that match no host. */
+/** The proxies without user and password, and the exceptions that match no host. */
 export function shownProxies(proxy: ProxySettings): string {
   const shown = [proxy.https, proxy.http].filter((url) => url !== '').map((url) => new URL(url).origin)
   return [[...new Set(shown)].join(', '), unusedExceptions(proxy)].filter((part) => part !== undefined).join('; ')

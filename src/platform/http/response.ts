@@ -4,12 +4,11 @@ import { foreignText } from './foreign-text.ts'
 import type { HttpResponse, Reason } from './http.ts'
 import { invalidStatusCode } from '../wire.ts'
 
-/** The reason of a response, and its JSON where there is any. */
+/** The reason of a response, and its JSON if any. */
 export interface ClassifiedResponse {
   reason: Reason
-  /** The parsed body; undefined when it is no JSON. */
+  /** The parsed body; undefined if it is no JSON. */
   body: unknown
-  /** The error body's `code`, when there is one. */
   code: string | undefined
   /** Code and message of the error body, made safe to show. */
   problem?: string
@@ -36,20 +35,20 @@ function reasonOfStatus(status: number): Reason {
   return byStatus[status] ?? 'other'
 }
 
-/** A property of unknown JSON; undefined when it is not an object. */
+/** A property of unknown JSON; undefined if it is not an object. */
 export function property(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
     ? (value as Record<string, unknown>)[key]
     : undefined
 }
 
-/** The specification's answers are nested eight deep; a payload may add some. */
+/** The specification nests responses eight deep; a payload may add some. */
 const maxDepth = 64
 
-/** A shorter text is parsed in a few milliseconds however deep it is nested. */
+/** A shorter text parses in a few milliseconds at any depth. */
 const harmlessLength = 20_000
 
-// Codes of the characters " \\ [ ] { }.
+// Character codes of " \\ [ ] { }.
 const quote = 0x22
 const backslash = 0x5c
 const openArray = 0x5b
@@ -57,7 +56,7 @@ const closeArray = 0x5d
 const openObject = 0x7b
 const closeObject = 0x7d
 
-/** Place of the quotation mark that ends the string which begins at `start`; the text's end when there is none. */
+/** Position of the closing quotation mark of the string that starts at `start`; the text's end without one. */
 function stringEnd(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let before = at - 1
@@ -68,7 +67,7 @@ function stringEnd(text: string, start: number): number {
   return text.length
 }
 
-/** True when arrays and objects are nested too deep to parse: six megabytes of `[` take 369 MiB. */
+/** True if arrays and objects are nested too deeply to parse: six megabytes of `[` take 369 MiB. */
 function isTooDeep(text: string): boolean {
   if (text.length < harmlessLength) return false
   let depth = 0
@@ -92,7 +91,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** An error has a `code` and no `data`: a body with data is a response, unless its code is the one of the specification. */
+/** An error has a `code` and no `data`: a body with data is a result, unless its code is that of the specification. */
 function errorCode(body: unknown): string | undefined {
   const [code, data] = [property(body, 'code'), property(body, 'data')]
   if (typeof code !== 'string' || code === '') return undefined
@@ -100,19 +99,19 @@ function errorCode(body: unknown): string | undefined {
   return hasData && code !== invalidStatusCode ? undefined : code
 }
 
-/** Some send it under another status than 401. @see RFC 6750 section 3.1 */
+/** Some gateways reject a token under another status than 401. @see RFC 6750 section 3.1 */
 function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): boolean {
   const isSaid = /\berror="?invalid_token\b/.test(headers['www-authenticate'] ?? '')
   return status >= 400 && (isSaid || property(body, 'error') === 'invalid_token')
 }
 
-/** Statuses of servers that have not passed the call on. Under others from 500 on, the platform may have worked on it. */
+/** Statuses of servers that did not forward the call. Under other 5xx, the platform may have worked on it. */
 const unserved: ReadonlySet<number> = new Set([501, 505, 511])
 
-/** Reasons that the platform itself gives in an error body alone. */
+/** Reasons that the platform gives only with an error body. */
 const ownReasons: ReadonlySet<Reason> = new Set<Reason>(['bad-request', 'not-found', 'conflict'])
 
-/** A response of something in front of the platform, by its status; the status alone does not show whose a 401, 403, or 429 is. */
+/** A response of an intermediary, judged by its status; the status alone does not show who sent a 401, 403 or 429. */
 function isOfAnother(status: number, reason: Reason): boolean {
   return ownReasons.has(reason) || unserved.has(status) || (reason === 'other' && status < 500)
 }
@@ -124,8 +123,8 @@ function problemOf(code: string, body: unknown): string {
 }
 
 /**
- * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code
- * of an invalid status counts under any HTTP status: then the platform answered, not a gateway.
+ * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code of
+ * an invalid status counts under any HTTP status: the platform responded, not a gateway.
  */
 export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
@@ -139,8 +138,8 @@ export function classify(response: HttpResponse): ClassifiedResponse {
 }
 
 /**
- * The same for a call of the webhook operations, whose errors have a `code`. An error without one, and a page of HTML or
- * XML, is `intercepted`: something in front of the platform has written it.
+ * The same for webhook operations, whose errors have a `code`. An error without one, or a page of HTML or XML, is
+ * `intercepted`: an intermediary wrote it.
  */
 export function classifyOwn(response: HttpResponse): ClassifiedResponse {
   const classified = classify(response)
@@ -149,20 +148,20 @@ export function classifyOwn(response: HttpResponse): ClassifiedResponse {
   return isForeign && classified.code === undefined ? { ...classified, reason: 'intercepted' } : classified
 }
 
-/** The one form of a date in HTTP that a server must send, and the two obsolete ones that a client must read. */
+/** The HTTP date form that servers must send, and the two obsolete ones that clients must read. */
 const httpDateForms = [
   /^(?<day>\w{3}), (?<date>\d\d) (?<month>\w{3}) (?<year>\d{4}) (?<time>[\d:]{8}) GMT$/,
   /^(?<day>\w{3})\w{3,6}, (?<date>\d\d)-(?<month>\w{3})-(?<year>\d\d) (?<time>[\d:]{8}) GMT$/,
   /^(?<day>\w{3}) (?<month>\w{3}) (?<date>[ \d]\d) (?<time>[\d:]{8}) (?<year>\d{4})$/,
 ]
 
-/** A year of two digits from 70 on is one of the last century. */
+/** A two-digit year from 70 on is in the last century. */
 function wholeYear(year: string): string {
   if (year.length === 4) return year
   return `${year < '70' ? '20' : '19'}${year}`
 }
 
-/** Undefined for a date that does not exist, or in another form. @see RFC 9110 section 5.6.7 */
+/** Undefined for a nonexistent date, or any other form. @see RFC 9110 section 5.6.7 */
 export function parseHttpDate(text: string): number | undefined {
   for (const form of httpDateForms) {
     const { date = '', day, month, time, year = '' } = form.exec(text)?.groups ?? {}
@@ -175,21 +174,21 @@ export function parseHttpDate(text: string): number | undefined {
 
 const dayMs = 86_400_000
 
-/** Retry-After is obeyed up to a day, and a quarter of the window: what fails meanwhile is to be retried before it leaves the window. */
+/** Retry-After is obeyed up to a day and a quarter of the window, so that no record leaves the window meanwhile. */
 export function maxRetryAfterMs(lookbackMs: number): number {
   return Math.min(dayMs, lookbackMs / 4)
 }
 
-/** A header that came twice is joined by a comma; a date holds one itself. */
+/** A repeated header is joined by a comma, but a date holds one itself. */
 function withoutRepetition(value: string): string {
   const half = value.slice(0, Math.max(0, value.length / 2 - 1))
   return value === `${half}, ${half}` ? half : value
 }
 
 /**
- * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3). Decimals and lists are read as well; of a list the
- * longest counts. A date is taken relative to the response's own `Date`, else to `platformNow`. Undefined when the header is
- * missing or can't be read.
+ * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3). Also reads decimals and lists, of which the longest
+ * counts. A date is relative to the response's own `Date`, or else to `platformNow`. Undefined if the header is missing or
+ * unreadable.
  */
 export function retryAfterMs(response: HttpResponse, platformNow: number): number | undefined {
   const value = response.headers['retry-after']?.trim() ?? ''
@@ -210,17 +209,18 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
 }
 const orGateway = '; without an error body, a gateway or firewall in front of the platform may refuse: ask who runs it'
 
-/** A call to the platform failed. Holds no URL, header or body but the scrubbed error, so that logging it can't leak them. */
+/**
+ * A failed call to the platform. Holds no URL, header or body except the scrubbed error, so that logging it can't leak them.
+ */
 export class PlatformFailure extends Error {
   readonly code = 'PLATFORM_FAILURE'
   readonly reason: Exclude<Reason, 'ok'>
-  /** HTTP status of the response, undefined when none came. */
+  /** Undefined without a response. */
   readonly status: number | undefined
   /** Cause of a missing response: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   readonly transportCode: string | undefined
-  /** Code and message of the platform's error body. Not in the message: it may differ each time. */
+  /** Code and message of the platform's error body. Not part of the message, because it may vary. */
   readonly problem: string | undefined
-  /** The thing to do about it. */
   readonly advice: string
 
   constructor(
