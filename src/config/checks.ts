@@ -1,18 +1,17 @@
-// Checks that need more than one key. Each uses only keys that are valid by themselves, so that no problem is reported twice.
+// Checks that involve several keys. Each uses only keys that are valid on their own, so that no problem is reported twice.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { formatDuration } from './duration.ts'
 import { isLoopback } from './url.ts'
 
-/** The configuration as the checks see it. */
 export interface Checked {
-  /** The value in use; undefined when it is unset or was refused. */
+  /** The value in use; undefined if unset or invalid. */
   value(key: string): unknown
-  /** True when a source has the key, with a valid value or not; undefined for one that is not looked at. */
+  /** True if a source has the key, valid or not; undefined for one that is not checked. */
   isSet: (key: string) => boolean | undefined
   origin(key: string): string
-  /** Epoch ms of this host's clock; undefined where none is known. */
+  /** Epoch ms of this host's clock; undefined if unknown. */
   now: number | undefined
-  /** A variable of the environment that is not ours. */
+  /** A variable of the environment without our prefix. */
   variable(name: string): string | undefined
 }
 
@@ -28,7 +27,7 @@ export const alternatives: readonly (readonly (readonly string[])[])[] = [
   [['auth.privateKeyFile'], ['auth.privateKey'], ['auth.signCommand']],
 ]
 
-/** One alternative whole, and nothing of another. */
+/** Exactly one complete alternative, and nothing of another. */
 function oneOf(group: (typeof alternatives)[number]): Check {
   const [first = '', ...others] = group.map((keys) => keys.join(' with '))
   const second = others.join(' or ')
@@ -47,7 +46,7 @@ function oneOf(group: (typeof alternatives)[number]): Check {
   }
 }
 
-/** Its key verifies what the program signs. */
+/** Requires the certificate whose key verifies the program's signatures. */
 const verified: Check = (config) => {
   const [command, key] = ['auth.signCommand', 'auth.certificateFile']
   if (config.isSet(command) !== true || config.isSet(key) !== false) return none()
@@ -55,7 +54,7 @@ const verified: Check = (config) => {
   return [{ key, origin: 'missing', message }]
 }
 
-/** Addresses that say too much, or are of something else. */
+/** Addresses that include too much, or belong to another key. */
 const misplaced: readonly (readonly [key: string, form: RegExp, message: string])[] = [
   [
     'platform.baseUrl',
@@ -82,7 +81,7 @@ const inPlace: Check = (config) =>
     return typeof url === 'string' && form.test(url) ? [{ key, origin: config.origin(key), message }] : []
   })
 
-/** Keys that do nothing unless another one is set. */
+/** Keys without effect unless another one is set. */
 const dependent: readonly (readonly [key: string, needed: string])[] = [
   ['control.allowRemote', 'control.token'],
   ['leaderElection.leaseName', 'leaderElection.kind'],
@@ -97,7 +96,7 @@ const inEffect: Check = (config) =>
     return [{ key, origin: config.origin(key), message }]
   })
 
-/** Secrets go over these, or are in them: plain http is allowed only to this machine, or with platform.allowInsecure. */
+/** Secrets are in these URLs or sent to them: plain http only on this machine, or with platform.allowInsecure. */
 const encrypted: Check = (config) =>
   config.value('platform.allowInsecure') === true
     ? none()
@@ -109,7 +108,7 @@ const encrypted: Check = (config) =>
         return [{ key, origin: config.origin(key), message }]
       })
 
-/** It would take any certificate, the cluster's API and the identity host included. */
+/** The variable would accept any certificate, including the cluster's API and the identity host. */
 const certificatesCount: Check = (config) => {
   const key = 'NODE_TLS_REJECT_UNAUTHORIZED'
   const message =
@@ -118,7 +117,7 @@ const certificatesCount: Check = (config) => {
   return isRefused ? [{ key, origin: 'environment', message }] : none()
 }
 
-/** A wrong year would turn everything off in silence. */
+/** A wrong year would silently disable everything. */
 const notBeforeHasCome: Check = (config) => {
   const [key, moment] = ['window.notBefore', config.value('window.notBefore')]
   if (typeof moment !== 'number' || config.now === undefined || moment <= config.now) return none()
@@ -128,7 +127,7 @@ const notBeforeHasCome: Check = (config) => {
 }
 
 interface Range {
-  /** A duration that must be so, compared with the one of the key `of`. */
+  /** A duration with a required relation to the duration of the key `of`. */
   key: string
   must: 'below' | 'at most'
   of: string
@@ -149,12 +148,12 @@ const inRange: Check = (config) =>
     return [{ key, origin: config.origin(key), message }]
   })
 
-/** With `control.allowRemote` the token alone stands between an attacker and a pause. */
+/** With `control.allowRemote`, only the token stands between an attacker and a pause. */
 const minTokenLength = 32
 
 /**
- * A token goes through a header: of visible characters, as spaces and line breaks at its end don't come through, and
- * what isn't ASCII comes through as the client's encoding writes it. @see RFC 6750 section 2.1
+ * A token is sent in a header: visible ASCII only, because trailing whitespace is lost and other characters depend on the
+ * client's encoding. @see RFC 6750 section 2.1
  */
 export function controlTokenProblem(token: string): string | undefined {
   if (!/^[!-~]*$/.test(token))
@@ -170,7 +169,7 @@ const safeToken: Check = (config) => {
   return message === undefined ? none() : [{ key, origin: config.origin(key), message }]
 }
 
-/** All of them; their order is that of their messages. */
+/** All checks, in the order of their messages. */
 export const checks: readonly Check[] = [
   encrypted,
   certificatesCount,

@@ -4,7 +4,7 @@ const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as co
 
 type Unit = keyof typeof unitMs
 
-/** Form of a duration. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare number: one unambiguous way to write it. */
+/** Form of a duration. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare numbers: one unambiguous form. */
 export const durationPattern = /^(\d{1,12})(ms|s|m|h|d)$/
 
 /** Milliseconds of a duration such as `30s`; undefined for any other text. */
@@ -13,7 +13,7 @@ export function parseDuration(text: string): number | undefined {
   return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as Unit]
 }
 
-/** The shortest exact writing of a whole number of milliseconds: 90000 becomes `90s`, 3600000 `1h`, 0 `0s`. */
+/** The shortest exact form of whole milliseconds: 90000 becomes `90s`, 3600000 `1h`, 0 `0s`. */
 export function formatDuration(ms: number): string {
   if (ms === 0) return '0s'
   const unit = (['d', 'h', 'm', 's'] as const).find((candidate) => ms % unitMs[candidate] === 0) ?? 'ms'

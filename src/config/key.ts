@@ -1,18 +1,18 @@
-// Keys of the configuration: how the schema declares one, with its default, explanation and names.
+// Keys of the configuration: how the schema declares each, with its default, explanation and names.
 import { z } from 'zod/mini'
 import type { Kind } from './kinds.ts'
 
-/** Meta data of a key, next to its schema. */
+/** Metadata of a key. */
 interface About extends Omit<Kind<z.ZodMiniType>, 'schema'> {
   explanation: string
-  /** As written in YAML; undefined: the key stays unset. */
+  /** As written in YAML; undefined: no default. */
   default?: unknown
   required?: boolean
-  /** Never in a message, a table or a log. */
+  /** Never shown in a message, table or log. */
   secret?: boolean
-  /** A variable with `_FILE` at the end of its name may hold the path of a file with the value. */
+  /** A variable with the suffix `_FILE` may hold the path of a file with the value. */
   fileTwin?: boolean
-  /** Source of the value when it is not set. */
+  /** Default taken from the environment. */
   fallback?: 'host name'
 }
 
@@ -38,7 +38,7 @@ export function setting<S extends z.ZodMiniType>(
   return register(z.prefault(kind.schema, value), kind, { explanation, default: value })
 }
 
-/** A key that may stay unset. */
+/** An optional key without a default. */
 export function optional<S extends z.ZodMiniType>(
   kind: Kind<S>,
   explanation: string,
@@ -47,33 +47,32 @@ export function optional<S extends z.ZodMiniType>(
   return register(z.optional(kind.schema), kind, { explanation, ...flags })
 }
 
-/** A key that has to be set. */
+/** A required key. */
 export function required<S extends z.ZodMiniType>(kind: Kind<S>, explanation: string): z.ZodMiniNonOptional<S> {
   return register(z.nonoptional(kind.schema), kind, { explanation, required: true })
 }
 
-/** A key whose default is the host's name. */
 export function hostNamed<S extends z.ZodMiniType>(kind: Kind<S>, explanation: string): z.ZodMiniNonOptional<S> {
   return register(z.nonoptional(kind.schema), kind, { explanation, fallback: 'host name' })
 }
 
-/** One key: for documents and messages, and to check its value. */
+/** One key: its names for documents and messages, and its check. */
 export interface Key {
   /** Key path in YAML: `retry.backoff.initial`. */
   key: string
   /** Its environment variable: `RECONCILER_RETRY_BACKOFF_INITIAL`. */
   environment: string
-  /** Variable that names a file with the value instead; undefined where there is none. */
+  /** Variable that names a file with the value; undefined if there is none. */
   fileTwin: string | undefined
   /** Allowed values in words: `duration, 1s to 6h`. */
   type: string
-  /** Default as it stands in YAML, `the host name`, or undefined when the key stays unset. */
+  /** Default as written in YAML, `the host name`, or undefined without one. */
   default: string | undefined
   required: boolean
   secret: boolean
   explanation: string
   schema: z.ZodMiniType
-  /** The default itself, as YAML would give it; undefined when there is none. */
+  /** The parsed YAML default; undefined without one. */
   defaultValue: unknown
   fromText: (text: string) => unknown
   shown: boolean
@@ -81,10 +80,9 @@ export interface Key {
   fallback: 'host name' | undefined
 }
 
-/** Prefix of all variables of the configuration. */
 export const environmentPrefix = 'RECONCILER_'
 
-/** Names the configuration file where `--config` does not. */
+/** Names the configuration file unless `--config` does. */
 export const fileVariable = `${environmentPrefix}CONFIG`
 
 /** `retry.backoff.initial` becomes `RECONCILER_RETRY_BACKOFF_INITIAL`. */
@@ -118,7 +116,7 @@ function describe(key: string, leaf: z.ZodMiniType, about: About): Key {
   }
 }
 
-/** Every key of a schema whose leaves were made by setting, optional, required or hostNamed, in its order. */
+/** Every key of a schema, in order; its leaves were created by setting, optional, required or hostNamed. */
 export function listKeys(section: z.ZodMiniObject, path = ''): readonly Key[] {
   return Object.entries(section.shape).flatMap(([name, part]) => {
     if (part instanceof z.ZodMiniObject) return listKeys(part, `${path}${name}.`)

@@ -1,4 +1,4 @@
-// Kinds of values that a key can have: how each is written, what is allowed, and what it is parsed into.
+// Kinds of values: how each is written, what is allowed, and how it is parsed.
 import { isIPv6 } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
@@ -6,16 +6,16 @@ import { parseInstant } from '../runtime/instant.ts'
 import { uuidPattern } from '../runtime/uuid.ts'
 import { durationPattern, parseDuration } from './duration.ts'
 
-/** A kind of value. The zod schema parses the value of the YAML file; text of the environment goes through `fromText` first. */
+/** A kind of value. Its zod schema parses the YAML value; `fromText` first converts the text of an environment variable. */
 export interface Kind<S extends z.ZodMiniType> {
   schema: S
-  /** For people, in tables: `duration, 1s to 6h`. */
+  /** For tables: `duration, 1s to 6h`. */
   type: string
-  /** Turns the text of an environment variable into the value that the file would have; returns other texts as they are. */
+  /** Converts the text of an environment variable into its YAML value; returns other texts unchanged. */
   fromText: (text: string) => unknown
-  /** True when the message may repeat a refused value. */
+  /** True if a message may repeat an invalid value. */
   shown: boolean
-  /** True when any text is meant as it stands. Default: one that is misread (`misreadOf`) is refused. */
+  /** True if any text is meant literally. Default: a misread one (`misreadOf`) is rejected. */
   verbatim?: boolean
 }
 
@@ -30,17 +30,17 @@ function mustBeText(must: string): z.core.$ZodErrorMap {
 }
 
 interface TextForm<T> {
-  /** For people, in tables. */
+  /** For tables. */
   type: string
-  /** The message about a refused value: `must be ...`. */
+  /** The message about an invalid value: `must be ...`. */
   must: string
   pattern: RegExp
-  /** Returns undefined to refuse. Default: the text as it is; quotes are then the way to write a number. */
+  /** Returns undefined for an invalid text. Default: the text unchanged; then a number must be quoted. */
   parse?: (text: string) => T | undefined
   shown?: boolean
 }
 
-/** A kind that is written as text. */
+/** A kind written as text. */
 function written<T = string>({
   must,
   parse,
@@ -60,7 +60,7 @@ function written<T = string>({
   return { schema, type, fromText: asText, shown }
 }
 
-/** Becomes milliseconds. The bounds are durations too, both allowed. */
+/** Becomes milliseconds. The bounds are inclusive durations. */
 export function duration(min: string, max: string): Kind<z.ZodMiniType<number, string>> {
   const [minMs = 0, maxMs = 0] = [parseDuration(min), parseDuration(max)]
   return written({
@@ -78,14 +78,14 @@ function numberFromText(text: string): unknown {
   return /^[+-]?\d+(\.\d+)?$/.test(text) ? Number(text) : text
 }
 
-/** A whole number, both bounds allowed. */
+/** A whole number; both bounds are inclusive. */
 export function integer(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
   const error = `must be a whole number from ${min} to ${max}`
   const schema = z.int({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
   return { schema, type: `whole number, ${min} to ${max}`, fromText: numberFromText, shown: true }
 }
 
-/** A number with or without a fraction, both bounds allowed. */
+/** A number with or without a fraction; both bounds are inclusive. */
 export function decimal(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
   const error = `must be a number from ${min} to ${max}`
   const schema = z.number({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
@@ -112,7 +112,6 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
   return { schema, type: words.join(', '), fromText: asText, shown: true }
 }
 
-/** One line of text. */
 export function text(): Kind<z.ZodMiniType<string, string>> {
   return written({
     type: 'text',
@@ -122,19 +121,19 @@ export function text(): Kind<z.ZodMiniType<string, string>> {
   })
 }
 
-/** A word that goes into a URL's path or a protocol field as it stands: no spaces, no characters with a meaning in URLs. */
+/** A word used literally in a URL path or protocol field: no spaces, no URL syntax. */
 export function word(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be 1 to 200 letters, digits or . _ ~ -'
   return written({ type: 'text', must, pattern: /^(?!\.{1,2}$)[\w.~-]{1,200}$/, shown: false })
 }
 
-/** What RFC 6749 allows as a scope, or nothing. @see RFC 6749 section 3.3 */
+/** A scope of RFC 6749, or empty. @see RFC 6749 section 3.3 */
 export function scope(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be scope names with one space between, or empty'
   return written({ type: 'text, may be empty', must, pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, shown: false })
 }
 
-/** A file's path. Refuses what is plainly the file's content. */
+/** A file path. Rejects what is obviously the file's content. */
 export function filePath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a file (its content does not belong here)'
   return written({ type: 'path of a file', must, pattern: /^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, shown: false })
@@ -149,17 +148,17 @@ export function objectName(): Kind<z.ZodMiniType<string, string>> {
   })
 }
 
-/** Text that must never be shown. */
+/** Text that is never shown. */
 export function secretText(): Kind<z.ZodMiniType<string, string>> {
   return written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
 }
 
-/** A secret that is taken as it stands: a passphrase may begin and end with any character, a key comes in many forms. */
+/** A literal secret: a passphrase may begin and end with any character, and a key has many forms. */
 export function verbatimSecret(type = 'text'): Kind<z.ZodMiniType<string, string>> {
   return { ...secretText(), type, verbatim: true }
 }
 
-/** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */
+/** An IANA time zone, normalized to its canonical name. Offsets are rejected, because they lack daylight saving. */
 export function timeZone(): Kind<z.ZodMiniType<string, string>> {
   return written({
     type: 'IANA time zone',
@@ -175,7 +174,7 @@ export function timeZone(): Kind<z.ZodMiniType<string, string>> {
   })
 }
 
-/** Largest step that means something in seconds, minutes and hours: node-cron takes a larger one as "at 0 only". */
+/** Largest meaningful step of seconds, minutes and hours: node-cron reads a larger one as "at 0 only". */
 const maxSteps = [59, 59, 23]
 
 /** A cron expression of six fields, seconds first. */
@@ -192,7 +191,7 @@ export function cron(): Kind<z.ZodMiniType<string, string>> {
   })
 }
 
-/** A moment with its zone; becomes milliseconds since the epoch. */
+/** A time with zone; becomes epoch ms. */
 export function instant(): Kind<z.ZodMiniType<number, string>> {
   return written({
     type: 'moment with zone',
@@ -202,7 +201,7 @@ export function instant(): Kind<z.ZodMiniType<number, string>> {
   })
 }
 
-/** Splits at commas, as lists stand in the environment. */
+/** Splits at commas: the form of lists in the environment. */
 function listFromText(list: string): string[] {
   return list.split(',').map((entry) => entry.trim())
 }
@@ -216,7 +215,7 @@ function list(item: TextForm<string>): Kind<z.ZodMiniType<string[], string[]>> {
   return { schema, type, fromText: listFromText, shown: true }
 }
 
-/** A list of names. Repeated ones are kept once. */
+/** A list of names without duplicates. */
 export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   return list({
     type: 'list of names',
@@ -225,7 +224,7 @@ export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
-/** A program and its arguments, which no shell reads. */
+/** A program and its arguments, run without a shell. */
 export function command(): Kind<z.ZodMiniType<string[], string[]>> {
   const error =
     'must be a list of a program and its arguments, such as [/usr/local/bin/sign, --key, payments]; in the environment as JSON, in double quotes'
@@ -245,7 +244,7 @@ export function command(): Kind<z.ZodMiniType<string[], string[]>> {
   return { schema, type: 'program and arguments', fromText, shown: false }
 }
 
-/** A list of UUIDs; they become lower case. */
+/** A list of UUIDs, normalized to lower case. */
 export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
   return list({
     type: 'list of UUIDs',
@@ -255,7 +254,7 @@ export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
-/** Names by UUID, which becomes lower case. */
+/** Names by UUID, normalized to lower case. */
 export function namesByUuid(): Kind<z.ZodMiniType<Record<string, string>, Record<string, string>>> {
   const type = 'names by UUID'
   const error =
@@ -273,7 +272,6 @@ export function namesByUuid(): Kind<z.ZodMiniType<Record<string, string>, Record
   return { schema, type, fromText, shown: true }
 }
 
-/** Host name or address to listen on. */
 export function listenHost(): Kind<z.ZodMiniType<string, string>> {
   return written({
     type: 'host name or address',

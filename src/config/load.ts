@@ -13,23 +13,22 @@ import { environmentSource, fileSource, noSource, type Given, type Source } from
 
 export interface LoadedConfig {
   config: Config
-  /** By key path, for every key: `default`, the file with the line (`config.yaml:12`), or the variable's name. */
+  /** By key path, for every key: `default`, the file with its line (`config.yaml:12`), or the variable's name. */
   origins: ReadonlyMap<string, string>
 }
 
 export interface ConfigInput {
-  /** Path of the YAML file. Default: the one that `RECONCILER_CONFIG` names; without both there is none. */
+  /** Path of the YAML file. Default: that of `RECONCILER_CONFIG`; without both there is none. */
   file?: string | undefined
   env: Readonly<Record<string, string | undefined>>
-  /** Default of `instance.name`. */
   hostName: string
-  /** Default: no moment is refused because it lies ahead. */
+  /** Default: future times are accepted. */
   clock?: { now(): number }
-  /** A file's text (UTF-8). When it throws, path and error code are reported. */
+  /** A file's UTF-8 text. If it throws, path and error code are reported. */
   readFile: (path: string) => string
 }
 
-/** Message about a refused value, without the value when it may be secret. */
+/** Message about an invalid value, omitting the value if it may be secret. */
 function refusalOf(key: Key, raw: unknown, message: string): string {
   if (!key.shown) return message
   if (typeof raw === 'string') return `${message}, not ${JSON.stringify(shownText(raw))}`
@@ -55,7 +54,7 @@ function checkKey(key: Key, given: Given | undefined): CheckedKey {
   return { given, value: undefined, problem: { key: key.key, origin, message } }
 }
 
-/** Puts flat values under their nested names. */
+/** Nests flat values under their sections. */
 function nest(values: Iterable<readonly [string, unknown]>): Record<string, unknown> {
   const root: Record<string, unknown> = {}
   for (const [key, value] of values) {
@@ -73,7 +72,7 @@ function withIssuer(settings: Settings): Config {
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
 }
 
-/** The environment overrides the file, also when it sets another alternative than the file. */
+/** The environment overrides the file, even with another alternative. */
 function merged(file: Source, environment: Source): Map<string, Given> {
   const values = new Map(file.values)
   for (const group of alternatives) {
@@ -96,7 +95,7 @@ function askable(checked: ReadonlyMap<string, CheckedKey>, { clock, env }: Confi
 
 const fileFlag = '--config'
 
-/** The file that the flag names, else the variable. */
+/** The file named by the flag, or else by the variable. */
 function readFileSource({ env, file, readFile }: ConfigInput): Source {
   if (file !== undefined) return fileSource(file, readFile, keys)
   const path = env[fileVariable]?.trim()
@@ -131,7 +130,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const checked = new Map(wanted.map((key) => [key.key, checkKey(key, given.get(key.key))]))
   const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
   const ofAll = checks.flatMap((check) => check(askable(checked, input)))
-  // A refused key is not reported as missing, too. A file that cannot be parsed may hold the keys that seem missing.
+  // An invalid key is not also reported as missing. An unparsable file may hold the keys that seem missing.
   const worthTelling = [...ofKeys, ...ofAll].filter(
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
@@ -141,7 +140,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
 
 /**
  * Loads and checks the configuration.
- * @throws ConfigurationError with every problem that was found
+ * @throws ConfigurationError with every problem
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
   const { given, checked, problems } = examine(input, keys)
@@ -153,14 +152,14 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
 
 export interface LoadedSections<Section extends keyof Config> {
   config: Pick<Config, Section>
-  /** As in LoadedConfig, of these keys. */
+  /** As in LoadedConfig, for these keys. */
   origins: LoadedConfig['origins']
 }
 
 /**
- * Loads some sections, for commands that only talk to the running daemon. Other sections may be invalid or missing: an
- * operator who pauses in an incident may not have the key. `parts` are their keys, where not all are wanted.
- * @throws ConfigurationError with the problems of these, or of a file that can't be read as YAML
+ * Loads some sections, for commands that only talk to the running daemon. Other sections may be invalid or missing: an operator
+ * who pauses in an incident may not have the key. `parts` limits the keys.
+ * @throws ConfigurationError with the problems of these keys, or of an unreadable YAML file
  */
 export function loadSections<Section extends keyof Config>(
   input: ConfigInput,

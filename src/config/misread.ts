@@ -1,8 +1,7 @@
-// Texts that are hardly meant as they stand: quotes that became part of a value, placeholders, invisible characters.
+// Detects texts that are unlikely to be meant literally: quotes as part of a value, placeholders, invisible characters.
 
 /**
- * What is probably wrong with a value, as a part of a sentence; undefined when nothing is. It repeats a placeholder, and of a
- * secret nothing.
+ * The likely problem of a value, as part of a sentence; undefined if there is none. Quotes a placeholder, but never a secret.
  */
 export function misreadOf(text: string, { secret }: { secret: boolean }): string | undefined {
   if (/^(["'`])[^]*\1$/.test(text))
@@ -18,7 +17,7 @@ export function misreadOf(text: string, { secret }: { secret: boolean }): string
   return `holds an invisible character (U+${code}): type the value anew`
 }
 
-/** Files of another form than YAML, or as no editor writes it on purpose: the first that matches is told, with its line. */
+/** Files in another form than YAML, or with accidental characters: the first match is reported with its line. */
 const foreignForms: readonly (readonly [form: RegExp, message: string])[] = [
   [/\0|\ufffd\ufffd/, 'is UTF-16, or no text: save it as UTF-8'],
   [/\r(?!\n)/, 'has lines that end with a carriage return alone: save it with line feeds'],
@@ -29,7 +28,7 @@ const foreignForms: readonly (readonly [form: RegExp, message: string])[] = [
   [/^\s*\/\//m, 'a comment begins with #, not with //'],
 ]
 
-/** What another form a file has, and the offset of its first sign. */
+/** The other form of a file, and the offset of its first sign. */
 export function foreignForm(text: string): { message: string; at: number } | undefined {
   for (const [form, message] of foreignForms) {
     const found = form.exec(text)

@@ -1,4 +1,4 @@
-// The one source of the configuration: every key with its type, default and explanation. Tables, files and checks are generated from it.
+// The single source of the configuration: every key with its type, default and explanation. Tables, files and checks are generated from it.
 import { z } from 'zod/mini'
 import {
   choice,
@@ -27,8 +27,8 @@ import type { Key } from './key.ts'
 import { baseUrl, exactUrl, healthUrl } from './url.ts'
 
 /**
- * All keys. A key is one entry here; the rest (environment name, files, tables) follows from it.
- * Durations become milliseconds, moments milliseconds since the epoch.
+ * All keys, one entry each; environment names, files and tables are derived.
+ * Durations become milliseconds, times epoch ms.
  */
 export const schema = z.strictObject({
   instance: z.strictObject({
@@ -239,11 +239,11 @@ export const schema = z.strictObject({
   }),
 })
 
-/** The values of all keys, nested as these. */
 export type Settings = z.output<typeof schema>
 
-/** The configuration in use: nested and named as the keys; durations in milliseconds. `auth.issuerUrl` is the given or the derived one. */
+/**
+ * The configuration in use, nested like the keys; durations in milliseconds. `auth.issuerUrl` is the given or the derived one.
+ */
 export type Config = Omit<Settings, 'auth'> & { auth: Omit<Settings['auth'], 'issuerUrl'> & { issuerUrl: string } }
 
-/** Every key in the order above. */
 export const keys: readonly Key[] = listKeys(schema)

@@ -1,4 +1,4 @@
-// Reads the sources of the configuration, the YAML file and the environment: values with their origins, not yet checked.
+// Reads the YAML file and the environment: values with their origins, not yet checked.
 import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type Document, type YAMLMap } from 'yaml'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { shownText } from '../runtime/redact.ts'
@@ -7,19 +7,19 @@ import { environmentPrefix, fileVariable, type Key } from './key.ts'
 import { foreignForm } from './misread.ts'
 import { nearest } from './suggest.ts'
 
-/** A value as it was given, with its source. */
+/** A value and its source. */
 export interface Given {
   raw: unknown
   /** `config.yaml:12` or a variable's name. */
   origin: string
 }
 
-/** What one source gives. */
+/** The content of one source. */
 export interface Source {
   /** By key path. */
   values: Map<string, Given>
   problems: ConfigurationProblem[]
-  /** False when the source could not be read: a key may then be missing for that reason. */
+  /** False if the source was unreadable: a key may be missing for that reason. */
   complete: boolean
 }
 
@@ -27,7 +27,7 @@ type ReadFile = (path: string) => string
 
 export const noSource = (): Source => ({ values: new Map(), problems: [], complete: true })
 
-/** A file with more is another kind of file: the search for what was meant takes long. */
+/** A file with more problems is of another kind: suggestions would take long. */
 const maxProblems = 50
 
 /** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
@@ -47,7 +47,7 @@ const syntaxWords: Record<string, string> = {
 
 interface Walk extends Source {
   keys: readonly string[]
-  /** Those that hold the keys: `retry`, `retry.backoff`. */
+  /** Sections that hold the keys: `retry`, `retry.backoff`. */
   sections: ReadonlySet<string>
   originAt(node: unknown): string
 }
@@ -61,7 +61,7 @@ function unknownKey({ keys, sections }: Walk, path: string, name: string, value:
   return meant === undefined ? 'there is no such key' : `there is no such key; did you mean ${meant}?`
 }
 
-/** An alias would repeat another value; read without this, one that is not defined stands in the library's error. */
+/** True for an alias, which would repeat another value. The library's error quotes an undefined one. */
 function hasAlias(node: unknown): boolean {
   let found = false
   const note = (): symbol => {
@@ -89,7 +89,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
     else if (hasAlias(value)) {
       refuse('aliases (*name) are not supported: write the value; quote a text that starts with *')
     } else if (isSection) {
-      // A section whose keys are all commented out is there, but empty.
+      // A section whose keys are all commented out exists, but is empty.
       const example = keys.find((key) => key.startsWith(`${path}.`)) ?? path
       if (!isNothing(value)) refuse(`is a section: it takes keys below it, such as ${example}`)
     } else if (isNothing(value)) {
@@ -98,7 +98,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
   }
 }
 
-/** Keys that stand in their map before: the library's own search for them takes a minute for 1 MiB. */
+/** Keys repeated in their map: the library's own search takes a minute for 1 MiB. */
 function repeatedKeys(document: Document): unknown[] {
   const repeated: unknown[] = []
   visit(document, {
@@ -160,7 +160,7 @@ function fromYaml(file: string, text: string, keys: readonly Key[]): Source {
   return source
 }
 
-/** What the file gives that `--config` names. */
+/** Reads the file that `--config` names. */
 export function fileSource(file: string, readFile: ReadFile, keys: readonly Key[]): Source {
   let text: string
   try {
@@ -175,13 +175,13 @@ export function fileSource(file: string, readFile: ReadFile, keys: readonly Key[
   return fromYaml(file, text, keys)
 }
 
-/** Never the address of a Service: an operator who sets these means the daemon's own listener. */
+/** Never the address of a Service: whoever sets these means the daemon's own listener. */
 const ownAddress = /^(?:0\.0\.0\.0|127\..*|::1?|localhost)$/
 
 /**
- * Kubernetes gives every container variables for every Service of its namespace. One named `reconciler-server` makes
- * RECONCILER_SERVER_PORT=tcp://10.0.0.1:80, which is also the variable of a key. A Service of another team must not keep
- * the daemon from starting, so such variables are ignored.
+ * Kubernetes gives every container variables for every Service of its namespace. A Service named `reconciler-server` defines
+ * RECONCILER_SERVER_PORT=tcp://10.0.0.1:80, which is also the variable of a key. Another team's Service must not keep the
+ * daemon from starting, so such variables are ignored.
  * @see https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
 function isServiceLink(name: string, value: string): boolean {
@@ -193,7 +193,7 @@ function isServiceLink(name: string, value: string): boolean {
 
 const emptyMessage = 'is empty: give it a value, or unset the variable'
 
-/** The content of the file that a variable names, or the problem with it; never the path, which may be the secret itself. */
+/** The content of the file that a variable names, or its problem; never the path, which may be the secret itself. */
 export function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem: string } {
   if (path === '') return { problem: emptyMessage }
   try {
@@ -205,17 +205,16 @@ export function readTwin(path: string, readFile: ReadFile): { raw: string } | { 
 }
 
 type Variables = Readonly<Record<string, string | undefined>>
-/** A variable's value for its key. */
 type VariableReading = { key: Key } & ({ raw: unknown } | { problem: string })
 type ReadVariable = (value: string) => VariableReading
 
-/** The reader of each variable of the keys. */
+/** The reader of each key's variable. */
 function readersOf(env: Variables, readFile: ReadFile, keys: readonly Key[]): Map<string, ReadVariable> {
   const readers = new Map<string, ReadVariable>()
   for (const key of keys) {
     readers.set(key.environment, (value) => {
       const text = key.secret ? value : value.trim()
-      // A lost value must not turn a selection or a limit off, so only a key to which "empty" means something takes it.
+      // A lost value must not disable a selection or limit, so an empty text counts only if the key accepts it.
       const isLost = text === '' && !key.schema.safeParse('').success
       return { key, ...(isLost ? { problem: emptyMessage } : { raw: key.fromText(text) }) }
     })
@@ -229,7 +228,7 @@ function readersOf(env: Variables, readFile: ReadFile, keys: readonly Key[]): Ma
   return readers
 }
 
-/** Our variables by name. Those without our prefix are none of our business. */
+/** Variables with our prefix, by name. */
 function ownVariables(env: Variables): [name: string, value: string][] {
   return Object.entries(env)
     .flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]]))

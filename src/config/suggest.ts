@@ -1,4 +1,4 @@
-// "Did you mean": the known name that comes closest to a mistyped one.
+// "Did you mean": finds the known name closest to a mistyped one.
 
 /** Number of single-character changes between two texts (Levenshtein). */
 function distance(a: string, b: string): number {
@@ -14,7 +14,7 @@ function distance(a: string, b: string): number {
   return previous[b.length] ?? 0
 }
 
-/** Ignores differences in case, separators and plural. */
+/** Ignores case, separators and plural. */
 function bare(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 }
@@ -25,8 +25,8 @@ function leafOf(name: string): string {
 }
 
 /**
- * The candidate that was probably meant; undefined when none is near.
- * A key in the wrong section (same last word, one candidate only) counts as near.
+ * The candidate that was probably meant; undefined if none is close.
+ * A key in the wrong section (same last word, only one candidate) counts as close.
  */
 export function nearest(name: string, candidates: readonly string[]): string | undefined {
   const wanted = bare(name.slice(0, 100))

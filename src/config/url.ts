@@ -1,19 +1,19 @@
-// URLs in the configuration: which forms are accepted. A refused one is never called.
+// URLs in the configuration: the accepted forms. A rejected URL is never called.
 import { z } from 'zod/mini'
 import type { Kind } from './kinds.ts'
 
-/** True for http URLs whose host is this machine: 127.0.0.0/8, ::1 and localhost. */
+/** True for http URLs on this machine: 127.0.0.0/8, ::1 and localhost. */
 export function isLoopback(url: URL): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname)
 }
 
-/** A URL as it may be shown: its query may hold a token. */
+/** A URL without its query, which may hold a token. */
 export function withoutQuery(url: string): string {
   const { origin, pathname } = new URL(url)
   return origin + pathname
 }
 
-/** Advice for an issuer whose text differs from its usual form: its audience is compared as text. */
+/** Advice for an issuer in an unusual form, because it is compared as text. */
 export function spellingAdvice(issuer: string): string | undefined {
   const usual = withoutTrailingSlashes(new URL(issuer).href)
   return usual === issuer
@@ -26,11 +26,11 @@ interface Form {
   example: string
   /** Accepted schemes, in words. */
   schemes: string
-  /** True when it may have a query. */
+  /** True if it may have a query. */
   query: boolean
 }
 
-/** The reason why a text is not such a URL; undefined when it is one. No message repeats the text: it may hold a password. */
+/** Why a text is not such a URL; undefined if it is one. Messages never repeat the text: it may hold a password. */
 function refusal(text: string, form: Form): string | undefined {
   // URL() would silently drop or change these.
   if (/[\s\\\p{Cc}]/u.test(text)) return 'must be a URL without spaces, line breaks and backslashes'
@@ -62,17 +62,17 @@ function urlKind(normalize: (text: string) => string, form: Form): Kind<z.ZodMin
   return { schema, type: 'URL', fromText: (text) => text, shown: false }
 }
 
-/** A base URL with any path, in the form that URL() gives it, without trailing slash. */
+/** A base URL with any path, normalized by URL(), without trailing slash. */
 export function baseUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind((text) => withoutTrailingSlashes(new URL(text).href), api)
 }
 
-/** A URL that the platform compares as text (the audience of assertions): as written, only without trailing slash. */
+/** A URL that the platform compares as text (the audience of assertions): unchanged except for a trailing slash. */
 export function exactUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind(withoutTrailingSlashes, api)
 }
 
-/** A health address: nothing secret is sent there, so plain http is allowed. Path and query stay as written. */
+/** A health URL. No secret is sent there, so plain http is allowed. Path and query stay unchanged. */
 export function healthUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind((text) => new URL(text).href, health)
 }

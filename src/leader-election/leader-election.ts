@@ -1,4 +1,4 @@
-// Leader election by a Lease, by the rules of client-go: the instance that renews it leads, and an expired one may be taken.
+// Leader election by a Lease, by the rules of client-go: the instance that renews it leads; an expired lease may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
 import type { Clock } from '../runtime/clock.ts'
@@ -16,25 +16,25 @@ export interface ElectionOptions extends Claimant {
   clock: Clock
   emit: (event: LeadershipEvent) => void
   /**
-   * Called for each state of the lease that is seen, before this instance leads by it. `text`: the annotation of the operator's
-   * pauses; empty while there is none. `isOurs`: this instance has just written it.
+   * Called for each observed state of the lease, before this instance leads by it. `text`: the annotation with the operator's
+   * pauses; empty without any. `isOurs`: this instance has just written it.
    */
   onPauses: (text: string, isOurs: boolean) => void
 }
 
 export interface Election extends LeaderElection {
-  /** Changes the annotation of the operator's pauses; whether that changed it. Rejects with LeaseFailure. */
+  /** Changes the annotation with the operator's pauses; true if that changed it. Rejects with LeaseFailure. */
   changePauses(change: (text: string) => string): Promise<boolean>
 }
 
-/** Another instance may write between our read and our write, but hardly so often. */
+/** Another instance may write between our read and our write, but rarely this often. */
 const maxConflicts = 5
-/** The end of the process does not wait longer for the API. A lease that is not released expires. */
+/** The end of the process waits no longer for the API. An unreleased lease expires. */
 const maxReleaseMs = 5000
-/** A command waits no longer for the API: a renewal, a read and a write one after the other. */
+/** A command waits no longer for the API: a renewal, a read and a write in sequence. */
 const maxPauseMs = 20_000
 
-/** Acts with a signal that aborts after `ms` by a LeaseFailure with this message. */
+/** Runs an action with a signal that aborts after `ms` with this message. */
 async function within<T>(
   [ms, message]: readonly [number, string],
   clock: Pick<Clock, 'timer'>,
@@ -51,7 +51,7 @@ async function within<T>(
   }
 }
 
-/** Again at once when another instance wrote in between: mostly it has won. */
+/** Repeats at once when another instance wrote in between; usually that instance has won. */
 async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
   for (let conflicts = 1; ; conflicts++) {
     try {
@@ -66,14 +66,14 @@ async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
 export function createElection(options: ElectionOptions): Election {
   const { client, clock, emit, identity, leaseDurationMs, onPauses, platform } = options
   const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
-  /** One exchange with the API at a time: an older response never comes after a newer one. */
+  /** One exchange with the API at a time: an older response never follows a newer one. */
   const oneByOne = pLimit(1)
   const sighting = createSighting(clock, leaseDurationMs)
   const term = createTerm(clock, renewDeadlineMs)
-  /** Our last write, until the API confirms it: it may have been done all the same. `asked` as in Term. */
+  /** Our last write until the API confirms it: it may have succeeded. `asked` as in Term. */
   let unconfirmed: { renewTime: string; asked: Moment } | undefined
   let failure: LeaseFailure | undefined
-  /** Monotonic ms: when the first of the failures in a row was noted. */
+  /** Monotonic ms of the first of the consecutive failures. */
   let failingSince = 0
   let seenLeader: string | undefined
   const reach = createReach(clock, leaseDurationMs)
@@ -104,10 +104,10 @@ export function createElection(options: ElectionOptions): Election {
     emit({ type: 'leading', transitions })
   }
 
-  /** A read that shows our last write confirms it: its response was lost, or spoke of a failure. */
+  /** A read that shows our last write confirms it: the response was lost, or reported a failure. */
   function leadByRead(lease: Lease | undefined): void {
     if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
-    // The API writes the same time in another form.
+    // The API formats the same time differently.
     const isWritten = parseInstant(lease.renewTime ?? '') === parseInstant(unconfirmed.renewTime)
     if (isWritten) leadFrom(unconfirmed.asked, lease)
   }
@@ -136,7 +136,7 @@ export function createElection(options: ElectionOptions): Election {
     return !reach.isAbstaining() && (['', identity].includes(sighting.holder()) || sighting.isExpired())
   }
 
-  /** Writes a claim, which this instance leads by, or the claim of another one. */
+  /** Writes a claim of this instance, or another change of the lease. */
   async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
     const isClaim = (): boolean => lease.holder === identity && !reach.isAbstaining()
     const asked = { monotonic: clock.monotonic(), wall: clock.now() }
@@ -148,10 +148,13 @@ export function createElection(options: ElectionOptions): Election {
     if (isClaim()) leadFrom(asked, written)
   }
 
-  /** A leader whose last write was confirmed renews by a write alone. When another one wrote since, it conflicts and is read. */
+  /**
+   * A leader whose last write was confirmed renews by a write alone. If another instance wrote since, that conflicts, and the
+   * lease is read.
+   */
   const own = (): Lease | undefined => (term.isOn() && unconfirmed === undefined ? sighting.lease() : undefined)
 
-  /** Gives the lease to the others, at once. */
+  /** Releases the lease at once. */
   async function giveAway(signal: AbortSignal): Promise<void> {
     const lease = await client.read(signal)
     if (lease?.holder !== identity) return
@@ -171,7 +174,7 @@ export function createElection(options: ElectionOptions): Election {
     await write(claimOf(lease, options, clock.now()), signal)
   }
 
-  /** A leader renews the lease with the same write, so that commands cannot keep it from that. */
+  /** A leader renews the lease with the same write, so that commands cannot prevent renewals. */
   async function claimPauses(change: (text: string) => string, signal: AbortSignal): Promise<boolean> {
     const isChangeOf = (lease: Lease): boolean => change(pausesOf(lease)) !== pausesOf(lease)
     const held = own()
@@ -181,7 +184,7 @@ export function createElection(options: ElectionOptions): Election {
       acquireTime: undefined,
       renewTime: undefined,
     }
-    // That nothing changes, only a read shows: another instance may have written since.
+    // Only a read can show that nothing changes: another instance may have written since.
     const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
@@ -198,7 +201,7 @@ export function createElection(options: ElectionOptions): Election {
     else if (before !== undefined) emit({ type: 'lease-available' })
   }
 
-  /** A failure is noted. */
+  /** Records a failure. */
   async function attempt(act: () => Promise<void>): Promise<void> {
     try {
       await oneByOne(() => againOnConflict(act))
@@ -209,7 +212,7 @@ export function createElection(options: ElectionOptions): Election {
     }
   }
 
-  /** Every retry period; a standby also at the moment at which the lease expires. */
+  /** Every retry period; a standby also when the lease expires. */
   async function keepTrying(signal: AbortSignal): Promise<never> {
     for (;;) {
       const startedAt = clock.monotonic()

@@ -1,9 +1,9 @@
-// Leadership among several instances: the daemon's interface to it, its events, and the trivial case of a single instance.
+// Leadership among several instances: the daemon's interface to it, its events, and the trivial case of one instance.
 import type { Reason } from '../platform/http/http.ts'
 import { untilAborted } from '../runtime/notifier.ts'
 import type { LeaseFailureReason } from './lease-client.ts'
 
-/** What is known of who leads. */
+/** Known facts about the leader. */
 export interface LeadershipState {
   /** `leaderElection.kind`. */
   kind: 'none' | 'kubernetes'
@@ -13,11 +13,11 @@ export interface LeadershipState {
   /** Holder identities: of this instance, and of the leader; undefined while no instance is known to lead. */
   identity: string
   leader: string | undefined
-  /** Since when this instance leads, or stands by; epoch ms of this host's clock. */
+  /** Since when this instance leads or stands by; epoch ms of this host's clock. */
   since: number
-  /** Why the lease can't be had, or kept, or was given away; undefined while it can. */
+  /** Why the lease cannot be acquired or kept, or was released; undefined otherwise. */
   problem: string | undefined
-  /** The same, once an instance that stands by has had no response of use for `leaderElection.leaseDuration`. */
+  /** The same, once a standby has had no usable response for `leaderElection.leaseDuration`. */
   lastingProblem?: string | undefined
 }
 
@@ -26,43 +26,43 @@ export const termEnds = ['released', 'taken', 'expired', 'unreachable'] as const
 export type StandbyCause = (typeof termEnds)[number] | 'seen'
 
 export type LeadershipEvent =
-  /** This instance leads from now on. */
+  /** This instance now leads. */
   | { type: 'leading'; transitions: number }
   /**
-   * It does not any more: it released the lease, another one holds it, it was not renewed in time (`problem`), or this
-   * instance cannot reach the platform. `seen`: it did not before, and another instance leads from now on.
+   * It no longer leads: it released the lease, another instance holds it, it was not renewed in time (`problem`), or this
+   * instance cannot reach the platform. `seen`: it did not lead before, and another instance now does.
    */
   | { type: 'standing-by'; cause: StandbyCause; leader: string | undefined; problem?: string }
-  /** The lease could not be read or written, and could be again. */
+  /** The lease became unreadable or unwritable, or usable again. */
   | { type: 'lease-unavailable'; reason: LeaseFailureReason; problem: string }
   | { type: 'lease-available' }
 
-/** Why a sweep failed; undefined when it did not. */
+/** Why a sweep failed; undefined if it succeeded. */
 export type UnansweredSweep = { reason: Reason; code?: string | undefined; advice: string } | undefined
 
-/** Why a command was not done. */
+/** Why a command was not executed. */
 export interface CommandRefusal {
   problem: string
 }
 
 export interface LeaderElection {
-  /** By the clock, at the moment of asking: a process that slept past its deadline does not lead. */
+  /** Judged at the time of the call: a process that slept past its deadline does not lead. */
   isLeading(): boolean
   state(): LeadershipState
-  /** Calls `work` for each term of leadership, one at a time; resolves after `stop`. The term's signal ends with `stop` too. */
+  /** Calls `work` for each term of leadership, one at a time; resolves after `stop`, which also ends the term's signal. */
   lead(work: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
   /**
-   * Notes the result of a sweep: why it failed, undefined when it did not. A leader whose sweeps have no response gives the
-   * lease away: another instance may have another way to the platform.
+   * Reports the result of a sweep. A leader whose sweeps get no response releases the lease: another instance may reach the
+   * platform.
    */
   swept(failure: UnansweredSweep): void
-  /** Keeps the lease, or waits for it. Rejects with the signal's reason. */
+  /** Keeps or awaits the lease. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
-  /** Gives the lease to the others, at once; gives up after 5 s without a response. */
+  /** Releases the lease at once; gives up after 5 s without a response. */
   release(): Promise<void>
 }
 
-/** `leaderElection.kind: none`: one term, from the start to the end. */
+/** `leaderElection.kind: none`: one term, from start to end. */
 export function leadAlone(identity: string, startedAt: number): LeaderElection {
   return {
     isLeading: () => true,

@@ -1,21 +1,21 @@
-// The forms of the Lease that an instance writes: with itself as the holder, freed, and with the pauses of the operator.
+// The contents of the Lease that an instance writes: held, released, and with the operator's pauses.
 import { visibleText } from '../runtime/redact.ts'
 import { LeaseFailure, type Lease } from './lease-client.ts'
 
 export interface Claimant {
-  /** One for each start of a process: a crashed leader must not take its own lease for granted. */
+  /** New at each start of a process: a restarted leader must not mistake its old lease for its own. */
   identity: string
-  /** Issuer and base URL: the platform that the instances of a lease share. */
+  /** Issuer and base URL: instances with the same lease share a platform. */
   platform: string
   leaseDurationMs: number
 }
 
-/** Holds the operator's pauses, so that they outlive the leader; absent while there are none. */
+/** Holds the operator's pauses, so that they outlive the leader; absent without any. */
 export const pauseAnnotation = 'webhook-reconciler/paused'
-/** Names the holder's platform: instances of another one are in the wrong place, and would stand by for ever. */
+/** Names the holder's platform: an instance of another platform would wait for this lease forever. */
 const platformAnnotation = 'webhook-reconciler/platform'
 
-/** Empty while there are none. */
+/** Empty without pauses. */
 export const pausesOf = ({ annotations }: Lease): string => annotations[pauseAnnotation] ?? ''
 
 export function withPauses(lease: Lease, text: string): Lease {
@@ -23,7 +23,7 @@ export function withPauses(lease: Lease, text: string): Lease {
   return { ...lease, annotations: Object.fromEntries(text === '' ? others : [...others, [pauseAnnotation, text]]) }
 }
 
-/** The lease as this instance holds it; `now`: epoch ms. */
+/** The lease as held by this instance; `now`: epoch ms. */
 export function claimOf(lease: Lease | undefined, claimant: Claimant, now: number): Lease {
   const { identity, leaseDurationMs, platform } = claimant
   const renewTime = new Date(now).toISOString()
@@ -40,7 +40,7 @@ export function claimOf(lease: Lease | undefined, claimant: Claimant, now: numbe
   }
 }
 
-/** The lease without a holder, free for the others at once. */
+/** The lease without a holder, free for other instances. */
 export const released = (lease: Lease, now: number): Lease => ({
   ...lease,
   holder: '',
@@ -48,7 +48,7 @@ export const released = (lease: Lease, now: number): Lease => ({
   renewTime: new Date(now).toISOString(),
 })
 
-/** @throws LeaseFailure for the lease of another platform: this instance would wait in silence for one that is not meant for it */
+/** @throws LeaseFailure for the lease of another platform: this instance would silently wait for the wrong lease */
 export function refuseForeign(lease: Lease | undefined, platform: string, subject: string): void {
   const other = lease?.annotations[platformAnnotation]
   if (other === undefined || other === platform) return

@@ -11,20 +11,20 @@ import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { readSmallText } from '../runtime/small-file.ts'
 
-/** A Lease as it was read, or as it is to be written. */
+/** A Lease, as read or to be written. */
 export interface Lease {
-  /** `metadata.resourceVersion`; undefined for one that is to be created. */
+  /** `metadata.resourceVersion`; undefined for a Lease to create. */
   version: string | undefined
-  /** Empty while no instance holds it. */
+  /** Empty without a holder. */
   holder: string
-  /** Undefined where none is given. */
+  /** Undefined if absent. */
   durationMs: number | undefined
   transitions: number
-  /** ISO 8601; undefined where none is given. */
+  /** ISO 8601; undefined if absent. */
   acquireTime: string | undefined
   renewTime: string | undefined
   annotations: Readonly<Record<string, string>>
-  /** The object as the API gave it: what is not ours goes back unchanged. */
+  /** The API's object: foreign fields are written back unchanged. */
   object: object
 }
 
@@ -46,17 +46,17 @@ export class LeaseFailure extends Error {
 export interface LeaseClient {
   /** `namespace/name`, for people. */
   readonly subject: string
-  /** Undefined when there is no such Lease. */
+  /** Undefined if the Lease does not exist. */
   read(signal: AbortSignal): Promise<Lease | undefined>
   /**
-   * Creates it, or replaces the version that was read: `conflict` when another one has written since. After any other
-   * failure it may have been written all the same.
+   * Creates the Lease, or replaces the version that was read: `conflict` if another instance has written since. After any other
+   * failure it may still have been written.
    */
   write(lease: Lease, signal: AbortSignal): Promise<Lease>
   close(): Promise<void>
 }
 
-/** Where the API is, and as whom to call it. */
+/** The API's address, and the credentials. */
 export interface ClusterAccess {
   origin: string
   namespace: string
@@ -67,19 +67,19 @@ export interface ClusterAccess {
 const maxResponseBytes = 1_048_576
 
 /**
- * By the ratio of client-go's defaults, 15, 10 and 2 s: clocks may run at different speeds, a leader needs time to stop, and
- * one try that fails must not end the lead.
+ * In the ratio of client-go's defaults, 15, 10 and 2 s: clocks may run at different speeds, a leader needs time to stop, and
+ * one failed try must not end the term.
  */
 export function leaseTimes(leaseDurationMs: number): Record<'renewDeadlineMs' | 'retryPeriodMs', number> {
   return { renewDeadlineMs: (leaseDurationMs * 2) / 3, retryPeriodMs: (leaseDurationMs * 2) / 15 }
 }
 
-/** Token, authority and namespace of the pod's service account, where every client in a pod looks. */
+/** Token, authority and namespace of the pod's service account, in the usual folder. */
 export const podFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /**
- * The access that a pod has.
- * @throws ConfigurationError when this process is not in a pod
+ * The access of this pod.
+ * @throws ConfigurationError if this process is not in a pod
  */
 export function clusterAccess(
   { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: (path: string) => string },
@@ -112,7 +112,7 @@ export function clusterAccess(
   }
 }
 
-/** Made with the first client: an instance that is alone needs none. */
+/** Created with the first client: a single instance needs none. */
 function createLeaseSchema() {
   return z.looseObject({
     metadata: z.looseObject({
@@ -147,7 +147,7 @@ function toLease(object: z.output<LeaseSchema>): Lease {
   }
 }
 
-/** The API takes times with six decimals only (MicroTime). */
+/** The API accepts only times with six decimals (MicroTime). */
 const toMicroTime = (iso: string | undefined): string | undefined =>
   iso?.replace(/(?:\.\d+)?Z$/, (fraction) => {
     const digits = fraction.replace(/\D/g, '').padEnd(6, '0').slice(0, 6)
@@ -182,7 +182,6 @@ export interface LeaseClientOptions {
   leaseName: string
   leaseDurationMs: number
   clock: Clock
-  /** Of this program. */
   version: string
 }
 
@@ -194,20 +193,20 @@ interface Connected {
 export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
   const { access, clock, leaseDurationMs, leaseName, version } = options
   const { authorityFile, namespace, origin, tokenFile } = access
-  // One call that hangs leaves the time for another.
+  // A call that hangs leaves time for another.
   const timeoutMs = leaseTimes(leaseDurationMs).renewDeadlineMs / 2
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
   const schema = createLeaseSchema()
   let connected: Connected | undefined
 
-  /** Never empty: without an authority of the cluster, TLS would trust every public one. */
+  /** Never empty: without the cluster's authority, TLS would trust every public one. */
   function fileText(path: string): string {
     try {
       const text = readSmallText(path).trim()
       if (text !== '') return text
     } catch {
-      // As an empty one.
+      // Treated as empty.
     }
     throw new LeaseFailure(
       'credentials',
@@ -222,7 +221,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
     throw new LeaseFailure('credentials', `${tokenFile} holds characters that no header may carry: ${advice}`)
   }
 
-  /** The authority may be exchanged while the pod runs. */
+  /** The authority may be replaced while the pod runs. */
   async function connect(): Promise<HttpTransport> {
     const authority = fileText(authorityFile)
     if (connected?.authority === authority) return connected.http

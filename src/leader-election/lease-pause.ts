@@ -1,11 +1,11 @@
-// The operator's pauses as commands to any instance: they are kept in the lease, so that another leader does not resume what an operator stopped.
+// The operator's pauses, sent to any instance and stored in the lease, so that a new leader keeps them.
 import type { Election } from './leader-election.ts'
 import { LeaseFailure } from './lease-client.ts'
 import type { CommandRefusal } from './leadership.ts'
 
 /**
- * Changes the annotation that keeps them; whether that changed anything. Nothing is paused or resumed unless the lease says
- * so: a command that can't write it is refused.
+ * Changes the annotation; true if anything changed. Pauses take effect only through the lease: a command that cannot write it
+ * is rejected.
  */
 export async function changeLease(
   election: Pick<Election, 'changePauses'>,
@@ -15,7 +15,7 @@ export async function changeLease(
     return await election.changePauses(change)
   } catch (error) {
     if (!(error instanceof LeaseFailure)) throw error
-    // The response alone may be lost.
+    // Only the response may be lost.
     return { problem: `Not confirmed: ${error.message}. Then send the command again.` }
   }
 }

@@ -1,30 +1,30 @@
-// Sweeps in a row without any response: an instance that cannot reach the platform gives the lease away, as another one may.
+// Counts consecutive sweeps without a response: an instance that cannot reach the platform releases the lease, because another one may.
 import type { Reason } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { UnansweredSweep } from './leadership.ts'
 
-/** So many sweeps in a row without any response show that this instance cannot reach the platform. */
+/** This many consecutive sweeps without a response show that this instance cannot reach the platform. */
 const maxUnanswered = 3
-/** So that instances that all cannot reach it don't pass the lease around. */
+/** Minimum time between two releases, so that unconnected instances do not pass the lease around. */
 const minBetweenGivingMs = 600_000
-/** In which another instance takes the lease that was given away; in numbers of leaseDuration. */
+/** Time for another instance to take the released lease, in multiples of leaseDuration. */
 const abstainFactor = 2
 const noResponse: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
 
 export interface Reach {
-  /** A new term: its sweeps count from the first. */
+  /** Starts a new term: its sweeps are counted from zero. */
   begin(): void
-  /** Counts a sweep; why the lease is to be given away now, if it is. */
+  /** Counts a sweep; returns why to release the lease now, if at all. */
   swept(result: UnansweredSweep, isLeading: boolean): string | undefined
-  /** True while another instance is to take the lease. */
+  /** True while another instance should take the lease. */
   isAbstaining(): boolean
-  /** Why it was last given away. */
+  /** Why it was last released. */
   problem(): string | undefined
 }
 
 export function createReach(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: number): Reach {
   let unanswered = 0
-  /** When it was last given away, and why; monotonic ms. */
+  /** When it was last released, and why; monotonic ms. */
   let given: { problem: string; at: number } | undefined
   return {
     begin() {

@@ -1,26 +1,26 @@
-// The lease as this instance saw it last, and until when it holds: counted on the monotonic clock from when a renewal was seen, as hosts' clocks differ.
+// The lease as this instance last saw it, and its expiry, measured on the monotonic clock from the last seen renewal, because hosts' clocks differ.
 import type { Clock } from '../runtime/clock.ts'
 import type { Lease } from './lease-client.ts'
 
 export interface Sighting {
   /** Undefined before the first. */
   lease(): Lease | undefined
-  /** Empty while no instance holds it, or none is known to. */
+  /** Empty if no instance is known to hold it. */
   holder(): string
-  /** Monotonic ms: when it may be taken, unless it is renewed before. */
+  /** Monotonic ms from which it may be taken unless it is renewed. */
   expiresAt(): number
   isExpired(): boolean
   see(lease: Lease): void
   /**
-   * It was deleted. It counts as it was seen last, and is made again so: with its holder, which renews it, and with its
-   * annotations. Undefined when none was ever seen.
+   * The lease was deleted. It is recreated as last seen, with its holder, which renews it, and its annotations. Undefined if
+   * none was ever seen.
    */
   miss(): Lease | undefined
 }
 
 export function createSighting(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: number): Sighting {
   let lease: Lease | undefined
-  /** Changes with each renewal, and not with an annotation. */
+  /** Changes with each renewal, but not with an annotation. */
   let renewal = ''
   let expiresAt = -Infinity
   return {
@@ -37,7 +37,7 @@ export function createSighting(clock: Pick<Clock, 'monotonic'>, leaseDurationMs:
     },
     miss() {
       if (lease === undefined) return undefined
-      // A person deletes a lease that would hold for years.
+      // A person deletes a lease that would last for years.
       expiresAt = Math.min(expiresAt, clock.monotonic() + leaseDurationMs)
       return { ...lease, version: undefined, durationMs: leaseDurationMs, object: {} }
     },

@@ -1,27 +1,27 @@
-// The term of leadership of this instance: it lasts until its deadline, and each renewal moves that on.
+// This instance's term of leadership: it lasts until its deadline, which each renewal extends.
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import { createNotifier } from '../runtime/notifier.ts'
 
-/** While a machine is suspended, its monotonic clock stands still; its wall clock may be set. */
+/** The monotonic clock stops while a machine is suspended; the wall clock may be set. */
 export type Moment = Record<'monotonic' | 'wall', number>
 
 export interface Term {
-  /** By both clocks, at the moment of asking: a process or a machine that slept past its deadline does not lead. */
+  /** Judged by both clocks at the time of the call: a process or machine that slept past its deadline does not lead. */
   isOn(): boolean
   /**
-   * Begins the term, or prolongs it. `asked`: both clocks before the write was sent, so that the others see the lease expire
-   * later than this instance does. True when a new one has begun.
+   * Begins or extends the term. `asked`: both clocks before the write was sent, so that the lease expires later for others than
+   * for this instance. True if a new term began.
    */
   lead(asked: Moment): boolean
-  /** Ends it. True when there was one. */
+  /** True if there was one. */
   end(): boolean
-  /** True from its beginning until `end`, also past its deadline. */
+  /** True from its beginning until `end`, even past its deadline. */
   hasBegun(): boolean
-  /** Since when this instance leads, or stands by; epoch ms of the host's present clock. */
+  /** Since when this instance leads or stands by; epoch ms of the host's present clock. */
   since(): number
   /** Calls `work` for each term, one at a time; resolves after `stop`. */
   work(act: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
-  /** Calls `onDeadline` when a term has not been prolonged in time, also while a call hangs. Rejects with the signal's reason. */
+  /** Calls `onDeadline` when a term was not extended in time, even while a call hangs. Rejects with the signal's reason. */
   watch(onDeadline: () => void, signal: AbortSignal): Promise<never>
 }
 
@@ -29,9 +29,9 @@ const lost = new Error('the lease is lost')
 
 export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
   const changed = createNotifier(clock)
-  /** Aborted at its end; undefined while this instance stands by. */
+  /** Aborted at the end of the term; undefined on standby. */
   let current: AbortController | undefined
-  /** Monotonic ms, both. */
+  /** Monotonic ms. */
   let until = -Infinity
   let since = clock.monotonic()
   let untilWall = -Infinity
@@ -65,7 +65,7 @@ export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
     async work(act, stop) {
       while (!stop.aborted) {
         if (current !== undefined && isOn()) await act(AbortSignal.any([stop, current.signal]))
-        // Rejects only when `stop` is aborted, and then the loop is over.
+        // Rejects only if `stop` is aborted, which ends the loop.
         else await changed.wait(undefined, stop).catch(() => undefined)
       }
     },
