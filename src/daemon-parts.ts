@@ -1,4 +1,4 @@
-// The parts of the daemon, wired: what emits, what observes, and what is shown of both.
+// Wires the parts of the daemon: what emits events, what observes them, and what shows both.
 import { createElection } from './leader-election/leader-election.ts'
 import { leadAlone, type LeaderElection } from './leader-election/leadership.ts'
 import type { LeaseClient } from './leader-election/lease-client.ts'
@@ -44,7 +44,7 @@ import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { createTurns, type Steps } from './runtime/steps.ts'
 
-/** Replaces the host in a simulation: no sockets, no metrics of this process; the simulation gets every event. */
+/** Replaces the host in a simulation: no sockets, no process metrics; the simulation receives every event. */
 export interface DaemonHost {
   startServer: typeof startOpsServer
   processMetrics: boolean
@@ -59,35 +59,35 @@ export interface DaemonOptions {
   clock: Clock
   random: Random
   log: CountedLog
-  /** The output of `log`; it reports the lines that it drops. */
+  /** The log's output, which reports dropped lines. */
   logOutput?: Pick<LogOutput, 'listen'> | undefined
   transport: Transport
-  /** The proxies that it goes through, for the log. */
+  /** Proxies in use, for the log. */
   proxy?: string | undefined
   schedule: Schedule
-  /** The lease that the instances share; undefined with `leaderElection.kind: none`. */
+  /** The lease shared by the instances; undefined with `leaderElection.kind: none`. */
   lease?: LeaseClient | undefined
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
-  /** Secrets that open the commands, as their files hold them now. */
+  /** Secrets that authorize commands, as their files now hold them. */
   secrets: () => ControlSecrets
   /** True: one full sweep, and retries until nothing is due. */
   once?: boolean | undefined
-  /** Aborted to stop in good order. */
+  /** Aborted for an orderly stop. */
   stop: AbortSignal
-  /** Default: the host itself. */
+  /** Default: the real host. */
   host?: DaemonHost
 }
 
-/** The parts of the daemon, for its loops, its listener and the log. */
+/** The parts of the daemon, for its loops, listener and log. */
 export interface DaemonParts {
   connection: Connection
   leaderElection: LeaderElection
-  /** A new one for each term: what an earlier one knew is old, as another instance has worked since. */
+  /** New for each term: an earlier one is outdated, because another instance has worked since. */
   reconciler: () => Reconciler
-  /** A term is over. */
+  /** Called at the end of a term. */
   renew: () => void
-  /** The operator's pause: that of this process, or of the lease. */
+  /** The operator's pauses, kept in this process or in the lease. */
   pause: SharedPause
   policy: Policy
   metrics: Metrics
@@ -96,14 +96,14 @@ export interface DaemonParts {
   incidents: Incidents
   records: RecordsReader
   jobs: Jobs
-  /** All values that are shown, at this moment. */
+  /** All shown values, at this moment. */
   snapshot: (situationOf?: SituationOf) => Steps<Snapshot>
   emit: Emit
-  /** Stops the reports: calls that the end of the process aborts are not failures. */
+  /** Stops reporting: calls aborted by the end of the process are not failures. */
   end: () => void
 }
 
-/** What the chart of the status page shows, without iterating over records. */
+/** The values of the status page's chart, without iterating over records. */
 function chartedOf(
   { backlog, pause, subscriptions, sweeper }: Reconciler,
   progress: Progress,
@@ -203,7 +203,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   }
   const jobs = createJobs({ ...asked, random, emit, maxRecords: config.backlog.maxRecords })
 
-  /** A key that the platform rejects is as little in use as one that can't be read. */
+  /** A key that the platform rejects is as unused as an unreadable one. */
   function keyReload(): CredentialState['keyReload'] {
     const reload = key.lastReload()
     return reload && { problem: reload.problem ?? connection.tokens.keyProblem() }
@@ -216,7 +216,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
       tokenTrouble: connection.tokens.trouble(),
       certificateExpiresAt: certificate?.current().notAfter,
       keyReload: keyReload(),
-      // Compared with the host's present clock, the one that an operator can correct.
+      // Compared with the host's present clock, which an operator can correct.
       skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
     }
   }
@@ -266,9 +266,9 @@ export function createParts(options: DaemonOptions): DaemonParts {
       return {
         ...state,
         ...credentials(),
-        // A standby keeps no books.
+        // A standby keeps no books,
         ...(leaderElection.isLeading() ? {} : { books: undefined }),
-        // It owes no progress either.
+        // and owes no progress.
         ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
         now: clock.now(),
         startedAt: toWallClock(startedAt),
@@ -286,7 +286,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   }
 }
 
-/** The status document. Groups every record by its cause: the server shares one among all clients of the same second. */
+/** The status document. Groups every record by its cause: the server shares one document per second among all clients. */
 export function statusReader(
   { clock, config, version }: DaemonOptions,
   parts: DaemonParts,
@@ -297,7 +297,7 @@ export function statusReader(
     const [shown, causes] = [yield* snapshot(situationOf), yield* causesOf(reconciler(), policy, situationOf)]
     const incident = incidents.last()
     const isOngoing = incident?.endedAt === null
-    // While all is well, the week shows how rare the opposite is.
+    // While all is well, the week shows how rarely it is not.
     const since = isOngoing ? incident.since.getTime() : reconciler().backlog.size() === 0 ? 0 : undefined
     return toStatus({
       ...shown,

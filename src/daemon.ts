@@ -1,4 +1,4 @@
-// The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
+// The daemon: starts the reconciler's loops, the schedule and the listeners, and stops them in order.
 import type { CommandRefusal } from './leader-election/leadership.ts'
 import { every, type Clock } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
@@ -21,19 +21,19 @@ import { createTurns, finish, finishInTurns } from './runtime/steps.ts'
 import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
 const certificateCheckMs = 60_000
-/** Retries in flight end this long after their term, whatever platform.requestTimeout is: the next one waits for them. */
+/** Maximum duration of retries in flight after their term, for any platform.requestTimeout: the next term waits for them. */
 const maxLastRetryMs = 10_000
-/** A loop that has not turned for this long is stuck. */
+/** A loop without progress for this long is stuck. */
 const maxBeatMs = 120_000
 
-/** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
+/** Reasons why the process is not alive; none while it stops, because its loops rest on standby. */
 function notAlive({ leaderElection, reconciler }: DaemonParts, stopping: boolean): string[] {
   if (stopping) return []
   const isStuck = leaderElection.isLeading() && reconciler().dispatcher.silentForMs() > maxBeatMs
   return isStuck ? ['the dispatch loop is stuck'] : []
 }
 
-/** Conditions that are missing for work. A standby is ready to take over, unless it cannot use the lease. */
+/** Conditions still missing for work. A standby is ready to take over, unless it cannot use the lease. */
 function notReady({ leaderElection, progress }: DaemonParts): string[] {
   const { isLeading, lastingProblem: problem } = leaderElection.state()
   if (isLeading) return progress.notReady()
@@ -41,13 +41,13 @@ function notReady({ leaderElection, progress }: DaemonParts): string[] {
 }
 
 /**
- * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
- * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
+ * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A certificate
+ * of another key is logged only after two reloads: the two files are never replaced at the same moment.
  */
 function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions, emit: Emit): () => void {
   const file = 'auth.certificateFile'
   const problemNow = (): string | undefined => mismatchOf(certificate.current(), key.current())
-  // The start has logged it.
+  // Logged at the start.
   let looks = problemNow() === undefined ? 0 : Infinity
   return () => {
     reloadFile(file, certificate, emit)
@@ -69,8 +69,8 @@ function backgroundTasks({ connection, emit, jobs }: DaemonParts, options: Daemo
 }
 
 /**
- * One term of leadership: sweeps, retries and confirms until `stop`, then the retries in flight end. The platform refuses a
- * retry that the next leader sends too.
+ * One term of leadership: sweeps, retries and confirms until `stop`, then retries in flight end. The platform rejects a retry
+ * that the next leader also sends.
  */
 async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): Promise<void> {
   const retrying = reconciler.retry({ stop, kill })
@@ -78,14 +78,14 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
     [() => retrying, reconciler.receiver.run, reconciler.confirm, reconciler.sweep, reconciler.books.run],
     stop,
   )
-  // A bug that the last retries met.
+  // Rejects with a bug of the last retries.
   await retrying
 }
 
-/** A look at all records costs up to 50 ms. */
+/** Iterating over all records takes up to 50 ms. */
 const settledLookMs = 1000
 
-/** `run --once`: resolves when the window was listed, and nothing goes out or is awaited any more. */
+/** `run --once`: resolves when the window was listed, and nothing is due or awaited any more. */
 async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
   for (;;) {
     await clock.sleep(settledLookMs, signal)
@@ -96,7 +96,7 @@ async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock,
   }
 }
 
-/** The exit code of `run --once`: whether all that was due has arrived. */
+/** The exit code of `run --once`: whether everything due has arrived. */
 function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOptions): ExitCode {
   const { backlog, breaker } = reconciler()
   const last = progress.state().sweeps.findLast(({ kind }) => kind === 'full')
@@ -110,7 +110,7 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
 }
 
-/** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
+/** Works term by term until `stop`; resolves when everything has ended. Rejects at once with the first bug. */
 async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
   const { leaderElection, progress, reconciler, renew } = parts
@@ -125,9 +125,9 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
   }
 
   async function lead(term: AbortSignal): Promise<void> {
-    // The new leader does not wait for the schedule: the last one may have died in the middle of its sweep.
+    // The new leader does not wait for the schedule: the last one may have died during its sweep.
     if (hasStarted) tick()
-    // A lead that is lost leaves retries in flight this long: the next term of this instance waits for them.
+    // After a lost lead, retries in flight may last this long: the next term of this instance waits for them.
     const late = new AbortController()
     const end = (): void => {
       if (!signal.aborted) cancel = clock.timer(maxLastRetryMs, () => late.abort(new Error('the lead is lost')))
@@ -154,10 +154,10 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
     for (const one of settled) one.catch(() => undefined)
     await Promise.race([untilAborted(stop), running, ...settled])
     schedule.stop()
-    // Checks end immediately, too: they only read, and the next start sees the outcomes.
+    // Checks also end immediately: they only read, and the next start sees the outcomes.
     ending.abort()
     await leading
-    // The lease is held for as long as retries are in flight.
+    // The lease is held until the retries in flight have ended.
     electing.abort()
     await running
     await leaderElection.release()
@@ -234,8 +234,9 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
 }
 
 /**
- * Runs until `stop` is aborted, or once until nothing is left to do, then lets retries in flight finish within `shutdown.grace`.
- * @throws ConfigurationError when the port is taken; any other error is a bug.
+ * Runs until `stop` is aborted, or once until nothing is left to do, then lets retries in flight finish within
+ * `shutdown.grace`.
+ * @throws ConfigurationError if the port is taken; any other error is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
   const { clock, config, log, stop } = options

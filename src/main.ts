@@ -1,11 +1,11 @@
-// The program: passes streams, environment and signals to the command line, and ends with its exit code after all output is written.
+// The program: passes streams, environment and signals to the command line, and exits with its code after all output is written.
 import { closeSync, createReadStream, openSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
 import type { Io, Output } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
-/** Oldest Node version with a global Temporal that also runs TypeScript. */
+/** Oldest Node version that has a global Temporal and runs TypeScript. */
 const oldestNode = 26
 
 /** Without a limit, Node returns 0, or more than the machine has. */
@@ -26,7 +26,7 @@ function stopSignal(): AbortSignal {
   return stop.signal
 }
 
-/** One line typed at the terminal; undefined at its end (Ctrl-D). Ctrl-C is a signal as anywhere. */
+/** One line typed at the terminal; undefined at end of input (Ctrl-D). Ctrl-C is a signal as elsewhere. */
 async function ask(question: string, signal: AbortSignal): Promise<string | undefined> {
   const { createInterface } = await import('node:readline')
   const answer = Promise.withResolvers<string | undefined>()
@@ -37,7 +37,7 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
     answer.resolve(line)
   })
   lines.once('close', () => {
-    // Without an answer the cursor stands behind the question.
+    // Without an answer the cursor is still behind the question.
     if (!isAnswered) process.stderr.write('\n')
     answer.resolve(undefined)
   })
@@ -59,15 +59,18 @@ function isSameFile(a: string, b: string): boolean {
   return one !== undefined && one.dev === two?.dev && one.ino === two.ino
 }
 
-/** A file is written beside the old one, then renamed: a failure keeps the old one. A pipe or device is written as it is. */
+/**
+ * Writes a temporary file beside the target, then renames it: a failure keeps the old file. A pipe or device is written
+ * directly.
+ */
 function openOutput(path: string, { isPrivate = false } = {}): Output & { close(isWhole: boolean): void } {
   const old = statSync(path, { throwIfNoEntry: false })
   const isFile = old?.isFile() ?? true
   if (isPrivate && !isFile) throw Object.assign(new Error(path), { code: 'NOT_A_FILE', syscall: 'open', path })
-  // A link stays one.
+  // A symbolic link is kept.
   const target = isFile && old !== undefined ? realpathSync(path) : path
   const written = isFile ? `${target}.${process.pid}.tmp` : target
-  // A name that is taken may be a link to elsewhere.
+  // An existing name may be a link to elsewhere.
   const file = isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)
   return {
     write: (text) => writeSync(file, text),
@@ -79,12 +82,12 @@ function openOutput(path: string, { isPrivate = false } = {}): Output & { close(
   }
 }
 
-/** Time for the reader to take the rest of the output after a shutdown signal. */
+/** Time for the reader to take the remaining output after a shutdown signal. */
 const drainMs = 2000
 
 /**
- * Resolves when the operating system has taken all output of a stream. A pipe is written asynchronously, and process.exit
- * drops the rest. Rejects when the reader has closed it.
+ * Resolves when the operating system has taken all output of a stream. A pipe is written asynchronously, and process.exit drops
+ * the rest. Rejects if the reader has closed it.
  */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   const done = Promise.withResolvers<void>()
@@ -95,7 +98,7 @@ function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return done.promise
 }
 
-/** True when all of stdout was written. Also waits for the reader of stderr, but its loss is no failure of the command. */
+/** True if all of stdout was written. Also waits for the reader of stderr, whose loss is no failure of the command. */
 async function isOutputWritten(): Promise<boolean> {
   const [stdout] = await Promise.allSettled([flushed(process.stdout), flushed(process.stderr)])
   return stdout.status === 'fulfilled'
@@ -114,9 +117,9 @@ async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
 }
 
 async function start(): Promise<void> {
-  // Comes first: during loading a signal would kill the process, or be lost when it is PID 1.
+  // First: while modules load, a signal would kill the process, or be lost for PID 1.
   const signal = stopSignal()
-  // Without a listener each of them kills, or opens Node's inspector. With --disable-sigusr1 Node takes SIGUSR1 and does nothing.
+  // Without a listener, each kills the process or opens Node's inspector. With --disable-sigusr1 Node ignores SIGUSR1.
   for (const name of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) {
     process.on(name, () => undefined)
   }
@@ -137,9 +140,9 @@ async function start(): Promise<void> {
   }
   process.on('uncaughtException', onBug)
   process.on('unhandledRejection', onBug)
-  // A closed stderr is ignored.
+  // Loss of stderr is ignored.
   let onOutputLost = (problem?: string): void => {
-    // A reader that has left (EPIPE) wants to hear no more.
+    // EPIPE: the reader has left.
     if (problem !== undefined && problem !== 'EPIPE')
       process.stderr.write(`The output could not be written: ${problem}\n`)
     process.exit(exitCode.incomplete)
@@ -165,7 +168,7 @@ async function start(): Promise<void> {
     writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
     isSameFile,
     openOutput,
-    // stderr first: the first look at stdin opens it, which takes 7 ms.
+    // stderr first: the first access to stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,
     signal,
     onOutputLost: (listener) => {
@@ -175,7 +178,7 @@ async function start(): Promise<void> {
   const code = await main(process.argv.slice(2), io)
   const isWritten = await Promise.race([isOutputWritten(), isDrainOver(signal, systemClock)])
   if (!isWritten) onOutputLost()
-  // Not process.exitCode: a socket or timer that is left must not keep the process alive.
+  // Not process.exitCode: a remaining socket or timer must not keep the process alive.
   process.exit(code)
 }
 

@@ -1,4 +1,4 @@
-// The reconciler: three loops (sweep, retry, confirm) that meet in the backlog, and how their parts are put together.
+// The reconciler: three loops (sweep, retry, confirm) around the backlog, and the wiring of their parts.
 import type { Config } from './config/schema.ts'
 import type { Emit } from './observe/events.ts'
 import type { ReconcilerState } from './observe/snapshot.ts'
@@ -43,22 +43,22 @@ import type { Steps } from './runtime/steps.ts'
 export interface ReconcilerDeps {
   policy: Policy
   connection: Pick<Connection, 'client' | 'zone'> & { serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> } }
-  /** For the receiver's health address. */
+  /** For the receiver's health URL. */
   transport: Transport
-  /** Default: this instance is alone, and works. */
+  /** Default: a single instance, which works. */
   leadership?: Leadership
   clock: Clock
   random: Random
   emit: Emit
 }
 
-/** `stop` ends the retry loop in good order; `kill` aborts the retries in flight. */
+/** `stop` ends the retry loop in order; `kill` aborts the retries in flight. */
 export interface RetrySignals {
   stop: AbortSignal
   kill: AbortSignal
 }
 
-/** The parts that the loops use. Each loop waits on its own notifier. */
+/** The parts of the loops. Each loop waits on its own notifier. */
 interface Parts {
   notifiers: Readonly<Record<'sweep' | 'retry' | 'confirm', Notifier>>
   rate: RateLimiter
@@ -71,7 +71,9 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   /** Each loop rejects with the signal's reason, or with a bug. */
   sweep(signal: AbortSignal): Promise<never>
   confirm(signal: AbortSignal): Promise<never>
-  /** Retries until `stop`, then waits for the retries in flight. Rejects only with a bug, at once: those are left to `kill`. */
+  /**
+   * Retries until `stop`, then waits for the retries in flight. Rejects only with a bug, at once: `kill` ends those in flight.
+   */
   retry(signals: RetrySignals): Promise<void>
   client: PlatformClient
   backlog: Backlog
@@ -83,25 +85,25 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   books: Books
   breaker: PlatformBreaker
   gates: Gates
-  /** Ends the cooldowns of all open circuits; returns how many, and how many others have a probe under way. */
+  /** Ends the cooldowns of all open circuits; returns their number, and that of other circuits with a probe under way. */
   probe(): Probes
-  /** The situation of each subscription's records, as it is now; each is made once. */
+  /** The current situation of each subscription's records; each is computed once. */
   situations(): SituationOf
-  /** `situationOf`: the situations of this moment, if they were made. */
+  /** `situationOf`: the situations of this moment, if already computed. */
   state(situationOf?: SituationOf): Steps<ReconcilerState>
 }
 
-/** Tick -> slice -> merge: makes the sweeps that are due. Rejects with the signal's reason, or a bug. */
+/** Tick -> slice -> merge: performs the sweeps that are due. Rejects with the signal's reason, or a bug. */
 async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Promise<never> {
   for (;;) {
     const kind = sweeper.next()
-    // Slice by slice: each is listed whole, then merged into the backlog.
+    // Slice by slice: each is listed completely, then merged into the backlog.
     if (kind !== undefined) await sweeper.make(kind, signal)
     else await notifiers.sweep.wait(sweeper.msUntilNext(), signal)
   }
 }
 
-/** Pick -> gate -> send: one record at a time, when the rate allows. Rejects with the reason of `stop`. */
+/** Pick -> gate -> send: one record at a time, as the rate allows. Rejects with the reason of `stop`. */
 async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }: RetrySignals): Promise<never> {
   for (;;) {
     stop.throwIfAborted()
@@ -113,7 +115,7 @@ async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }:
     }
     if (!rate.tryAcquire('retry')) {
       await rate.acquire('retry', stop)
-      // Picks again after the wait: the record may not be due any more, and a gate may be shut.
+      // Picks again after the wait: the record may no longer be due, and a gate may be shut.
       picked = stop.aborted ? undefined : dispatcher.pick()
     }
     if (picked === undefined) rate.release('retry')
@@ -131,7 +133,7 @@ async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal)
   }
 }
 
-/** Retries until `stop`; then the calls under way end. */
+/** Retries until `stop`, then waits for the calls under way. */
 async function retry(parts: Parts, { stop, kill }: RetrySignals): Promise<void> {
   const { broken } = parts.dispatcher
   try {
@@ -144,12 +146,12 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals): Promise<void> 
   broken.throwIfAborted()
 }
 
-/** While a check is overdue by more than this time, or by more than so many calls of the rate, checks get as much as retries. */
+/** While a check is overdue by more than this time, or this many calls of the rate, checks get as much as retries. */
 const [toleratedLateMs, toleratedLateCalls] = [10_000, 20]
-/** Without a lease an instance always leads. */
+/** Without a lease, an instance always leads. */
 const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
-/** The rules that decide of records. `periodMs` is the time between two ticks of the schedule. */
+/** The rules that decide about records. `periodMs`: time between two ticks of the schedule. */
 export function toPolicy({ circuit, outcome, retry, select, window }: Config, periodMs: number): Policy {
   return {
     window,
@@ -163,12 +165,12 @@ export function toPolicy({ circuit, outcome, retry, select, window }: Config, pe
   }
 }
 
-/** Connections to each origin: enough for retries, a sweep, checks and a probe at the same time. */
+/** Connections per origin: enough for retries, a sweep, checks and a probe at the same time. */
 export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * sweepNumbers.concurrency + 1
 }
 
-/** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
+/** Wires the parts, each from those above it. Nothing runs until a loop is called. */
 export function createReconciler(
   config: Pick<Config, 'backlog' | 'ledger' | 'platform' | 'receiver' | 'retry'>,
   { clock, connection, emit, leadership = alone, policy, random, transport }: ReconcilerDeps,

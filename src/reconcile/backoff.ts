@@ -4,7 +4,7 @@ import type { BackoffPolicy } from './policy.ts'
 /** Without jitter, records that failed together would be due together. */
 export const backoffGrowth = { multiplier: 2, jitter: 0.5 }
 
-/** FNV-1a, continued from `hash` with the text. */
+/** FNV-1a of the text, continued from `hash`. */
 function hashOn(hash: number, text: string): number {
   let result = hash
   for (let index = 0; index < text.length; index += 1) {
@@ -13,12 +13,12 @@ function hashOn(hash: number, text: string): number {
   return result
 }
 
-/** Hash of a record's id in either case. A record keeps it, as each decision needs it. */
+/** Hash of a record's id, ignoring case. The record stores it, because each decision needs it. */
 export function jitterSeed(id: string): number {
   return hashOn(0x811c9dc5, `${id.toLowerCase()}/`)
 }
 
-/** The hash of seed and number with a final mix, in [0, 1). The same in every process, so that a restart changes no due time. */
+/** The hash of seed and number with a final mix, in [0, 1). Equal in every process, so that a restart changes no due time. */
 export function jitterOf(seed: number, attempts: number): number {
   let hash = hashOn(seed, String(attempts))
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)

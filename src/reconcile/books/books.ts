@@ -1,4 +1,4 @@
-// Keeps the books: compares each past hour of the platform's records with the receiver's ledger, and says by name what was delivered and not processed.
+// The books: each past hour of the platform's records, compared with the receiver's ledger to name unprocessed deliveries.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { Transport } from '../../platform/http/http.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -29,15 +29,15 @@ import { LedgerFailure, ledgerKeys, type LedgerResult } from './ledger-client.ts
 import { readLedger, type Ledger } from './ledger.ts'
 import type { KeyKind } from './read-keys.ts'
 
-/** One question to the ledger. */
+/** One request to the ledger. */
 export interface LedgerEvent {
   type: 'ledger'
   result: LedgerResult
-  /** The reason why there are no books. */
+  /** Why the request failed. */
   problem?: string
 }
 
-/** An hour was compared: how many deliveries of it the ledger lacks. */
+/** A comparison of an hour: the number of deliveries that the ledger lacks. */
 export interface HourEvent {
   type: 'hour-compared'
   /** ISO 8601, UTC. */
@@ -45,20 +45,20 @@ export interface HourEvent {
   complete: boolean
   delivered: number
   unprocessed: number
-  /** Records whose key could not be read: nothing is known of them. */
+  /** Records whose key was unreadable, and so not compared. */
   withoutKey: number
 }
 
 /** Times in epoch ms of the platform's clock. */
 export interface BooksState {
   comparedUntil: number
-  /** The reason why the ledger gave no books of an hour, and since when it has given none. */
+  /** Why the ledger was unusable for an hour, and since when. */
   problem: Hour['problem']
   missed: Missed | undefined
 }
 
 export interface BooksOptions {
-  /** Without an address there are no books. */
+  /** Without a URL there are no books. */
   ledger: { url?: string | undefined; key: KeyKind; settle: number; lookback: number }
   client: PlatformClient
   /** True once a sweep has shown that the platform can be listed, and its time. */
@@ -72,21 +72,21 @@ export interface BooksOptions {
 }
 
 export interface Books {
-  /** Looks at each hour that is due, one after the other. Rejects with the signal's reason, or with a bug. */
+  /** Compares each hour that is due, one at a time. Rejects with the signal's reason, or with a bug. */
   run(signal: AbortSignal): Promise<void>
-  /** A retry of an event of this time has arrived: its hour is compared again when that has settled. */
+  /** A retry of an event of this time has arrived: its hour is compared again after settling. */
   recovered(eventAt: number): void
-  /** Delivered records that the ledger lacks, as far as they are kept by name. */
+  /** Deliveries that the ledger lacks, as far as they are kept by name. */
   missed(): FailedRecord[]
   /** Undefined without a ledger. */
   state(): BooksState | undefined
 }
 
-/** Maximum and minimum time without a look for hours that are due, and the time after a failure of either side. */
+/** Maximum and minimum time between two looks for due hours, and the rest after a failure of either side. */
 const [maxPauseMs, minPauseMs, restMs] = [30_000, 1000, 60_000]
-/** An hour of which the ledger gave no books is asked about again after so long; one that did not match, after an hour. */
+/** A failed hour is retried after this time; a mismatch, after an hour. */
 const failedMs = 600_000
-/** The ledger's response: the keys, how many there are, and one to show. */
+/** The keys in the ledger's response: all, their number, and a sample. */
 interface LedgerKeys {
   ledger: Ledger
   lines: number
@@ -99,12 +99,12 @@ export function createBooks(options: BooksOptions): Books {
   const policy = { lookbackMs, settleMs }
   const notifier = createNotifier(clock)
   let hours: readonly Hour[] = []
-  /** True once a key of the ledger was one of the platform's. */
+  /** True once a key of the ledger has matched one of the platform's. */
   let hasMatched = false
 
   async function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<LedgerKeys> {
     let [lines, sample] = [0, '']
-    // Where daylight saving repeats an hour, the platform's times may mean either.
+    // If daylight saving repeats an hour, the platform's times may mean either.
     const readings = (at: number): readonly [number, number] => zone.toInstants(zone.toLocal(at))
     const moments = { from: readings(from)[0], until: readings(from + hourMs)[1] }
     const ledger = await readLedger(ledgerKeys(moments, { url: address, kind, transport }, signal), (key) => {
@@ -114,7 +114,7 @@ export function createBooks(options: BooksOptions): Books {
     return { ledger, lines, sample }
   }
 
-  /** Lists the hour, and holds each record against the response. @throws LedgerFailure for one of another platform */
+  /** Lists the hour, and compares each record with the ledger. @throws LedgerFailure for the ledger of another platform */
   async function list(hour: Hour, askedAt: number, response: LedgerKeys, signal: AbortSignal): Promise<HourListing> {
     const { concurrency, sliceRecords } = options
     const delivered = Array.from({ length: 60 }, () => 0)
@@ -131,7 +131,7 @@ export function createBooks(options: BooksOptions): Books {
       subscriptions.add(record.subscriptionId)
       eventTypes.add(record.eventType)
       if (group === 'delivered') return
-      // Fresh ones are kept, too: a later answer of the ledger tells.
+      // Recent ones are kept too: a later response of the ledger may contain them.
       if (missed.length < maxNamed) missed.push({ entry, key })
       else more += 1
     }
@@ -148,13 +148,16 @@ export function createBooks(options: BooksOptions): Books {
     return { askedAt, complete, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
-  /** Hours whose answers seemed to be of another platform are asked about again: now it is known that some are of this one. */
+  /** Hours whose responses seemed to be another platform's are requested again, now that some are known to be this one's. */
   function matched(): void {
     if (!hasMatched) for (const hour of hours) if (hour.problem !== undefined) hour.listAt = hour.from
     hasMatched = true
   }
 
-  /** Without a match the keys are of another platform, time or form; without a line, none was processed, if others have matched. */
+  /**
+   * Without a match, the keys are of another platform, time or form; without a line, none was processed, if other hours
+   * matched.
+   */
   function checkMatch({ lines, sample }: LedgerKeys, other = ''): void {
     if (hasMatched && lines === 0) return
     const ours = lines === 0 ? 'it has none' : `it has "${shownText(sample)}"`
@@ -164,12 +167,12 @@ export function createBooks(options: BooksOptions): Books {
   function failed({ hour, kind: how }: Look, { message, result }: LedgerFailure): void {
     const now = client.now()
     hour.problem = { text: message, since: hour.problem?.since ?? now }
-    // Later: the other hours have their turn.
+    // Later: the other hours come first.
     hour[how === 'ask' ? 'askAt' : 'listAt'] = now + (result === 'mismatch' ? hourMs : failedMs)
     emit({ type: 'ledger', result, problem: message })
   }
 
-  /** The ledger is asked first: while it is down, that costs no call of the platform. */
+  /** The ledger is asked first: while it is down, no call of the platform is spent. */
   async function look(address: string, { hour, kind: how }: Look, signal: AbortSignal): Promise<void> {
     const askedAt = client.now()
     const response = await ask(address, hour, signal)
@@ -192,7 +195,7 @@ export function createBooks(options: BooksOptions): Books {
     emit({ type: 'ledger', result: 'ok' })
   }
 
-  /** Milliseconds to wait before the next look. */
+  /** Milliseconds until the next look. */
   async function step(address: string, signal: AbortSignal): Promise<number> {
     if (!isReady()) return minPauseMs
     const now = client.now()

@@ -1,4 +1,4 @@
-// Holds the platform's records of a span, in any status, against a ledger: the comparison of the daemon's books and of `compare`.
+// Compares the platform's records of a span, in any status, with a ledger, for the daemon's books and for `compare`.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { ListPurpose } from '../../platform/operations.ts'
 import { property } from '../../platform/http/response.ts'
@@ -10,14 +10,14 @@ import { slidingWindow, type Span } from '../window.ts'
 import type { Ledger } from './ledger.ts'
 import { keyOf, keyPart, type KeyKind } from './read-keys.ts'
 
-/** Events at or after `from` and before `until`, epoch ms; where names are given, only those that have one of them. */
+/** Events from `from` until before `until`, epoch ms; given names restrict them. */
 export interface SpanSelection {
   from: number
   until: number
   only?: Readonly<Partial<Record<'type' | 'subscription', readonly string[]>>>
 }
 
-/** Delivered and processed, delivered and not, failed, or not decided yet. */
+/** Delivered and processed, delivered only, failed, or undecided. */
 export type BookGroup = 'delivered' | 'not-processed' | 'failed' | 'processing'
 
 export interface ComparedRecord {
@@ -25,7 +25,7 @@ export interface ComparedRecord {
   entry: FailedRecord
   key: string
   group: BookGroup
-  /** True when the ledger has it. */
+  /** True if the ledger has it. */
   processed: boolean
   /** Its row as the platform sent it; only with `withRows`. */
   row: unknown
@@ -39,21 +39,19 @@ export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'mono
   zone: TimeZone
   /** Epoch ms of the platform's clock. */
   now: number
-  /** A delivery after then may not be in the ledger yet: it is `processing`. Default: none is. */
+  /** A later delivery may not be in the ledger yet: it is `processing`. Default: none is. */
   settledBefore?: number
   withRows?: boolean
-  /** Takes each record. */
   compared: (one: ComparedRecord) => Promise<void> | void
 }
 
 export interface CompareResult {
-  /** False when a part could not be listed with certainty. */
+  /** False if a part could not be listed reliably. */
   complete: boolean
-  /** True when the ledger has one of the records at least. */
+  /** True if the ledger has at least one of the records. */
   isMatching: boolean
-  /** A key of the platform's, to show; undefined without any. */
+  /** A sample key of the platform; undefined without any. */
   sample: string | undefined
-  /** Records whose key could not be read. */
   withoutKey: number
 }
 
@@ -61,7 +59,7 @@ export interface CompareResult {
 function spanOf({ from, until }: SpanSelection, now: number, zone: TimeZone): Span {
   const edges = { lookback: now - from, settle: now - Math.min(until, now), notBefore: undefined, expiryWarning: 0 }
   const span = slidingWindow(now, edges, zone)
-  // A second more, as `until` may lie within one.
+  // One second more, because `until` may lie within one.
   return { ...span, to: span.to + 1 }
 }
 
@@ -70,7 +68,7 @@ function groupOf({ status }: WebhookRecord, processed: boolean, isSettled: boole
   return processed ? 'delivered' : isSettled ? 'not-processed' : 'processing'
 }
 
-/** Rejects as list calls do. */
+/** Rejects like list calls. */
 export async function compareRecords(
   selection: SpanSelection,
   options: CompareOptions,
@@ -107,7 +105,7 @@ export async function compareRecords(
       list: (...[query, stop]: Parameters<typeof client.list>) => client.list({ ...query, ...noting }, stop, purpose),
     },
     status: 'any' as const,
-    // Records of any status leave no list when they are retried: there is nothing to wait for.
+    // Records of any status do not leave the list when retried: no retry has to wait.
     fence: () => Promise.resolve(() => undefined),
   }
   for await (const { listed, skipped } of sweep([spanOf(selection, now, zone)], listing, signal)) {

@@ -1,36 +1,36 @@
-// The hours of the books: which is to be looked at next, and what is known of each. Pure but for the hours that it is given.
+// The hours of the books: which to compare next, and what is known of each. Pure, except for the given hours.
 import type { FailedRecord } from '../failed-record.ts'
 
 const minuteMs = 60_000
 export const hourMs = 60 * minuteMs
-/** From one listing of an hour whose books differ to the next; it doubles. */
+/** Time between two listings of an hour whose books differ; it doubles. */
 const [firstListAgainMs, maxListAgainMs] = [hourMs, 8 * hourMs]
-/** Maximum number of records of an hour that are kept by name. With more, the hour is listed again to learn of those that were processed since. */
+/** Maximum number of records per hour kept by name. Beyond it, only listing the hour again shows which were processed since. */
 export const maxNamed = 500
 
-/** Delivered, and not in the ledger when it was last asked. Times are epoch ms of the platform's clock, here and below. */
+/** Delivered, but absent from the ledger when last asked. Times are epoch ms of the platform's clock, here and below. */
 export interface MissedRecord {
   entry: FailedRecord
-  /** In the ledger. */
+  /** Its key in the ledger. */
   key: string
 }
 
 /** The result of listing an hour. */
 export interface HourListing {
-  /** When the ledger was asked, before the records were listed. */
+  /** When the ledger was asked, before the listing. */
   askedAt: number
-  /** False when a part could not be listed with certainty. */
+  /** False if a part could not be listed reliably. */
   complete: boolean
-  /** How many were delivered, processed or not, by the minute of the event. */
+  /** Number of deliveries, processed or not, by the minute of the event. */
   delivered: readonly number[]
   subscriptions: ReadonlySet<string>
   eventTypes: ReadonlySet<string>
-  /** Delivered ones that the ledger lacks, those first that are kept, and how many there are. */
+  /** Deliveries that the ledger lacks, as far as they are kept, and their number. */
   missed: MissedRecord[]
   more: number
-  /** Others that are not delivered yet: each may still be lost. */
+  /** Other records not delivered yet: each may still be lost. */
   open: number
-  /** Others whose key could not be read. */
+  /** Other records whose key was unreadable. */
   withoutKey: number
 }
 
@@ -38,11 +38,11 @@ export interface Hour {
   from: number
   listAt: number
   askAt: number
-  /** How often it was listed. */
+  /** Number of listings. */
   looks: number
   askedAt: number
   listing: HourListing | undefined
-  /** Why the ledger last gave no books of it, and since when. */
+  /** Why the ledger was last unusable for it, and since when. */
   problem: { text: string; since: number } | undefined
 }
 
@@ -59,7 +59,7 @@ export interface HoursPolicy {
 export const minuteOf = ({ from }: Pick<Hour, 'from'>, at: number): number => Math.floor((at - from) / minuteMs)
 const hourOf = (at: number): number => Math.floor(at / hourMs) * hourMs
 
-/** Drops the hours that have left the lookback, and adds those that have settled. Oldest first. */
+/** Drops the hours that left the lookback, and adds those that have settled. Oldest first. */
 export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settleMs }: HoursPolicy): Hour[] {
   const end = hourOf(now - settleMs)
   const first = Math.min(hourOf(now - lookbackMs), end - hourMs)
@@ -80,7 +80,7 @@ export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settl
   })
 }
 
-/** Hours that were never listed go first, the oldest of them; then the ledger alone is asked, as that costs no call of the platform. */
+/** Unlisted hours go first, oldest first; then hours that only need the ledger, which costs no call of the platform. */
 export function nextLook(hours: readonly Hour[], now: number): Look | undefined {
   const due = (kind: Look['kind'], isMeant: (hour: Hour) => boolean): Look | undefined => {
     const hour = hours.find((one) => isMeant(one) && (kind === 'list' ? one.listAt : one.askAt) <= now)
@@ -89,24 +89,23 @@ export function nextLook(hours: readonly Hour[], now: number): Look | undefined 
   return due('list', ({ looks }) => looks === 0) ?? due('ask', () => true) ?? due('list', () => true)
 }
 
-/** When the next look is due. */
 export function nextLookAt(hours: readonly Hour[]): number {
   return Math.min(...hours.map(({ askAt, listAt }) => Math.min(askAt, listAt)))
 }
 
-/** Delivered long enough before the ledger was asked, and not in it. */
+/** Delivered long enough before the ledger was asked, but not in it. */
 export function missedOf({ askedAt, listing }: Hour, { settleMs }: HoursPolicy): FailedRecord[] {
   return (listing?.missed ?? []).flatMap(({ entry }) => (entry.lastAt <= askedAt - settleMs ? [entry] : []))
 }
 
-/** When the ledger may have more of the missed ones: after the settle time, or when the first fresh delivery has settled. */
+/** When the ledger may have more: after the settle time, or when the first recent delivery has settled. */
 function nextAsk({ listing }: Hour, now: number, { settleMs }: HoursPolicy): number {
   if (listing === undefined || listing.missed.length === 0) return Infinity
   const fresh = listing.missed.flatMap(({ entry: { lastAt } }) => (lastAt > now - settleMs ? [lastAt + settleMs] : []))
   return Math.max(now + minuteMs, Math.min(now + settleMs, ...fresh))
 }
 
-/** Takes a listing of the hour. */
+/** Applies a listing to the hour. */
 export function takeListing(hour: Hour, listing: HourListing, policy: HoursPolicy): void {
   const { askedAt, complete, missed, open } = listing
   Object.assign(hour, { listing, askedAt, problem: undefined, looks: hour.looks + 1 })
@@ -115,7 +114,7 @@ export function takeListing(hour: Hour, listing: HourListing, policy: HoursPolic
   hour.askAt = nextAsk(hour, askedAt, policy)
 }
 
-/** Takes a response of the ledger: those that it has now are missed no more. */
+/** Applies a response of the ledger: keys that it now has are no longer missed. */
 export function takeLedger(hour: Hour, askedAt: number, has: (key: string) => boolean, policy: HoursPolicy): void {
   const { listing } = hour
   if (listing === undefined) return
@@ -137,17 +136,16 @@ export interface MissedCause extends Pick<FailedRecord, 'eventType' | 'responseS
   lastAt: number
 }
 
-/** The missed records of all hours. */
 export interface Missed {
   total: number
-  /** Deliveries since the minute of the first missed one, missed or not, and of how many subscriptions and types. */
+  /** Deliveries since the minute of the first missed one, with the number of subscriptions and types. */
   delivered: number
   subscriptions: number
   eventTypes: number
   firstAt: number
-  /** False while an hour with missed ones was listed once only. */
+  /** False while an hour with missed records was listed only once. */
   isConfirmed: boolean
-  /** The largest first. */
+  /** Largest first. */
   causes: MissedCause[]
 }
 

@@ -1,15 +1,15 @@
-// Asks the receiver's ledger which events of a span it has processed: an address that answers with keys, one a line. @see docs/compare.md "The ledger"
+// Asks the receiver's ledger which events of a span it has processed: a URL that returns keys, one per line. @see docs/compare.md "The ledger"
 import { Readable } from 'node:stream'
 import { TransportError, type Transport } from '../../platform/http/http.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { linkAbort } from '../../runtime/notifier.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
-/** Kinds of responses. `mismatch`: understood, but of another platform, time or key. */
+/** Results of a request. `mismatch`: understood, but of another platform, time or key. */
 export const ledgerResults = ['ok', 'no-answer', 'refused', 'unusable', 'mismatch'] as const
 export type LedgerResult = (typeof ledgerResults)[number]
 
-/** The ledger gave no books: nothing is known of the span, and nothing of it is lost. */
+/** The ledger was unusable: nothing is known about the span, and nothing counts as lost. */
 export class LedgerFailure extends Error {
   readonly result: Exclude<LedgerResult, 'ok'>
 
@@ -20,18 +20,17 @@ export class LedgerFailure extends Error {
   }
 }
 
-/** Epoch ms: events at or after `from` and before `until`. */
+/** Epoch ms: events from `from` until before `until`. */
 export interface EventSpan {
   from: number
   until: number
 }
 
 export interface LedgerClientOptions {
-  /** `ledger.url`. */
   url: string
   kind: KeyKind
   transport: Transport
-  /** A span with more lines is refused: its keys must fit into the memory beside the backlog. Default 1,000,000. */
+  /** A span with more lines is rejected: its keys must fit into memory beside the backlog. Default 1,000,000. */
   maxLines?: number
 }
 
@@ -46,7 +45,7 @@ function failureOf(error: unknown): unknown {
   return new LedgerFailure('no-answer', `sent no full response: ${error.reason} (${error.code})`)
 }
 
-/** The body of a response as it comes, a piece at a time: a large one would be parsed without a pause. */
+/** The body as a stream: a large one is parsed in pieces. */
 async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   using ending = linkAbort([signal])
   const body = new Readable({ objectMode: true, read: () => undefined })
@@ -77,7 +76,7 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
 }
 
 /**
- * The keys of the events in a span that the receiver has processed; none where it has processed none.
+ * The keys of the processed events in a span.
  * Rejects with LedgerFailure, or with the signal's reason.
  */
 export async function* ledgerKeys(

@@ -1,26 +1,26 @@
-// What the receiver has processed, and what of it the platform has: a hash of each key in typed arrays, so that millions take little memory.
+// The keys that the receiver has processed, and which of them the platform has: hashes in typed arrays, so that millions take little memory.
 import { hash } from 'node:crypto'
 
 export interface Ledger {
-  /** Notes that the platform has the key, for this event. True when the receiver has processed it. */
+  /** Notes that the platform has this key for this event. True if the receiver has processed it. */
   note(key: string, eventId: string): boolean
-  /** True for a processed key that was noted. */
+  /** True for a noted processed key. */
   isNoted(key: string): boolean
-  /** Number of keys that were processed and not noted. */
+  /** Number of processed keys that were not noted. */
   unknown(): number
-  /** Number of keys that were noted for more than one event. */
+  /** Number of keys noted for several events. */
   severalEvents(): number
 }
 
 /** 52 bits of a hash: among a million keys, a lost record collides once in four billion times. */
 const hexDigits = 13
 
-/** Never 0. As text it leaves less memory behind than as a Buffer. */
+/** Never 0. Hexadecimal text leaves less garbage than a Buffer. */
 function hashOf(text: string): number {
   return Number.parseInt(hash('sha256', text, 'hex').slice(0, hexDigits), 16) + 1
 }
 
-/** The first place of a value among sorted ones; undefined for one that is not there. */
+/** The first index of a value among sorted ones; undefined if absent. */
 function placeOf(sorted: Float64Array, value: number): number | undefined {
   let [low, high] = [0, sorted.length]
   while (low < high) {
@@ -31,7 +31,7 @@ function placeOf(sorted: Float64Array, value: number): number | undefined {
   return sorted[low] === value ? low : undefined
 }
 
-/** Reads all keys that were processed; `onKey` gets each. Rejects as the keys do. */
+/** Reads all processed keys; `onKey` receives each. Rejects like the input. */
 export async function readLedger(keys: AsyncIterable<string>, onKey: (key: string) => void): Promise<Ledger> {
   const hashes: number[] = []
   for await (const key of keys) {
@@ -39,9 +39,9 @@ export async function readLedger(keys: AsyncIterable<string>, onKey: (key: strin
     hashes.push(hashOf(key))
   }
   const processed = Float64Array.from(hashes).sort()
-  /** The last event of each, to notice another one; 0 without any. */
+  /** The last event of each key, to notice another one; 0 without any. */
   const events = new Float64Array(processed.length)
-  /** The last events of keys that were not processed. */
+  /** The last events of unprocessed keys. */
   const others = new Map<number, number>()
   const several = new Set<number>()
 

@@ -1,10 +1,10 @@
-// Reads what the receiver has processed: CSV with or without a header, or NDJSON; one key a line, in any order, repeats allowed.
+// Reads the keys that the receiver has processed: CSV with or without a header, or NDJSON; one key per line, in any order, repetition allowed.
 import { hash } from 'node:crypto'
 import { shownText } from '../../runtime/redact.ts'
 import { isUuid } from '../../runtime/uuid.ts'
 import { UsageError } from '../../runtime/errors.ts'
 
-/** What the two sides have in common, and the columns or fields that hold it. */
+/** The key that both sides share, and the columns or fields that hold it. */
 const keyColumns = {
   entity: ['type', 'entityId'],
   eventId: ['eventId'],
@@ -13,30 +13,30 @@ const keyColumns = {
 
 export type KeyKind = keyof typeof keyColumns
 
-/** A longer part of a key is cut and hashed: a list of differences must not fill the memory. */
+/** A longer part of a key is truncated and hashed, so that a list of differences does not fill memory. */
 const maxPartLength = 512
 
-/** A part of a key as it is compared and kept. The same text when it is applied again. */
+/** Normalizes a part of a key. Idempotent. */
 export function keyPart(text: string): string {
   const lower = text.toLowerCase()
   if (lower.length <= maxPartLength) return lower
-  // A slice would hold on to the whole text.
+  // A slice would keep the whole text in memory.
   return `${Buffer.from(lower.slice(0, 64)).toString()}...sha256:${hash('sha256', lower, 'hex')}`
 }
 
-/** The key of a record, or of a line: the same text for the same thing. */
+/** Joins the parts of a key. */
 export function keyOf(parts: readonly string[]): string {
   return parts.map(keyPart).join(',')
 }
 
-/** A file without line ends must not fill the memory that `compare` shares with the daemon. */
+/** A file without line breaks must not fill the memory that `compare` shares with the daemon. */
 const maxLineLength = 1_048_576
-/** Maximum number of lines that are named as unreadable. */
+/** Maximum number of unreadable lines in a message. */
 const maxProblems = 5
-/** A quoted field takes at most so many lines: a quote that is never closed must not take the file. */
+/** Maximum number of lines of a quoted field: an unclosed quote must not swallow the file. */
 const maxLinesOfRow = 16
 
-/** Lines of a text that comes in pieces; they end with LF, CRLF or CR. */
+/** Lines of a stream, ended by LF, CRLF or CR. */
 async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -48,14 +48,14 @@ async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string
     rest = (lines.pop() ?? '') + held
     yield* lines
     if (rest.length <= maxLineLength) continue
-    // The rest counts as another line, and holds no key either.
+    // The rest counts as a further line, which also holds no key.
     yield rest
     rest = ''
   }
   yield* (rest + decoder.decode()).split('\r')
 }
 
-/** The rows of a file: in CSV, a quoted field may have line breaks. Numbers are of the first line of each. */
+/** The rows of a file: in CSV, a quoted field may have line breaks. Each row has the number of its first line. */
 async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<{ row: string; number: number }> {
   let [number, from, count, row, isJson]: [number, number, number, string, boolean | undefined] = [
     0,
@@ -82,7 +82,7 @@ async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<{ row: stri
   if (count > 0) yield { row: row.trim(), number: from }
 }
 
-/** The fields of a CSV line (RFC 4180); undefined when its quotes are wrong. */
+/** The fields of a CSV line (RFC 4180); undefined if its quotes are wrong. */
 function fieldsOf(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(',').map((field) => field.trim())
   const fields: string[] = []
@@ -110,9 +110,9 @@ function fromJson(columns: readonly string[]): ReadLine {
 
 const separators: Readonly<Record<string, string>> = { ';': 'semicolons', '\t': 'tabs', '|': '"|"' }
 
-/** An event type, as it is or in capitals; more than those that are known may exist. In camel case it is a program's own name. */
+/** An event type, as it is or in capitals; unknown ones may exist. A name in camel case is a program's own. */
 const isType = (text: string): boolean => /^(?:[a-z\d][a-z\d_.-]*|[A-Z\d][A-Z\d_.-]*)$/.test(text)
-/** One of several words, as all known ones are: without a header, another word may be the name of a column. */
+/** A type of several words, as all known ones are: without a header, a single word may be a column's name. */
 const isSurelyType = (text: string): boolean => isType(text) && text.includes('-')
 
 function refuse(found: string, kind: KeyKind): never {
@@ -123,7 +123,7 @@ function refuse(found: string, kind: KeyKind): never {
   )
 }
 
-/** The first row shows why a whole file can't be read. */
+/** Detects by the first row why a file is unreadable. */
 function checkFirst(first: string, kind: KeyKind): void {
   if (first.startsWith('PK\u0003')) refuse('it is a ZIP archive, as .xlsx is (save it as "CSV UTF-8")', kind)
   if (first.startsWith('<')) refuse('it is a page of HTML or XML', kind)
@@ -133,7 +133,7 @@ function checkFirst(first: string, kind: KeyKind): void {
   if (first.startsWith('[')) refuse('it is one JSON array (jq -c ".[]" makes lines of it)', kind)
 }
 
-/** How the rows are read, by the first one; `isHeader`: it holds no key itself. */
+/** Chooses a reader by the first row; `isHeader`: that row holds no key. */
 function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: boolean } {
   checkFirst(first, kind)
   const columns: readonly string[] = keyColumns[kind]
@@ -158,7 +158,7 @@ function readerFor(first: string, kind: KeyKind): { read: ReadLine; isHeader: bo
   return { read, isHeader }
 }
 
-/** Other line ends than those that are read, and control characters: two lines would be one key. And what is not UTF-8. */
+/** Other line breaks, control characters, and invalid UTF-8: two lines would become one key. */
 const notInKeys = /[\u0000-\u001F\u0085\u2028\u2029\uFFFD]/
 
 function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is string[] {
@@ -167,8 +167,9 @@ function isKey(parts: readonly unknown[] | undefined, kind: KeyKind): parts is s
 }
 
 /**
- * The parts of each row's key, from a stream of bytes. Empty lines are passed over.
- * @throws UsageError for input without a key unless it may be empty, and with the first rows that hold none: the books of half a file would be wrong
+ * The parts of each row's key, from a stream of bytes. Empty lines are skipped.
+ * @throws UsageError for input without a key unless it may be empty, and for rows without a key: the books of half a file would
+ * be wrong
  */
 export async function* readKeys(
   input: AsyncIterable<Uint8Array>,

@@ -1,4 +1,4 @@
-// Checks pending outcomes in rounds, the most overdue first. @see docs/architecture.md "Outcomes"
+// Checks pending outcomes in rounds, most overdue first. @see docs/architecture.md "Outcomes"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -21,45 +21,43 @@ export interface ConfirmOptions {
   outcomes: Pick<Outcomes, 'firstCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
   clock: Clock
   random: Random
-  /** Calls at the same time. */
   concurrency: number
-  /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
+  /** Checks of subscriptions whose closed circuit is at its limit go first, and early. */
   subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
 }
 
 /** The steps of the confirm loop, which waits between them. @see src/reconciler.ts */
 export interface Confirmer {
-  /** Milliseconds until the next round; Infinity while no outcome is pending. */
+  /** Milliseconds until the next round; Infinity without a pending outcome. */
   msUntilRound(): number
-  /** One round: checks all that is due. Rejects with the signal's reason, or with a bug. */
+  /** One round: checks everything due. Rejects with the signal's reason, or with a bug. */
   check(signal: AbortSignal): Promise<void>
-  /** Rows of the last round that could not be read, and may be awaited records. */
+  /** Unreadable rows of the last round, which may be awaited records. */
   unreadable(): UnreadableSum | undefined
 }
 
-/** One round of checks. */
 interface Round {
   signal: AbortSignal
   calls: number
   responses: number
-  /** Number of failed calls in a row. */
+  /** Consecutive failed calls. */
   failures: number
   unreadable: ReturnType<typeof createUnreadableSum>
 }
 
-/** From one round to the next, unless retries wait for it. */
+/** Time between two rounds, unless retries wait for one. */
 const roundMs = 1000
-/** While checks are due in that time, how often this is looked at. */
+/** Poll interval while checks are due within that time. */
 const pollMs = 50
-/** No search begins after this many calls of a round: the next round begins with the most urgent ones. */
+/** No search begins after this many calls of a round: the next round starts with the most urgent ones. */
 const maxCallsInRound = 50
-/** After this many failed calls in a row, the platform is the problem, not one record. */
+/** After this many consecutive failed calls, the platform is the problem, not one record. */
 const maxFailures = 3
 /** Bounds of the event time between two records that share a call. */
 const minGapSeconds = 60
 const maxGapSeconds = 3600
-/** From one failed search of a record to the next: half of the time since its retry, within these bounds. */
+/** Minimum time between two failed searches of a record: half of the time since its retry, within these bounds. */
 const minDelayMs = 1000
 const maxDelayMs = 300_000
 
@@ -68,7 +66,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   const backoff = createPlatformBackoff(clock, random)
   /** Monotonic ms. */
   let roundAt = -Infinity
-  /** Rows of the platform's list in a second of event time, as spans have shown them last. */
+  /** Rows per second of event time in the platform's list, as last seen. */
   let rowsPerSecond = 0
   let unreadable: UnreadableSum | undefined
 
@@ -77,7 +75,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   const isAtLimit = ({ subscriptionId }: FailedRecord): boolean =>
     options.subscriptions.blocks(subscriptionId, clock.monotonic()) === 'limit'
 
-  /** Checks of circuits at their limit first, as they block retries; within each group the most overdue first. */
+  /** Checks of circuits at their limit first, because they block retries; within each group the most overdue first. */
   function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {
     const ranked = records.map((record) => ({
       record,
@@ -87,7 +85,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
   }
 
-  /** Passes each pending record of a page on as a check, and reports rows that can't be read and may be one. */
+  /** Reports each pending record of a page as a check, and unreadable rows that may be one. */
   function take(page: ListPage, askedAt: number, round: Round): void {
     const check = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
     for (const shown of page.records) {
@@ -99,7 +97,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
-  /** A search that ended without showing a record counts as a check; the absence proves nothing. */
+  /** A search that ended without showing a record counts as a check; absence proves nothing. */
   function takeAbsent({ kind, records }: Search, askedAt: number): void {
     for (const record of records) {
       if (record.awaiting === undefined) continue
@@ -137,14 +135,14 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     } catch (error) {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
-      // A span that can't be listed is searched record by record; a record whose search fails is postponed.
+      // An unlistable span is searched record by record; a record whose search fails is postponed.
       if (search.kind === 'span') return ownSearches(records)
       for (const record of records) putOff(record)
       return []
     }
   }
 
-  /** Two records share a call where a page has room for the rows between them. */
+  /** Two records share a call if a page can hold the rows between them. */
   function sharedGapSeconds(): number {
     return Math.min(maxGapSeconds, Math.max(minGapSeconds, maxPageSize / rowsPerSecond))
   }
@@ -155,12 +153,12 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     while (searches.length > 0) {
       const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
       searches = [...next.flat(), ...searches.slice(concurrency)]
-      // A started search is finished: in the next round it would begin again.
+      // Finishes started searches: in the next round they would start again.
       if (round.calls >= maxCallsInRound) searches = searches.filter(({ page }) => page > 0)
     }
   }
 
-  /** Between two rounds: a second, or a quarter of the usual delay while a circuit at its limit waits for a due check. */
+  /** Time between two rounds: a second, or a quarter of the usual delay while a circuit at its limit waits for a due check. */
   function pauseMs(now: number): number {
     const isUrgent = outcomes
       .pending()

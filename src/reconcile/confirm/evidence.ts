@@ -1,4 +1,4 @@
-// When an outcome is known: evidence of a check, how long a failure is doubted, when a lost response is given up. Pure functions. @see docs/architecture.md "Outcomes"
+// Judges outcomes: evidence of a check, how long a failure is doubted, when a lost response is given up. Pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
 import { refusesRecord, type WebhookRecord } from '../../platform/record.ts'
 import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
@@ -8,22 +8,25 @@ import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
 export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
 export type Outcome = (typeof outcomes)[number]
 
-/** A check shows a final outcome, nothing new, a delivery under way, or a failure that is not sure yet. */
+/** A final outcome, nothing new, a delivery under way, or a failure still in doubt. */
 export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
 
 const maxCheckPauseMs = 300_000
-/** Tolerance, as some platforms write attempt times to the second. */
+/** Tolerance, because some platforms write attempt times to the second. */
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
 const attemptToleranceMs = 2000
-/** An attempt that is counted may be dated so long before its PATCH: the hosts of a platform have clocks of their own. */
+/** A counted attempt may be dated this long before its PATCH: a platform's hosts have clocks of their own. */
 const hostToleranceMs = 60_000
-/** Learned after the first outcomes. */
+/** Before it is learned from outcomes. */
 export const firstCheckMs = 500
-/** The longest doubt, 32 s, is so many times `firstCheck`. */
+/** Maximum doubt, 32 s, in multiples of `firstCheck`. */
 const maxDoubtFactor = 64
 
-/** The verdict of an outcome about the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md "Circuits" */
+/**
+ * What an outcome says about the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md
+ * "Circuits"
+ */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
   if (outcome === 'unknown') return 'unknown'
@@ -31,23 +34,23 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
 }
 
 /**
- * How long a failure is doubted: from the first check that shows it to the one that confirms it. One is not enough: a server
- * may lag behind the others, and a platform may count an attempt at its start and show the record as failed until it has
- * ended. 2 s.
+ * How long a failure is doubted: from the first check that shows it to the one that confirms it. One check is not enough: a
+ * server may lag behind others, and a platform may count an attempt at its start and show the record as failed until it ends. 2
+ * s.
  */
 export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
   return 4 * firstCheck
 }
 
-/** The doubt after a failure that was believed has turned into a success. */
+/** The doubt after a believed failure turned into a success. */
 export function longerDoubtMs(doubtMs: number, { firstCheck }: OutcomePolicy): number {
   return Math.min(4 * doubtMs, maxDoubtFactor * firstCheck)
 }
 
 /**
- * A retry whose answer was lost is given up by a check so long after the loss that shows the record unchanged: probably the
- * platform never accepted it: 2 min. One that is not shown, or is processing, waits until `giveUpAfter`. Not from
- * the PATCH on: that of a process that was suspended leaves when it resumes, just before its deadline ends it.
+ * A retry with a lost response is given up by a check this long after the loss that shows the record unchanged, because the
+ * platform probably never accepted it: 2 min. A record that is absent or processing waits until `giveUpAfter`. Not counted from
+ * the PATCH: that of a suspended process is sent when it resumes, just before its deadline.
  */
 export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {
   return Math.min(giveUpAfter, probeTimeout)
@@ -58,17 +61,17 @@ export interface EvidenceRules {
   policy: OutcomePolicy
   /** See `doubtMsOf` and `longerDoubtMs`. */
   doubtMs: number
-  /** True for an attempt that is dated after the PATCH, or at most so long before. */
+  /** True for an attempt dated after the PATCH, or at most this long before. */
   isSince: (lastAttemptLocal: number, toleranceMs: number) => boolean
 }
 
-/** A retry without an outcome, and its record as it was listed before. */
+/** A retry with a pending outcome, and its record as listed before. */
 export type Awaited = Pick<PendingOutcome, 'failedSince' | 'lostAt' | 'sentAt'> & { before: Attempts }
 
 /**
- * True when `after` shows a new attempt that the daemon may have caused. The list of before may have been stale: an attempt of
- * before the PATCH is not its own. One that is dated shortly before may be, once it is the only one for long; but where the
- * answer was lost, nothing says that the PATCH was taken.
+ * True if `after` shows a new attempt that the daemon may have caused. The earlier list may have been stale: an attempt before
+ * the PATCH is not the daemon's. One dated shortly before may be, if it stays the only one; but with a lost response, nothing
+ * shows that the PATCH was accepted.
  */
 function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt }: Awaited, rules: EvidenceRules) {
   const isCounted = after.attempts > before.attempts
@@ -80,9 +83,9 @@ function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt
 }
 
 /**
- * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's response itself. A failed new attempt
- * is `doubtful` at first. A check `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the
- * platform made on its own.
+ * Evidence of a check requested at `askedAt` (monotonic ms), or of the PATCH's response itself. A failed new attempt is
+ * `doubtful` at first. A check `doubtMs` later that shows a failure confirms it, even with a newer attempt, which the platform
+ * made on its own.
  */
 export function evidenceOf(
   awaited: Awaited,
@@ -108,12 +111,12 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
   return Math.min(Math.max(planned, askedAt + Math.max(firstCheck, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
-/** A final outcome; `wasNotTaken`: the PATCH was no try. Or what is known of the retry from now on. */
+/** A final outcome (`wasNotTaken`: the PATCH was no try), or the new state of the retry. */
 export type Conclusion =
   | { outcome: Outcome; wasNotTaken: boolean }
   | ({ outcome?: never; isOverdue: boolean } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
 
-/** Judges a check, made from `askedAt` to `monotonic`, which showed this row, or none. */
+/** Judges a check, requested at `askedAt` and finished at `monotonic`, which showed this row, or none. */
 export function judge(
   awaited: Awaited & Pick<PendingOutcome, 'missedMs'>,
   shown: WebhookRecord | undefined,
@@ -127,7 +130,7 @@ export function judge(
   const isDoubtful = evidence === 'doubtful'
   const wasNotTaken = lostAt !== undefined && evidence === 'unchanged'
   const waitsMs = wasNotTaken ? lostAfterMsOf(policy) : policy.giveUpAfter
-  // A doubt ends by itself.
+  // A doubt ends on its own.
   if (!isDoubtful && askedAt - (lostAt ?? sentAt) >= waitsMs) return { outcome: 'unknown', wasNotTaken }
   // Not from `askedAt`: the call may have waited for the rate since then.
   const failedSince = awaited.failedSince ?? (isDoubtful ? monotonic : undefined)
@@ -142,7 +145,7 @@ export function judge(
   }
 }
 
-/** Distance of a changed last attempt from the time between the PATCH and the check that saw it. */
+/** How far a changed last attempt lies outside the time between the PATCH and the check that saw it. */
 export function timeOffsetOf(
   record: FailedRecord,
   { lastAttemptLocal }: Pick<Attempts, 'lastAttemptLocal'>,

@@ -1,10 +1,10 @@
-// Learns how long after a PATCH its outcome is worth a first check: deliveries of one platform take milliseconds, of another seconds. No clock, no I/O. @see docs/architecture.md "Outcomes"
+// Learns the delay of the first check after a PATCH: deliveries take milliseconds on one platform, seconds on another. No clock, no I/O. @see docs/architecture.md "Outcomes"
 
 /** A recovered record, in ms after its PATCH. */
 export interface Recovery {
-  /** The delay of its first check, as it was when the PATCH was sent. */
+  /** The planned delay of its first check, when the PATCH was sent. */
   plannedMs: number
-  /** The last check that still showed nothing; 0 for none. */
+  /** The last check that showed no outcome; 0 for none. */
   missedMs: number
 }
 
@@ -16,12 +16,12 @@ export interface FirstCheck {
 
 const minMs = 50
 const maxMs = 10_000
-/** Recovered records that decide together, and how many of their first checks must have shown the outcome. */
+/** Number of recovered records that decide together, and of first checks that must have shown the outcome. */
 const batch = 20
 const enoughHits = 18
 const shorter = 0.6
 const longer = 1.25
-/** After a delay that was too short, none shorter than the last good one is tried for so many records. */
+/** After a delay proved too short, this many records keep at least the last good one. */
 const recordsBeforeNextTry = 5000
 
 export function createFirstCheck(initialMs: number): FirstCheck {
@@ -41,7 +41,7 @@ export function createFirstCheck(initialMs: number): FirstCheck {
   return {
     delayMs: () => delayMs,
     note({ missedMs, plannedMs }) {
-      // One that was sent with another delay says nothing of this one.
+      // A record sent with another delay says nothing about this one.
       if (plannedMs !== delayMs) return
       recordsBeforeTry -= 1
       if (missedMs < plannedMs) hits += 1

@@ -1,8 +1,8 @@
-// Retried records without a known outcome, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
-// A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is not sent again while its outcome
-// is open: it counts as a try, and is checked like an accepted one. A check after 2 min that shows the record unchanged makes the
-// outcome `unknown`, and it was no try; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any
-// other (decide.ts), and its circuit counts nothing.
+// Pending outcomes, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
+// A PATCH with a lost response may have been accepted (platform/operations.ts). It is not sent again while its outcome
+// is pending: it counts as a try, and is checked like an accepted one. A check after 2 min that shows the record unchanged makes
+// the outcome `unknown`, and the PATCH no try; otherwise that waits until `giveUpAfter` (evidence.ts). The record then backs off
+// like any other (decide.ts), and its circuit counts nothing.
 import type { Clock } from '../../runtime/clock.ts'
 import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -24,7 +24,7 @@ import {
 } from './evidence.ts'
 import { createFirstCheck } from './first-check.ts'
 
-/** Emitted once for every retry that was accepted, or whose answer was lost. */
+/** Emitted once for every retry that was accepted, or whose response was lost. */
 export interface OutcomeEvent {
   type: 'outcome'
   webhookId: string
@@ -34,21 +34,20 @@ export interface OutcomeEvent {
   /** Number of the attempt, as in the event of its retry. */
   attempt: number
   outcome: Outcome
-  /** True where it was tried before. */
+  /** True if it was tried before. */
   isRepeated: boolean
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number
   sinceRetryMs: number
-  /** The receiver's response to the last attempt; null without one, or when it is not known. */
+  /** The receiver's response to the last attempt; null without one, or if unknown. */
   responseStatusCode: number | null
   /**
-   * How far the attempt lies before (negative) or after the time between the PATCH and the check that saw it, in ms.
-   * Undefined when the platform shows no changed time, or when the response was lost: another client may have caused it.
+   * How far the attempt lies before (negative) or after the time between the PATCH and the check that saw it, in ms. Undefined
+   * if the platform shows no changed time, or if the response was lost: another client may have caused it.
    */
   timeOffsetMs: number | undefined
 }
 
-/** One check of a record. */
 export interface OutcomeCheck {
   /** Monotonic ms just before the request, and now. */
   askedAt: number
@@ -57,7 +56,7 @@ export interface OutcomeCheck {
   seenAt: number
 }
 
-/** Result of a check; `shown` is undefined when it did not show the record. */
+/** Result of a check; `shown` is undefined if it did not show the record. */
 interface Seen {
   check: OutcomeCheck
   shown: WebhookRecord | undefined
@@ -69,33 +68,33 @@ export interface OutcomesOptions {
   subscriptions: Pick<Subscriptions, 'settle' | 'free'>
   policy: OutcomePolicy
   zone: TimeZone
-  /** False while the platform's clock is not known: then nothing is concluded from its times. */
+  /** False while the platform's clock is unknown: its times then prove nothing. */
   knowsTime: () => boolean
   clock: Pick<Clock, 'monotonic'>
   emit: (event: OutcomeEvent) => void
-  /** Called when a check is due sooner than all others, and when a place in a circuit is free again. */
+  /** Called when a check is due sooner than all others, and when a place in a circuit becomes free. */
   wake: Readonly<Record<'confirm' | 'retry', () => void>>
 }
 
 export interface Outcomes {
-  /** A PATCH is sent, the subscription's retry of this number: its record is awaiting from now on, until the response is reported. */
+  /** A PATCH is being sent, with this number in its subscription: its record is awaiting until the response is reported. */
   begin(record: FailedRecord, sent: number, at: { sentAt: number; monotonic: number }): void
   /**
-   * Reports the response of a PATCH. A retry that was accepted, or whose answer was lost, is pending from now on, unless the
-   * answer shows its outcome. `answeredAt` in platform epoch ms.
+   * Reports the response to a PATCH. A retry that was accepted, or whose response was lost, becomes pending, unless the
+   * response shows its outcome. `respondedAt` in platform epoch ms.
    */
   note(record: FailedRecord, response: RetryResponse, at: { respondedAt: number; monotonic: number }): void
-  /** Reports a check of a record; undefined when it did not show the record. Only pending records are affected. */
+  /** Reports a check of a record; undefined if it did not show the record. Affects only pending records. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
-  /** A record that had failed again is successful, as a list or a refused PATCH shows: its delivery may not have ended then. */
+  /** A record that had failed again is successful, as a list or a rejected PATCH shows: its delivery may have ended later. */
   turned(record: FailedRecord): void
-  /** The records whose PATCH was answered, or lost, and has no outcome yet. */
+  /** Records with a PATCH that was answered or lost, and a pending outcome. */
   pending(): ReadonlySet<FailedRecord>
-  /** When the first check is due, monotonic ms; Infinity for none. Looks at each pending record. */
+  /** When the first check is due, monotonic ms; Infinity for none. Iterates over pending records. */
   firstCheckAt(): number
-  /** Delay of first checks, as it was learned, in ms. */
+  /** The learned delay of first checks, in ms. */
   usualDelayMs(): number
-  /** Delay of the most overdue check, in ms; 0 when none is due. */
+  /** Delay of the most overdue check, in ms; 0 if none is due. */
   overdueMs(): number
 }
 
@@ -120,7 +119,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     options.wake.confirm()
   }
 
-  /** The outcome is known: updates the record first, then the circuit, then emits the event. */
+  /** Settles the outcome: updates the record first, then the circuit, then emits the event. */
   function settle(
     record: FailedRecord,
     { outcome, wasNotTaken }: Extract<Conclusion, { outcome: Outcome }>,
@@ -134,7 +133,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
     const isRepeated = record.tries > 1
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
-    // An attempt that came too late for the outcome still counts in the backoff.
+    // An attempt too late for the outcome still counts in the backoff.
     const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
     record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
     pending.delete(record)
@@ -164,7 +163,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     planner.changed([record])
   }
 
-  /** The platform's clock may have been set since the PATCH: then either reading of its time will do. */
+  /** If the platform's clock may have been set since the PATCH, either reading of its time is accepted. */
   function rulesOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): EvidenceRules {
     const since = Math.min(triedAt, seenAt - (monotonic - sentAt))
     return {
@@ -218,7 +217,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     note(record, response, { respondedAt, monotonic }) {
       const { awaiting } = record
       if (awaiting === undefined) return
-      // By the platform's clock as it is known now: the response may have shown that it was set.
+      // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
       const { isOfRecord, lengthensBackoff } = meaningOf(response.result)
       const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true)
@@ -229,7 +228,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (!isOpen) {
         if (response.found !== 'successful') return
         turned(record)
-        // Its attempts were all made before the PATCH; their number is not known.
+        // Its attempts all precede the PATCH; their number is unknown.
         backlog.release(record, { attempts: Infinity, lastAt: triedAt })
         return
       }
@@ -238,7 +237,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const { checkAt } = awaiting
       if (response.record !== undefined) {
         see(record, response.record, { askedAt: monotonic, monotonic, seenAt: respondedAt })
-        // `see` has moved the next check. It goes back, unless the response shows a failure: that one is to be confirmed first.
+        // `see` has moved the next check. Restores it, unless the response shows a failure, which must be confirmed first.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)

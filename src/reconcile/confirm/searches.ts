@@ -1,29 +1,28 @@
-// Searches that find pending records with few calls: pages of a span of event time, of one event, or of one second. Pure functions. @see docs/architecture.md "Outcomes"
+// Searches that find pending records with few calls: pages of a span of event time, of an event, or of a second. Pure functions. @see docs/architecture.md "Outcomes"
 import type { ListPage } from '../../platform/operations.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Span } from '../window.ts'
 
-/** A search for records, one page at a time: a span of event time for many records, or an event or a second for single ones. */
+/** A search by pages: a span of event time for many records, or an event or a second for single ones. */
 export interface Search {
   kind: 'span' | 'event' | 'second'
-  /** The records that no page has shown yet; never empty. */
+  /** Records not shown by any page yet; never empty. */
   records: readonly FailedRecord[]
-  /** The listed span; not used for an event. */
+  /** The listed span; unused for an event. */
   span: Span
-  /** The next page. */
   page: number
-  /** Number of pages in a row without any of them. */
+  /** Consecutive pages without any of the records. */
   barren: number
-  /** Ids that a second has shown: a page without a new one is the end, also where the totals say otherwise. */
+  /** Ids shown for a second: a page without a new one is the last, whatever the totals say. */
   seen: Set<string>
 }
 
-/** A span of this many pages is cut in two: deep pages are slow on any database. */
+/** A longer span is cut in two: deep pages are slow on any database. */
 const maxPages = 50
-/** A single second can't be cut: its pages are read while they cost less than single searches, and no more than this. */
+/** A second cannot be cut: its pages are read while they cost less than single searches, up to this number. */
 const maxPagesOfSecond = 1000
-/** An event has a record for each subscription: with more pages than this, the platform ignores the filter. */
+/** An event has a record per subscription: with more pages, the platform ignores the filter. */
 const maxEventPages = 10
 
 /** `records` is not empty. */
@@ -36,20 +35,20 @@ function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Searc
   return { kind, records, span, page: 0, barren: 0, seen: new Set() }
 }
 
-/** Key of a record's own search: its event; its second, if it has no event or that search did not show it. */
+/** Key of a record's own search: its event; or its second, if it has no event or that search did not show it. */
 function ownOf({ awaiting, eventKey, localSecond }: FailedRecord): string | number {
   return eventKey === '' || awaiting?.missedByEvent === true ? localSecond : eventKey
 }
 
 const countOwn = (records: readonly FailedRecord[]): number => new Set(records.map(ownOf)).size
 
-/** One search for each event or second. */
+/** One search per event or second. */
 export function ownSearches(records: readonly FailedRecord[]): Search[] {
   const groups = Map.groupBy(records, ownOf)
   return [...groups].map(([key, group]) => searchOf(typeof key === 'string' ? 'event' : 'second', group))
 }
 
-/** A span where that may save calls, else each record's own. */
+/** A span if that may save calls, otherwise each record's own search. */
 function searchesOf(group: readonly FailedRecord[]): Search[] {
   return countOwn(group) > 1 ? [searchOf('span', group)] : ownSearches(group)
 }
@@ -74,7 +73,7 @@ function pagesToCome({ page }: Search, { size, total }: ListPage): number {
   return Math.max(1, pages - page - 1)
 }
 
-/** The searches that follow a page of a span, of which `left` is what no page has shown. */
+/** The searches that follow a page of a span; `left`: records that no page has shown. */
 function afterSpan(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   const pageLimit = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
   const isLast = response.rows < (response.size ?? maxPageSize) || search.page + 1 >= pageLimit
@@ -88,7 +87,7 @@ function afterSpan(search: Search, response: ListPage, left: readonly FailedReco
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
 }
 
-/** True when a record's own search may have another page. */
+/** True if a record's own search may have another page. */
 function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
   if (search.kind === 'second') {
     const before = search.seen.size
@@ -101,7 +100,7 @@ function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
   return !isForeign && rows >= (size ?? maxPageSize) && search.page + 1 < maxEventPages
 }
 
-/** The searches that follow a page; none when the records' own search has ended. */
+/** The searches that follow a page; none once the records' own search has ended. */
 export function afterPage(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   if (left.length === 0) return []
   if (search.kind === 'span') return afterSpan(search, response, left)
