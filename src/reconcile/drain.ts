@@ -1,27 +1,27 @@
-// The one estimate of when all open records will have arrived, for the metric and /status; none where it would be a guess. Pure functions.
+// The one estimate of when all open records will have arrived, for metric and /status; none if it would be a guess. Pure functions.
 import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
 import type { Summary } from './retry/backlog.ts'
 import { blockForUnknownTime, type ShutGate } from './retry/gates.ts'
 
 export interface Drain {
-  /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. Undefined: unknown. */
+  /** Epoch ms of the last arrival, if each record arrives at its next retry; `now` if none is left. Undefined: unknown. */
   doneAt: number | undefined
   /**
-   * What decides: the `pace` of recoveries, or the end of the last `backoff`. And of an unknown end: a `gate` that stops all
-   * retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records that are `refused` again and
-   * again, or `unproven`, a receiver that is `failing` a part of them, or a wrong `zone`, which hides records.
+   * What determines the end: the `pace` of recoveries, or the end of the last `backoff`. Or why it is unknown: a `gate` that
+   * blocks all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records repeatedly
+   * `refused`, `unproven` retries, a receiver `failing` some of them, or a wrong `zone`, which hides records.
    */
   limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
 }
 
-/** What the daemon knows of it. */
+/** The facts for an estimate. */
 export interface DrainSource {
   failed: Readonly<Counts>
   onlyCounted: number
   gates: readonly ShutGate[]
   endless: Summary['endless']
-  /** When the last backoff ends, by the platform's clock; undefined when none backs off. */
+  /** End of the last backoff, by the platform's clock; undefined if none backs off. */
   lastDueAt: number | undefined
   now: number
   pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
@@ -29,9 +29,9 @@ export interface DrainSource {
   timeOffsetMs: number | undefined
 }
 
-/** With more failures the rest is not through when the pace says so. */
+/** With more failures, the rest will not arrive at this pace. */
 const maxFailedShare = 0.1
-/** Maximum of open ones, and of the time to an end, that needs no steady pace. */
+/** Maximum number of open records, and time to the end, that need no steady pace. */
 const [few, soonMs] = [10, 120_000]
 
 /** Why the end of open records is unknown, apart from the pace. */
@@ -44,7 +44,7 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
   return endless.partly > 0 || pace.failedShare > maxFailedShare ? 'failing' : undefined
 }
 
-/** The daemon's estimate, at its present pace. It is said where it will come true, and that takes evidence. */
+/** The daemon's estimate at its present pace. It is given only with evidence that it will come true. */
 export function drainOf(source: DrainSource): Drain {
   const { failed, lastDueAt = -Infinity, now, onlyCounted, pace, skewMs, timeOffsetMs } = source
   const { failedShare, isSteady, recoveredPerMs } = pace
@@ -60,7 +60,7 @@ export function drainOf(source: DrainSource): Drain {
   const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
   const doneAt = Math.max(atPace, backoffEndsAt)
   const isSoon = failedShare === 0 && open === pending && pending <= few && doneAt < now + soonMs
-  // Each that backs off has failed: it may again while others do.
+  // Each record backing off has failed, and may fail again while others do.
   const isSure = limitedBy === 'pace' || failedShare === 0
   return { doneAt: hasPace && isSure && (isSteady || isSoon) ? doneAt : undefined, limitedBy }
 }

@@ -8,68 +8,66 @@ import { keyOfPacked, packId, unpackId } from './packed-id.ts'
 /** The attempts of a record as a row shows them. */
 export type Attempts = Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
 
-/** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
+/** A retry with a pending outcome. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
 export interface PendingOutcome {
   /** Its number among the retries of its subscription. */
   sent: number
-  /** When the PATCH was sent. */
   sentAt: number
-  /** When the request timed out or broke: the platform may have accepted the PATCH or not, as late as this. */
+  /** When the request timed out or broke: the platform may have accepted the PATCH as late as this. */
   lostAt: number | undefined
-  /** When a check, or the PATCH's response, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
+  /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`doubtMsOf`) starts here. */
   failedSince: number | undefined
-  /** When to check next. */
   checkAt: number
-  /** Delay of its first check, and of the last check that showed no outcome (0 for none), in ms after the PATCH. */
+  /** Delay of its first check, and of the last check without an outcome (0 for none), in ms after the PATCH. */
   plannedMs: number
   missedMs: number
-  /** True when a search by its event did not show it: then its second is searched. */
+  /** True if a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
 }
 
-/** Number of the attempt that the next retry makes, by the larger count; the first is 1. */
+/** Number of the next attempt, by the larger count; the first is 1. */
 export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries) + 1
 }
 
-/** An attempt this far ahead of the platform's clock is not believed. */
+/** An attempt further ahead of the platform's clock is not believed. */
 const toleratedAheadMs = 60_000
 
-/** The later reading of an ambiguous attempt that is not in the future. */
+/** The later reading of an ambiguous attempt time that is not in the future. */
 export function readingNotAhead(zone: TimeZone, lastAttemptLocal: number, now: number): number {
   return laterReadingNotAfter(zone, lastAttemptLocal, now + toleratedAheadMs)
 }
 
-/** The last attempt; the event time when there is none. */
+/** The last attempt, or else the event time. */
 function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: TimeZone; now: number }): number {
   if (record.lastAttemptLocal === null) return eventAt
   const last = readingNotAhead(zone, record.lastAttemptLocal, now)
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** In ms from a second on the platform's wall clock to the last attempt there; null when it shows none. */
+/** Ms from a second on the platform's wall clock to the last attempt shown there; null without one. */
 function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): number | null {
   return lastAttemptLocal === null ? null : lastAttemptLocal - 1000 * localSecond
 }
 
-/** What the daemon did about a record. */
+/** The daemon's own actions on a record. */
 export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
   askedFor: boolean
   awaiting: PendingOutcome | undefined
-  /** When this last changed, in monotonic ms: a row that was asked for before is stale. */
+  /** Last change, in monotonic ms: a row requested earlier is stale. */
   changedAt: number
   /** When its last outcome became known, in monotonic ms, if that was `failed-again`; else -Infinity. */
   failedAgainAt: number
 }
 
-/** What many records share. */
+/** Fields shared by many records. */
 export type Topic = Pick<WebhookRecord, 'eventType' | 'subscriptionId'>
 
 interface When {
   zone: TimeZone
   /** Epoch ms of the platform's clock. */
   now: number
-  /** Keeps equal topics once. */
+  /** Deduplicates equal topics. */
   topicOf?: (record: Topic) => Topic
 }
 
@@ -83,20 +81,20 @@ const untouched: Ours = {
   failedAgainAt: -Infinity,
 }
 
-/** A failed record. Its times are kept as differences of less than 25 days, for which V8 needs no object of their own. */
+/** A failed record. Its times are differences of less than 25 days, which V8 stores without an object. */
 export class FailedRecord implements Known {
   readonly jitterSeed: number
   /** Second of the event on the platform's wall clock. */
   readonly localSecond: number
   attempts: number
   responseStatusCode: number | null
-  /** Its packed event id: the same for all records of the event, and empty where none is known. */
+  /** Its packed event id: equal for all records of the event; empty if unknown. */
   readonly eventKey: string
   readonly #id: string
   readonly #topic: Topic
-  /** From `localSecond`, as if it were UTC, to the event, in ms. */
+  /** From `localSecond`, read as UTC, to the event, in ms. */
   readonly #eventMs: number
-  /** From the event to its last attempt; and on the platform's wall clock, from `localSecond`: null when it shows none. */
+  /** From the event to its last attempt; and on the platform's wall clock, from `localSecond`: null without one. */
   #lastMs: number
   #lastLocalMs: number | null
   #ours = untouched
@@ -115,7 +113,7 @@ export class FailedRecord implements Known {
     this.#lastLocalMs = sinceSecond(record, this.localSecond)
   }
 
-  /** What the backlog finds it by. */
+  /** Its key in the backlog. */
   get key(): string {
     return keyOfPacked(this.#id)
   }
@@ -137,7 +135,7 @@ export class FailedRecord implements Known {
   get lastAt(): number {
     return this.eventAt + this.#lastMs
   }
-  /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
+  /** Last attempt on the platform's wall clock as the platform shows it; null without one. */
   get lastAttemptLocal(): number | null {
     return this.#lastLocalMs === null ? null : 1000 * this.localSecond + this.#lastLocalMs
   }
@@ -171,8 +169,8 @@ export class FailedRecord implements Known {
   }
 
   /**
-   * Takes over what the platform shows of it now, unless its list lags behind: fewer attempts, and none later. Returns whether
-   * that moved its last attempt, or their number.
+   * Updates the record from the platform, unless its list lags behind: fewer attempts, and none later. Returns whether the last
+   * attempt or their number changed.
    */
   show(record: WebhookRecord, when: When): boolean {
     const at = lastAt(record, this.eventAt, when)
@@ -183,7 +181,7 @@ export class FailedRecord implements Known {
       this.#lastMs = at - this.eventAt
       this.#lastLocalMs = sinceSecond(record, this.localSecond)
     }
-    // A PATCH that lies ahead was sent before the platform's clock was put back.
+    // A PATCH in the future was sent before the platform's clock was set back.
     if (this.triedAt > when.now + toleratedAheadMs) this.note({ triedAt: 0 })
     return this.attempts !== attemptsBefore || this.lastAt !== lastBefore
   }

@@ -1,19 +1,19 @@
-// Backoff between calls to a platform that fails: 1 s, doubling. Sweeps, checks of outcomes and the platform breaker's pings keep to it.
+// Backoff between calls to a failing platform: 1 s, doubling. Sweeps, outcome checks and the platform breaker's pings use it.
 import { TokenError } from '../platform/auth/token-response.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 
 export interface PlatformBackoff {
-  /** When the next call may be sent, monotonic ms; -Infinity when there was no failure. */
+  /** When the next call may be sent, monotonic ms; -Infinity without a failure. */
   until(): number
-  /** A call failed: the backoff begins again, twice as long as the last one, up to its maximum. */
+  /** A call failed: starts a backoff twice as long as the last one, up to its maximum. */
   failed(error?: unknown): void
-  /** The platform has answered. */
+  /** The platform has responded. */
   end(): void
 }
 
 const firstMs = 1000
 const maxMs = 300_000
-/** For lack of an access token: the token cache backs off itself, and calls are to go on soon after it has one. */
+/** Without an access token: the token cache backs off itself, and calls should resume soon after it has one. */
 const maxWithoutTokenMs = 10_000
 
 export function createPlatformBackoff(clock: Pick<Clock, 'monotonic'>, random: Pick<Random, 'next'>): PlatformBackoff {

@@ -10,24 +10,23 @@ export function isPlatformTrouble(error: unknown): error is PlatformFailure | To
 
 const ofAnyCall = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
-/** True for a failure that the next call would have, too, whatever it asks for. */
+/** True for a failure that any next call would also have. */
 export function isOfAnyCall({ reason }: PlatformFailure): boolean {
   return ofAnyCall.has(reason)
 }
 
-/** Why a call of the platform failed. */
+/** Why a call to the platform failed. */
 export interface CallFailure extends CallResponse {
   /** `token`: no access token was available. */
   stage: 'token' | 'list'
   rejected: boolean
   message: string
-  /** The thing to do about it. */
   advice: string
   /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   code?: string | undefined
 }
 
-/** The message with what the platform says of it. */
+/** The message, with the platform's own. */
 export function problemOf({ message, problem }: Pick<CallFailure, 'message' | 'problem'>): string {
   return problem === undefined ? message : `${message}: ${problem}`
 }

@@ -1,4 +1,4 @@
-// The policy: what the reconcile functions go by, of the configuration and of their own constants. Durations in ms.
+// The policy of the reconcile functions: configured values and constants. Durations in ms.
 import type { CircuitPolicy } from './retry/circuit-breaker.ts'
 
 /** Backoff between two retries of one record. */
@@ -6,7 +6,7 @@ export interface BackoffPolicy {
   initial: number
   multiplier: number
   max: number
-  /** 0 to 1: the maximum share of a delay that the jitter cuts. */
+  /** 0 to 1: maximum share of a delay that the jitter removes. */
   jitter: number
 }
 
@@ -24,9 +24,9 @@ export interface WindowPolicy {
   notBefore?: number | undefined
 }
 
-/** How an outcome is checked. @see confirm/evidence.ts */
+/** How outcomes are checked. @see confirm/evidence.ts */
 export interface OutcomePolicy {
-  /** From the PATCH to the first check; each next check comes twice as late. */
+  /** From the PATCH to the first check; each further check is twice as late. */
   firstCheck: number
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
@@ -35,7 +35,7 @@ export interface OutcomePolicy {
 }
 
 export interface SweepPolicy {
-  /** About so many records make a slice, the part of the window that is listed at once. */
+  /** Approximate number of records in a slice, the part of the window that is listed at once. */
   sliceRecords: number
   /** Pages requested at the same time. */
   concurrency: number
@@ -54,8 +54,8 @@ export interface Policy {
   periodMs: number
 }
 
-/** The rate bounds what more of them would do. */
+/** More slices or pages at once would gain nothing: the rate is the limit. */
 export const sweepNumbers: SweepPolicy = { sliceRecords: 5000, concurrency: 4 }
 
-/** Records with a younger event are recent: they are listed more often, and have lanes of their own. */
+/** Records of younger events are recent: they are listed more often, and have lanes of their own. */
 export const recentMs = 3_600_000

@@ -1,11 +1,11 @@
-// The table of reasons why a record goes out or not: each rule as a sentence, and where it is decided. Commands, audit, page, log and docs show these sentences.
+// The table of rules that decide whether a record is sent: each as a sentence, with the code that decides it. Commands, audit, page, log and docs show these sentences.
 import { gateTable, type Gate } from './retry/gates.ts'
 
 /**
- * Sentences by rule, in the order of decide.ts, which decides them. Others decide a few: the daemon lists no records that are
- * `successful` to `settling` (window.ts; their sentences are for `explain`), and a retry is a `probe`
- * (retry/dispatcher.ts) or `asked-for` (decide.ts, records/jobs.ts). A record that is `blocked` waits for the first shut gate of retry/gates.ts,
- * which has the sentence.
+ * Sentences by rule, in the order of decide.ts. A few rules are decided elsewhere: `successful` to `settling` concern records
+ * that the daemon does not list (window.ts; the sentences are for `explain`), and a retry is a `probe` (retry/dispatcher.ts) or
+ * `asked-for` (decide.ts, records/jobs.ts). A `blocked` record waits for the first shut gate of retry/gates.ts, which has the
+ * sentence.
  *
  * A `due` record goes out at its turn. Until then it waits without a reason of its own:
  * - for a slot (the last one is for a subscription with none in flight), for the listing of its slice, or for the first
@@ -36,7 +36,7 @@ export const ruleTable = {
 
 export type Rule = keyof typeof ruleTable
 
-/** The key whose rule excludes a record. */
+/** The configuration key of each rule that excludes records. */
 export const exclusions = {
   'event-type': 'select.eventTypes',
   subscription: 'select.subscriptionIds',
@@ -50,7 +50,7 @@ export function sumOf(excluded: Excluded): number {
   return Object.values(excluded).reduce((sum, records) => sum + records, 0)
 }
 
-/** A rule, or with `blocked` the gate that is shut. */
+/** A rule; with `blocked` the shut gate. */
 export type Because = Rule | Gate
 
 const sentences: Readonly<Record<Because, string>> = {
@@ -61,7 +61,6 @@ const sentences: Readonly<Record<Because, string>> = {
   >),
 }
 
-/** A full sentence. */
 export function sentenceOf(because: Because): string {
   return sentences[because]
 }

@@ -16,10 +16,10 @@ export function contains(span: Span, localSecond: number): boolean {
   return span.from <= localSecond && localSecond < span.to
 }
 
-/** Clocks are set back by at most two hours; this leaves some reserve. */
+/** Clocks are set back by at most two hours; this adds a reserve. */
 const maxRepeatMs = 3 * 3_600_000
 
-/** Lowest reading of the wall clock at or soon after an instant: a clock that is set back repeats earlier readings. */
+/** Lowest reading of the wall clock at or soon after an instant: a clock that is set back repeats readings. */
 function minFrom(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant)
   const reading = zone.toLocal(instant)
@@ -35,7 +35,7 @@ function maxUntil(zone: TimeZone, instant: number): number {
 
 /**
  * `[now - lookback, now - settle]` on the platform's wall clock, widened by the hour that daylight saving repeats; the second
- * that has just settled comes with the next sweep. `now` in epoch ms of the platform's clock.
+ * that has just settled follows with the next sweep. `now` in epoch ms of the platform's clock.
  */
 export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone): Span {
   return {
@@ -46,22 +46,22 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone)
 
 const maxWarningMs = 6 * 3_600_000
 
-/** An event is expiring for this long before it leaves the window: a quarter of a short one, so that not all in it are. */
+/** How long before leaving the window an event is expiring: a quarter of a short window, so that not all its events are. */
 export function expiryWarningMs({ lookback }: Pick<WindowPolicy, 'lookback'>): number {
   return Math.min(maxWarningMs, lookback / 4)
 }
 
 /**
- * The second on the platform's wall clock before which events are expiring: by the end of the warning time they will lie
- * before the window. `now` in epoch ms of the platform's clock.
+ * The second on the platform's wall clock before which events are expiring: they leave the window within the warning time.
+ * `now` in epoch ms of the platform's clock.
  */
 export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone): number {
   return slidingWindow(now + expiryWarningMs(policy), policy, zone).from
 }
 
 /**
- * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it, and
- * all since `seenTo`, the local second at which the last such part ended.
+ * The part of the window whose events settled within the last hour, even if the wall clock was put forward in it, and
+ * everything since `seenTo`, the local second at which the last such part ended.
  */
 export function newestHour(now: number, policy: WindowPolicy, zone: TimeZone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)

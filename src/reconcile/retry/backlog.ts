@@ -1,4 +1,4 @@
-// The cache of failed records: a view of the platform, never the truth. It holds all of them, up to a bound. @see docs/architecture.md "Backlog and decisions"
+// The backlog: a cache of the platform's failed records, never the truth. Holds all of them, up to a limit. @see docs/architecture.md "Backlog and decisions"
 import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
@@ -24,20 +24,23 @@ import { overflowOf, type OverflowOptions } from './overflow.ts'
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
-  /** Records that are new, and those that have another last attempt than before. */
+  /** New records, and records whose last attempt has changed. */
   changed: FailedRecord[]
-  /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
+  /** Awaited records as listed: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
-  /** Records that had failed again, and are not failed any more. */
+  /** Records that had failed again, but are no longer failed. */
   turned: FailedRecord[]
-  /** Records of the listing that are excluded, and so not held. */
+  /** Listed records that are excluded, and so not held. */
   excluded: Excluded
-  /** Number of records that had expired, and are of the window again: the platform's clock was put back. */
+  /** Number of expired records back in the window: the platform's clock was set back. */
   returned: number
-  /** Number of evicted records, as there were more than `maxRecords`; and the subscriptions that lost due ones by that. */
+  /** Number of records evicted beyond `maxRecords`; and the subscriptions that lost due ones. */
   gaveWay: number
   dueGaveWay: Set<string>
-  /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
+  /**
+   * Records at the attempt limit with an event younger than ten minutes: another client retries, or attempts are counted
+   * differently.
+   */
   earlyAtLimit: number
 }
 
@@ -49,68 +52,74 @@ export interface BacklogOptions {
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** The last attempt of a record that was seen as successful; its number is Infinity when it is not known. */
+/** The last attempt of a record seen as successful; its number is Infinity if unknown. */
 type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
 
 export interface LearnOptions {
-  /** True for records that an operator has named: they are held though the configuration excludes them. */
+  /** True for records named by an operator: they are held even if the configuration excludes them. */
   holdsExcluded?: boolean
 }
 
 export interface Backlog {
   /**
-   * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other
-   * records may come between two steps. A row that was asked for before a record changed is stale, and ignored. So is one
-   * that shows no newer attempt than was seen: lists may lag behind. `now` in epoch ms of the platform's clock.
+   * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other records
+   * may come between two steps. Ignores stale rows: those requested before the record changed, and those without a newer
+   * attempt, because lists may lag behind. `now` in epoch ms of the platform's clock.
    */
   learn(listing: Listing, now: number, how?: LearnOptions): Steps<Learned>
-  /** Drops a record: one that is successful, as of the attempt `done`, or one that was held only for an operator. */
+  /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
-  /** Drops records that have left the window, except awaited ones, and those that an operator asked for. Returns the number of expired ones. */
+  /**
+   * Drops records that left the window, except awaited ones and those requested by an operator. Returns the number of expired
+   * ones.
+   */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
-  /** Whether this very record is in the backlog. */
+  /** True if this very record is in the backlog. */
   holds(entry: FailedRecord): boolean
-  /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined when it doesn't remember one. */
+  /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined if not remembered. */
   triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
   /** The records of each subscription; none is empty. */
   bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
   size(): number
-  /** True while more than half of the places have a record that can go out now. */
+  /** True while more than half of the places hold a record that can be sent now. */
   isBusy(now: number): boolean
-  /** Records by decision, in the situation of their subscription now; in steps, as it looks at all of them. */
+  /** Records by decision, in the current situation of their subscription. */
   summary(situationOf: SituationOf): Steps<Summary>
 }
 
 export interface Summary {
   counts: Counts
-  /** Records that are missing, by subscription: without excluded ones. */
+  /** Missing records by subscription, without excluded ones. */
   missingOf: Map<string, number>
-  /** Of these: the ones that leave the window soon; no awaited ones. */
+  /** Of these, the ones that leave the window soon, without awaited ones. */
   expiring: Counts
-  /** Epoch ms of the oldest event that is not exhausted; undefined when there is none. */
+  /** Epoch ms of the oldest event that is not exhausted; undefined without one. */
   oldestOpenAt: number | undefined
-  /** Epoch ms of the last end of a backoff; undefined when none backs off. */
+  /** Epoch ms of the last end of a backoff; undefined if none backs off. */
   lastDueAt: number | undefined
-  /** Open records without an arrival estimate: of circuits that are not closed, of paused subscriptions, repeatedly rejected ones, and those that were tried twice where a receiver fails some. */
+  /**
+   * Open records without an arrival estimate: circuit not closed, subscription paused, repeatedly rejected, or tried twice
+   * while the receiver fails some.
+   */
   endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
-  /** Records that wait since before their receiver was mended: when that was, and when the last backoff ends; epoch ms. */
+  /** Records waiting although their receiver has recovered: since when, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
 const youngMs = 600_000
 const maxTopics = 20_000
-/** Lists lag behind by less: a row that was asked for so long after a record was seen as successful is believed. */
+/** Maximum lag of a list: a row requested this long after a record was seen as successful is believed. */
 const maxLagMs = 300_000
-/** Dropped records that are remembered: those of a lag of two minutes at 400 retries a second. */
+/** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
-/** Expired records by which it is seen that the platform's clock was put back. */
+/** Number of remembered expired records, which show that the platform's clock was set back. */
 const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
-/** Adds a record, but for its event's time in the window. */
+/** Adds a record to the sums, except the expiring ones. */
 function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict, situation: Situation): void {
   const { endless, mended } = sums
   sums.counts[decision] += 1
@@ -129,7 +138,7 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   } else if (refusal !== undefined) endless[refusal.why] += 1
 }
 
-/** Keeps equal topics once. */
+/** Deduplicates equal topics. */
 function createTopics(): (record: Topic) => Topic {
   const topics = new Map<string, Topic>()
   return ({ eventType, subscriptionId }) => {
@@ -143,7 +152,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
   const byKey = new Map<string, FailedRecord>()
   const bySubscription = new Map<string, Set<FailedRecord>>()
-  /** Tried records that are not held any more, in the order of their drop, until a restart. */
+  /** Tried records that were dropped, in that order, until a restart. */
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
   /** Keys of expired records, until a restart. */
   const expired = new Set<string>()
@@ -179,7 +188,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     else if (known.show(record, { zone, now })) learned.changed.push(known)
   }
 
-  /** True for a row of a record that is not failed any more. */
+  /** True for a row of a record that is no longer failed. */
   function isDone({ attempts, key, lastAt }: FailedRecord, askedAt: number): boolean {
     const { done, ours } = dropped.get(key) ?? {}
     if (done === undefined || ours === undefined) return false
@@ -211,7 +220,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (expired.delete(key)) learned.returned += 1
   }
 
-  /** Updates known records, and adds the new ones. */
+  /** Updates known records, and adds new ones. */
   function* meet(listing: Listing, now: number, learned: Learned, how?: LearnOptions): Steps<void> {
     const { askedAt, records } = listing
     for (const [index, record] of records.entries()) {
@@ -223,7 +232,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
+  /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
   function dropAbsent({ askedAt, records, span, verdict }: Listing, learned: Learned): void {
     if (verdict !== 'whole') return
     const listed = new Set(records.map(({ id }) => keyOf(id)))
@@ -235,7 +244,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  /** Retries and outcomes come in between: what is in flight meanwhile stays; others are evicted. */
+  /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
   function* makeRoom(now: number, learned: Learned): Steps<void> {
     while (byKey.size > maxRecords) {
       const { dueOf, records } = yield* overflowOf(byKey.values(), {

@@ -1,56 +1,55 @@
-// One circuit breaker: what the outcomes of a subscription's retries say of its receiver, and so how many may be under way. Pure functions. @see docs/architecture.md "Circuits"
+// One circuit breaker: derives from the outcomes of a subscription how many of its retries may be under way. Pure functions. @see docs/architecture.md "Circuits"
 
 /** Durations in ms. */
 export interface CircuitPolicy {
-  /** Of `circuit.*`: retries without a known outcome at first, and the first cooldown, which doubles while it stays open. */
+  /** `circuit.*`: the initial limit of unconfirmed retries, and the first cooldown, which doubles while it stays open. */
   initialLimit: number
   cooldown: number
   maxLimit: number
-  /** Share of the outcomes that count which opens it when they failed again. */
+  /** Share of failed outcomes that opens it. */
   failureRatio: number
   maxCooldown: number
-  /** A retry without an outcome holds its place no longer. */
+  /** A retry without an outcome frees its place after this time. */
   probeTimeout: number
 }
 
-/** One of them wrong starves or floods a receiver. */
+/** A wrong value starves or floods a receiver. */
 export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 600_000, probeTimeout: 120_000 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
-/** `open`: in its cooldown; `half-open`: its limit is not back at the initial one; `closed`: normal. */
+/** `open`: in its cooldown; `half-open`: its limit is below the initial one; `closed`: normal. */
 export type CircuitState = (typeof circuitStates)[number]
 
 /**
- * Verdict of an outcome about the receiver. `refused`: it is up, and refuses that record; `unknown`: the outcome stays
- * unknown, or there was no delivery.
+ * What an outcome says about the receiver. `refused`: it is up, and rejects that record; `unknown`: no outcome, or no delivery.
  */
 export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknown'
 
-/** Number of records whose last outcome counts: those that were sent last. */
+/** Number of records whose last outcome counts: the most recently sent. */
 const judgedRecords = 50
-/** Maximum number of retries that may follow the first failures, while the receiver isn't known to be up. */
+/** Maximum number of retries after the first failures, while the receiver is not known to be up. */
 const maxFollowing = 9
-/** Probes after a cooldown, all at once: a receiver that takes a part of its deliveries fails one of them by chance. */
+/** Probes after a cooldown, all at once: a receiver that accepts some deliveries may fail one of them by chance. */
 export const maxProbes = 3
 
-/** Outcomes that opened a circuit. */
+/** The outcomes that opened a circuit. */
 export interface Judgement {
   failedAgain: number
   judged: number
 }
 
-/** Why a circuit is not closed: all outcomes since it opened first, those of its probes included. */
+/** Why a circuit is not closed: all outcomes since it first opened, including its probes. */
 export interface Opening extends Judgement {
   /** Monotonic ms. */
   at: number
-  /** The receiver's response to the last of them; null: none. */
+  /** The receiver's last response; null: none. */
   responseStatusCode: number | null
 }
 
-/** The outcome of a retry that was sent after the circuit last opened. */
+/** The outcome of a retry sent after the circuit last opened. */
 export interface RetryOutcome {
   verdict: ReceiverVerdict
-  /** Hash of its record's id: comparing texts takes several times as long. */
+  /** Hash of the record's id: comparing texts is several times slower. */
   record: number
   /** The retry's number, in the order of sending. */
   sent: number
@@ -61,20 +60,20 @@ export interface RetryOutcome {
 }
 
 /**
- * The last outcome of each record since it last opened, in the order of sending: a failure is known later than a recovery, so
- * the last to arrive may all be failures. A record that fails repeatedly counts once, so that a few poisoned ones can't
+ * The last outcome of each record since it last opened, in the order of sending: failures become known later than recoveries,
+ * so the last to arrive may all be failures. A repeatedly failing record counts once, so that a few poisoned records cannot
  * outweigh all recovered ones.
  */
 interface LastOutcomes {
   last: readonly { record: number; sent: number; hasFailed: boolean }[]
-  /** Number of them, repeated ones included: a few records that fail repeatedly can open it. */
+  /** Their number with repetitions: a few repeatedly failing records can open it. */
   known: number
 }
 
 /** It has opened, and was not closed since. Times in monotonic ms. */
 interface NotClosed {
   opening: Opening
-  /** The outcomes that opened it last. */
+  /** The outcomes that last opened it. */
   judgement: Judgement
   openUntil: number
   cooldownMs: number
@@ -82,16 +81,16 @@ interface NotClosed {
   responses: ReadonlySet<number | null>
 }
 
-/** Only its receiver's outcomes change it, and the clock, which ends a cooldown. */
+/** Changed only by its receiver's outcomes, and by the clock, which ends a cooldown. */
 export type Circuit = { outcomes: LastOutcomes } &
-  /** Closed, and no delivery was taken or refused so far. */
+  /** Closed, and no delivery was accepted or rejected yet. */
   (
     | { name: 'new' }
     /** Closed, and the receiver is up. */
     | { name: 'up'; limit: number; closedAt: number }
-    /** Open during its cooldown, half-open afterwards: probes find out. */
+    /** Open during its cooldown, then half-open: probes find out. */
     | ({ name: 'down' } & NotClosed)
-    /** Half-open: a probe was taken or refused, and the limit is not back at the initial one. */
+    /** Half-open: a probe was accepted or rejected, and the limit is below the initial one. */
     | ({ name: 'recovering'; limit: number } & NotClosed)
   )
 
@@ -100,7 +99,7 @@ export const newCircuit: Circuit = { name: 'new', outcomes: none }
 
 const initialLimitOf = ({ initialLimit, maxLimit }: CircuitPolicy): number => Math.min(initialLimit, maxLimit)
 
-/** Retries that may go out before the receiver is known to be up. It counts as dead when all of them fail again. */
+/** Number of retries sent before the receiver is known to be up. It counts as dead if all of them fail again. */
 function firstRetriesOf(policy: CircuitPolicy): number {
   const initial = initialLimitOf(policy)
   return initial + Math.min(initial - 1, maxFollowing)
@@ -108,7 +107,7 @@ function firstRetriesOf(policy: CircuitPolicy): number {
 
 const probesOf = (policy: CircuitPolicy): number => Math.min(maxProbes, firstRetriesOf(policy))
 
-/** Retries without a known outcome that it allows, at least 1. */
+/** Its limit of unconfirmed retries, at least 1. */
 export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
   const { known } = circuit.outcomes
   switch (circuit.name) {
@@ -134,7 +133,7 @@ export function stateOf(circuit: Circuit, now: number): CircuitState {
   return circuit.name === 'down' && now < circuit.openUntil ? 'open' : 'half-open'
 }
 
-/** Ends its cooldown now. The next one is as long as if this one had run out. */
+/** Ends its cooldown now. The next one lasts as long as if this one had run out. */
 export function endCooldown(circuit: Circuit, now: number): Circuit {
   return circuit.name === 'down' ? { ...circuit, openUntil: Math.min(circuit.openUntil, now) } : circuit
 }
@@ -148,7 +147,7 @@ function remember({ known, last }: LastOutcomes, { record, sent, verdict }: Retr
   return { known: known + 1, last: all }
 }
 
-/** The receiver is up. */
+/** The circuit after a success: the receiver is up. */
 function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
   const initial = initialLimitOf(policy)
   const { outcomes } = circuit
@@ -159,7 +158,7 @@ function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
   return limit < initial ? { ...circuit, name: 'recovering', limit } : { name: 'up', outcomes, limit, closedAt: now }
 }
 
-/** The outcomes that count, when they open it. A receiver that fails some deliveries isn't dead. */
+/** The outcomes that count, if they open it. A receiver that fails some deliveries isn't dead. */
 function judge({ name, outcomes: { known, last } }: Circuit, policy: CircuitPolicy): Judgement | undefined {
   const enough = name === 'new' ? firstRetriesOf(policy) : name === 'down' ? probesOf(policy) : judgedRecords
   const failedAgain = last.filter(({ hasFailed }) => hasFailed).length
@@ -175,7 +174,7 @@ function opened(
   policy: CircuitPolicy,
 ): Circuit {
   const before = 'opening' in circuit ? circuit : undefined
-  // Another answer than so far shows that something has changed there.
+  // A new response shows that something has changed there.
   const isSame = before?.responses.has(response) === true
   const cooldownMs = isSame ? Math.min(policy.maxCooldown, 2 * before.cooldownMs) : policy.cooldown
   const { at = now, failedAgain = 0, judged = 0 } = before?.opening ?? {}

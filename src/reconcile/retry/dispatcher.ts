@@ -1,4 +1,4 @@
-// Sends the PATCH of the record that the retry plan has next: one at a time per id, within slots, circuits and order. @see docs/architecture.md "Retry plan"
+// Sends the PATCH of the record that the retry plan picks: one at a time per id, within slots and circuits. @see docs/architecture.md "Retry plan"
 import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
@@ -45,12 +45,11 @@ export interface DispatchOptions {
   gates: Gates
   pause: Pick<Pause, 'turn' | 'endsAt'>
   clock: Clock
-  /** Maximum number of retries in flight. */
   concurrency: number
   emit: (event: RetryEvent) => void
 }
 
-/** A retry on its way; `sent` is its number. */
+/** A retry under way; `sent` is its number. */
 interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
   record: FailedRecord
   subscription: Subscription
@@ -59,13 +58,13 @@ interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
 
 /** The steps of the retry loop, which waits between them. @see src/reconciler.ts */
 export interface Dispatcher {
-  /** A turn of the loop: ends cooldowns, frees places and pings the platform, each when its time has come. */
+  /** One turn of the loop: ends cooldowns, frees places and pings the platform, each when due. */
   turn(signal: AbortSignal): void
-  /** The record to retry now; undefined when there is none, a gate is shut, or no slot is free. */
+  /** The record to retry now; undefined if there is none, a gate is shut, or no slot is free. */
   pick(): Picked | undefined
   /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
-  /** Milliseconds until a record may become due or allowed; undefined when only an event can change that. */
+  /** Milliseconds until a record may become due or allowed; undefined if only an event can change that. */
   msUntilChange(): number | undefined
   /** Aborted with the first bug in a retry. */
   readonly broken: AbortSignal
@@ -75,8 +74,8 @@ export interface Dispatcher {
   fence(span: Span, signal: AbortSignal): Promise<() => void>
   inFlight(): number
   /**
-   * Time since the last turn of the loop, in ms, without the time of a Retry-After. It turns at least every half minute, or
-   * as often as the rate allows a retry: at least every 100 s.
+   * Time since the last turn of the loop, in ms, not counting a Retry-After. It turns at least every half minute, or as often
+   * as the rate allows a retry: at least every 100 s.
    */
   silentForMs(): number
 }
@@ -87,16 +86,16 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const limit = pLimit(options.concurrency)
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
-  /** Slices that are being listed: their records wait. */
+  /** Slices being listed: their records wait. */
   const listed = new Set<Span>()
-  /** The ping of the platform under way. */
+  /** The current ping of the platform. */
   let pinging: Promise<void> = Promise.resolve()
-  /** Monotonic ms without the time of a Retry-After: that wait does not count as silence. */
+  /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
   let turnedAt = activeMs()
   const broken = new AbortController()
 
-  /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
+  /** The last free slot is for a subscription without retries in flight, so that a slow one cannot take all. */
   const idleOnly = (): boolean => inFlight() === options.concurrency - 1
   const mayRetry = (): boolean => inFlight() < options.concurrency && gates.admits(inFlight())
 
@@ -105,7 +104,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return decide(record, policy, { now, backoffsEndedMs })
   }
 
-  /** What keeps a record itself from going out now. The plan may be older than its present state. */
+  /** Why a record itself cannot be sent now. The plan may be older than its state. */
   function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
     const { decision, dueAt } = verdictOf(record, now)
@@ -138,7 +137,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const sentAt = clock.monotonic()
     const { id: webhookId, eventId, subscriptionId, eventType } = record
     const response = await client.retry(webhookId, kill)
-    // Emitted first: the response may show the outcome, and its event follows immediately.
+    // Emitted first: the response may show the outcome, whose event follows immediately.
     options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
     outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic() })
     breaker.note(response, sentAt)

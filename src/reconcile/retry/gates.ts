@@ -1,4 +1,4 @@
-// The table of gates: conditions that block retries, with reason and advice. Dispatcher, decisions, /status, page, commands, metric and docs read it.
+// The table of gates: conditions that block retries, with reason and advice. Used by dispatcher, decisions, /status, page, commands, metric and docs.
 import type { Reason } from '../../platform/http/http.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -7,17 +7,17 @@ import { troubles, type FailedCall, type PlatformBreaker, type Trouble } from '.
 import type { ReceiverHealth } from './receiver-health.ts'
 
 interface GateDescription {
-  /** Of the notice while it is shut. `trouble`: a person is needed; `waiting`: it passes, or is wanted; `working`: retries are under way. */
+  /** Level of the notice. `trouble`: a person is needed; `waiting`: transient or intended; `working`: retries are under way. */
   level: 'trouble' | 'waiting' | 'working'
-  /** The retries that it blocks while it is shut. */
+  /** The retries that it blocks. */
   blocks: 'everything' | 'subscription'
   /** Why retries are blocked; a full sentence. */
   reason: string
   /** What the operator can do; a full sentence. */
   advice: string
-  /** Replaces it where the reason of the last failed call is known. */
+  /** Replaces the advice if the reason of the last failed call is known. */
   adviceFor?: Readonly<Partial<Record<Reason, string>>>
-  /** Its section of docs/runbook.md, without `WebhookReconciler`; none where nothing is wrong. */
+  /** Its section of docs/runbook.md, without `WebhookReconciler`; none if nothing is wrong. */
   runbook?: string
 }
 
@@ -27,7 +27,7 @@ const letThrough =
   'Check platform.baseUrl, then have the gateway, proxy or firewall in front of the platform allow PATCH. One trial at a time is sent; retries then resume automatically.'
 const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
 
-/** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
+/** In order of precedence: the first shut gate is the reason of a `blocked` decision. */
 export const gateTable = {
   disabled: {
     level: 'waiting',
@@ -128,7 +128,6 @@ export function blockingAll(shut: readonly Pick<ShutGate, 'gate'>[]): Gate | und
   return shut.find(({ gate }) => gateTable[gate].blocks === 'everything')?.gate
 }
 
-/** The columns of a gate. */
 export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
 }
@@ -136,18 +135,18 @@ export function describeGate(gate: Gate): GateDescription {
 /** Gates that open again within minutes. */
 const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
 
-/** True when one of them blocks all retries for an unknown time. */
+/** True if one of them blocks all retries for an unknown time. */
 export function blockForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
   return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
 }
 
-/** How long these gates block all retries, in ms; Infinity if unknown. Outcomes come at any time. */
+/** How long these gates block all retries, in ms; Infinity if unknown. Outcomes may come at any time. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
   const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
   return Math.max(0, ...stopping.map(({ opensInMs }) => opensInMs ?? Infinity))
 }
 
-/** The reason as a part of a sentence. */
+/** The reason as part of a sentence. */
 export function reasonOf(gate: Gate): string {
   const { reason } = gateTable[gate]
   return reason.charAt(0).toLowerCase() + reason.slice(1, -1)
@@ -159,23 +158,22 @@ type GateThatBlocks<B extends GateDescription['blocks']> = {
   [G in Gate]: (typeof gateTable)[G]['blocks'] extends B ? G : never
 }[Gate]
 type GlobalGate = GateThatBlocks<'everything'>
-/** Those that its circuit shuts. */
+/** The gates that a circuit shuts. */
 export type SubscriptionGate = Exclude<GateThatBlocks<'subscription'>, 'subscription-paused'>
 
-/** A gate that is shut. */
 export interface ShutGate {
   gate: Gate
-  /** Epoch ms of this host's clock; undefined when it is not recorded. */
+  /** Epoch ms of this host's clock; undefined if not recorded. */
   since: number | undefined
-  /** Subscriptions that it blocks; undefined when it blocks everything. */
+  /** Number of blocked subscriptions; undefined if it blocks everything. */
   subscriptions: number | undefined
-  /** How long until it may open, in ms: to the end of the pause after a 429, or to the next ping or trial; undefined if unknown. */
+  /** Time until it may open, in ms: the end of the pause after a 429, or the next ping or trial; undefined if unknown. */
   opensInMs?: number | undefined
-  /** The last failed call, with a gate of the platform breaker. */
+  /** The last failed call, for a gate of the platform breaker. */
   call?: FailedCall | undefined
 }
 
-/** Whether this instance is the one that works. */
+/** Whether this instance leads. */
 export interface Leadership {
   isLeading(): boolean
   /** When that last changed, epoch ms of this host's clock. */
@@ -193,23 +191,23 @@ export interface GateSources {
     blocks(id: string, now: number): SubscriptionGate | undefined
     blocked(now: number): Record<SubscriptionGate, number>
   }
-  /** Retried records without a known outcome, and how many there may be. */
+  /** Retried records with a pending outcome, and their limit. */
   awaited: () => number
   maxAwaited: number
-  /** How long until a sweep or a check lists, in ms; not positive when one is due. */
+  /** Time until the next sweep or check lists, in ms; not positive if one is due. */
   nextListInMs: () => number
   clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
 export interface Gates {
-  /** The first one that blocks this subscription alone. */
+  /** The first gate that blocks this subscription alone. */
   ofSubscription(subscriptionId: string): Gate | undefined
   /**
-   * True when the global gates allow a retry; `inFlight` retries have no response yet. While the platform breaker is
-   * half-open, one retry at a time passes its gate.
+   * True if the global gates allow a retry; `inFlight` retries have no response yet. While the platform breaker is half-open,
+   * it admits one retry at a time.
    */
   admits(inFlight: number): boolean
-  /** All that are shut, in the table's order. */
+  /** All shut gates, in the order of the table. */
   shut(): ShutGate[]
 }
 
@@ -222,7 +220,7 @@ export function isBreakers(gate: Gate): gate is Trouble {
   return (troubles as readonly Gate[]).includes(gate)
 }
 
-/** How long a pause lasts, in ms; undefined when only a command ends it. */
+/** Remaining time of a pause, in ms; undefined if only a command ends it. */
 export function pauseEndsInMs(pause: Pick<OperatorPause, 'until'> | undefined, now: number): number | undefined {
   return pause?.until === undefined ? undefined : Math.max(0, pause.until - now)
 }
@@ -244,7 +242,7 @@ export function createGates(sources: GateSources): Gates {
     'receiver-down': () => receiver.since(),
     ...byTrouble(() => breaker.since()),
   }
-  /** Where lists fail, the next list call tests: a ping, a sweep, or a check. */
+  /** If lists fail, the next list call is the test: a ping, a sweep, or a check. */
   function untilPing(): number | undefined {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'

@@ -1,13 +1,12 @@
-// The operator's pauses: of all retries or of a subscription's, until they end or are resumed. A restart forgets them, but for those that are kept in a lease.
+// The operator's pauses: of all retries or of a subscription, until they end or are resumed. Lost at a restart unless kept in a lease.
 import { parseInstant } from '../../runtime/instant.ts'
 
-/** Extent and length of a pause. Times in epoch ms of this host's clock. */
+/** Scope and duration of a pause. Times in epoch ms of this host's clock. */
 export interface PauseWish {
   /** Undefined: all retries. */
   subscriptionId?: string | undefined
-  /** Undefined: until it is resumed. */
+  /** Undefined: until resumed. */
   until?: number | undefined
-  /** The operator's words. */
   reason?: string | undefined
 }
 
@@ -15,18 +14,18 @@ export interface OperatorPause extends PauseWish {
   since: number
 }
 
-/** One for all retries, and one for each subscription, at most. */
+/** At most one for all retries, and one per subscription. */
 export type Pauses = readonly OperatorPause[]
 
 export interface PauseEvent extends PauseWish {
   type: 'operator'
   command: 'pause' | 'resume'
   changed: boolean
-  /** `lease`: the command came to another instance, or the lease was edited; `end`: the pause has ended by itself. */
+  /** `lease`: another instance got the command, or the lease was edited; `end`: the pause has expired. */
   via?: 'lease' | 'end'
 }
 
-/** The secret that a command was sent with: control.token, or the proof that its sender can read the private key. */
+/** The secret sent with a command: control.token, or the proof that its sender can read the private key. */
 export type CommandedBy = 'token' | 'proof'
 
 /** A retry job that is no dry run. */
@@ -46,19 +45,19 @@ interface JobEnded {
   command: 'retry-ended'
   job: string
   stoppedBy: string | undefined
-  /** Those that are not 0. */
+  /** Without zeros. */
   sums: Readonly<Partial<Record<string, number>>>
 }
 
-/** A command of the operator, also one that changed nothing. */
+/** A command of the operator, even if it changed nothing. */
 export type OperatorEvent =
   | PauseEvent
-  /** `circuits`: number of cooldowns that it ended. */
+  /** `circuits`: number of ended cooldowns. */
   | { type: 'operator'; command: 'probe'; circuits: number }
   | JobStarted
   | JobEnded
 
-/** A command on the list of pauses. */
+/** Applies a command to the list of pauses. */
 export type ChangePauses = (list: Pauses) => Pauses
 
 export interface PauseOptions {
@@ -70,18 +69,18 @@ export interface PauseOptions {
 }
 
 export interface Pause {
-  /** Each returns true when it changed anything. */
+  /** Each returns true if it changed anything. */
   pause(wish?: PauseWish): boolean
   resume(subscriptionId?: string): boolean
-  /** Takes over the pauses that the lease shows; reports no command. Returns what changed. */
+  /** Adopts the pauses shown by the lease, without reporting a command. Returns what changed. */
   follow(list: readonly (PauseWish & { since: number | undefined })[]): PauseEvent[]
-  /** Reports those that have ended. */
+  /** Reports expired pauses. */
   turn(): void
-  /** Those that have not ended. */
+  /** Pauses that have not expired. */
   list(): Pauses
-  /** That of a subscription, or of all retries; undefined without one. */
+  /** The pause of a subscription, or of all retries; undefined without one. */
   of(subscriptionId: string | undefined): OperatorPause | undefined
-  /** When the first of them ends, epoch ms; undefined when only a command ends them. */
+  /** When the first of them ends, epoch ms; undefined if only a command ends them. */
   endsAt(): number | undefined
 }
 
@@ -92,7 +91,7 @@ function isSame(a: Pauses, b: Pauses): boolean {
 const among = (list: Pauses, subscriptionId: string | undefined): OperatorPause | undefined =>
   list.find((one) => one.subscriptionId === subscriptionId)
 
-/** The last command holds, since the first one. */
+/** The last command counts, from the time of the first. */
 export function pausing({ reason, subscriptionId, until }: PauseWish, now: number): ChangePauses {
   return (list) => {
     const before = among(list, subscriptionId)
@@ -110,7 +109,7 @@ const notEnded =
   ({ until = Infinity }: OperatorPause) =>
     until > now
 
-/** Text, numbers for times that are none; other fields are as good as absent. */
+/** Texts, and numbers for times that are unset; other fields are ignored. */
 function fieldsOf(value: unknown): Omit<OperatorPause, 'since'> & { since: number | undefined } {
   const fields = { ...(value as object | null) } as Readonly<Record<string, unknown>>
   const text = (name: string): string | undefined => (typeof fields[name] === 'string' ? fields[name] : undefined)
@@ -124,8 +123,8 @@ function fieldsOf(value: unknown): Omit<OperatorPause, 'since'> & { since: numbe
 }
 
 /**
- * The pauses that an annotation holds: a JSON list as `toText` writes it. Any other text, which a person may write, is a
- * pause of all retries: since that moment if it is one, else for that reason.
+ * Parses an annotation: a JSON list written by `toText`. Any other text, which a person may write, pauses all retries: since
+ * that time if it is one, otherwise for that reason.
  */
 export function readPauses(text: string, now: number): ReturnType<typeof fieldsOf>[] {
   if (text === '') return []
@@ -140,7 +139,7 @@ export function readPauses(text: string, now: number): ReturnType<typeof fieldsO
   return [{ ...fieldsOf(null), reason: text }]
 }
 
-/** Empty without any. */
+/** Empty without pauses. */
 export function toText(list: Pauses): string {
   if (list.length === 0) return ''
   const iso = (at: number | undefined): string | undefined => (at === undefined ? at : new Date(at).toISOString())
@@ -151,7 +150,7 @@ export function toText(list: Pauses): string {
   )
 }
 
-/** The annotation after a command; as it was when that changes nothing. */
+/** The annotation after a command; unchanged if the command changes nothing. */
 export function changedText(text: string, change: ChangePauses, now: number): string {
   const list = readPauses(text, now).map((one) => ({ ...one, since: one.since ?? now }))
   const next = change(list)

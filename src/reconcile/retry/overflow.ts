@@ -1,4 +1,4 @@
-// The eviction order of a full backlog. In steps, as it looks at each record. @see docs/architecture.md "Backlog and decisions"
+// The eviction order of a full backlog, computed in steps because it iterates over all records. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
 import type { Steps } from '../../runtime/steps.ts'
 import { decide, dueAt } from '../decide.ts'
@@ -24,25 +24,25 @@ export interface Overflow {
   dueOf: Set<string>
 }
 
-/** What its records may do, first those that stay: go out now; go out first after a cooldown; or neither. */
+/** Kinds of records, kept in this order: sendable now; first after a cooldown; others. */
 const kinds = ['ready', 'probes', 'others'] as const
 
-/** The records of one subscription, recent or old ones, and how many there are of each kind. */
+/** The recent or old records of one subscription, with the number of each kind. */
 interface PlaceShare extends Record<(typeof kinds)[number], number> {
   subscriptionId: string
   records: FailedRecord[]
   due: number
-  /** Turns that those which may go out come later than those of other lanes. */
+  /** Number of turns that its sendable records are delayed compared with other lanes. */
   late: number
   kept: number
 }
 
-/** Each failure of a receiver that is not known to be up delays its lanes by as many turns as this share of the places. */
+/** Each failure of a receiver not known to be up delays its lanes by this share of the places, in turns. */
 const latePerFailure = 1 / 20
 /** A few milliseconds. */
 const recordsPerStep = 4000
 
-/** Lanes take turns for places, until all have one or these are used up. Returns the number of places that are left. */
+/** Lanes take turns for places, until all are satisfied or none are left. Returns the number of remaining places. */
 function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds)[number]): number {
   const lateOf = ({ late }: PlaceShare): number => (kind === 'others' ? 0 : late)
   const keptIn = (lane: PlaceShare, turns: number): number => Math.max(0, Math.min(lane[kind], turns - lateOf(lane)))
@@ -56,7 +56,7 @@ function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds
   }
   let left = places - sumIn(turns)
   for (const lane of lanes) {
-    // What can't be divided goes to the first ones: those that are held, who would change with each listing.
+    // The remainder goes to the first lanes: held records, which would otherwise change with each listing.
     const more = left > 0 && keptIn(lane, turns + 1) > keptIn(lane, turns) ? 1 : 0
     lane.kept += keptIn(lane, turns) + more
     left -= more
@@ -64,7 +64,7 @@ function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds
   return left
 }
 
-/** The records of a lane that go out after those that are kept. */
+/** The records of a lane that would be sent after the kept ones. */
 function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: OverflowOptions): Steps<FailedRecord[]> {
   const { monotonic, now, policy, subscriptions } = options
   const endedAt = now - subscriptions.backoffsEndedMs(subscriptionId, monotonic)
@@ -84,8 +84,8 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
 }
 
 /**
- * Exhausted records are evicted first, then those not ready, but for the next probes of each open circuit. Of each
- * kind those that would go out last if lanes took turns, where a receiver that has failed comes later. Awaited ones stay.
+ * Exhausted records are evicted first, then those not ready, except the next probes of each open circuit. Within each kind, the
+ * records that would be sent last if lanes took turns; receivers that have failed come later. Awaited records stay.
  */
 export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
   const { maxRecords, monotonic, now, policy, subscriptions } = options
@@ -119,7 +119,7 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
   }
   let left = Math.max(0, places)
   for (const kind of kinds) {
-    // What is shown between two steps has more records than places.
+    // Between two steps, more records than places may be shown.
     if (seen > recordsPerStep) yield
     left = share(left, [...lanes.values()], kind)
   }

@@ -1,4 +1,4 @@
-// Keeps the retry plan of retry-plan.ts: what changes is put in its place at once, and each subscription's lanes are made anew each minute. @see docs/architecture.md "Retry plan"
+// Maintains the retry plan of retry-plan.ts: applies changes at once, and rebuilds the plan each minute. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
@@ -27,7 +27,7 @@ export interface PlannerOptions {
 }
 
 export interface Planner {
-  /** The plan for this moment of the platform's time. Makes some lanes anew. */
+  /** The plan at this time of the platform's clock. */
   plan(now: number): RetryPlan
   /** The picked record is sent. */
   take(picked: Picked): void
@@ -35,15 +35,18 @@ export interface Planner {
   changed(records: Iterable<FailedRecord>): void
   /** The circuit of this subscription has closed: backoffs may have ended. */
   closed(subscriptionId: string): void
-  /** Many may not be retried any more: new lanes cost less than to pick and leave each. */
+  /** Many records may no longer be retried: rebuilding the plan is cheaper than picking and skipping each. */
   renew(): void
-  /** A span is listed no more: its records may go out again. */
+  /** A span is no longer being listed: its records may be sent again. */
   listed(): void
-  /** Milliseconds until another record is due; Infinity when only a change can bring one. */
+  /** Milliseconds until another record is due; Infinity if only a change can cause one. */
   msUntilDue(): number
 }
 
-/** Records whose lanes are made anew at one look at the plan, but for the rest of their subscription: a few milliseconds. */
+/**
+ * Maximum age of a plan: records in it become old or expiring, and those that left the backlog stay in it. Building one takes
+ * half a millisecond per thousand records.
+ */
 const recordsPerLook = 5000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {

@@ -7,20 +7,20 @@ import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
 /**
- * Why nothing is retried; each is a gate. `intercepted`: something in front of the platform answers retries, and no lists;
- * `no-token`: no call was sent.
+ * Why nothing is retried; each is a gate. `intercepted`: an intermediary responds to retries, but not to lists; `no-token`: no
+ * call was sent.
  */
 export const troubles = ['unauthorized', 'intercepted', 'no-token', 'platform'] as const
 export type Trouble = (typeof troubles)[number]
 
 export interface TroubleEvent {
   type: 'trouble'
-  /** The trouble that stops retries, and the call that showed it last; undefined without any. */
+  /** The trouble that stops retries, and the call that last showed it; undefined without one. */
   trouble: Trouble | undefined
   call?: FailedCall | undefined
 }
 
-/** A call that failed; `token` is one of the identity host. */
+/** A failed call; `token`: to the identity host. */
 export interface FailedCall extends CallResponse {
   operation: 'retry' | 'list' | 'token'
 }
@@ -35,42 +35,42 @@ export interface PlatformBreakerOptions {
 }
 
 export interface PlatformBreaker {
-  /** True when a retry may be sent now; while trial PATCHes are allowed, one at a time. */
+  /** True if a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
-  /** The gate that is shut: that of the trouble, or `platform` while a ping has waited for its response for over a second. */
+  /** The shut gate: that of the trouble, or `platform` once a ping has waited more than a second for its response. */
   gate(): Trouble | undefined
   /** Since when retries are stopped for this reason, epoch ms of this host's clock. */
   since(): number | undefined
-  /** The call that showed the trouble last. */
+  /** The call that last showed the trouble. */
   call(): FailedCall | undefined
-  /** Reports the response to a PATCH that was sent, or to be sent, at `sentAt`, monotonic ms. */
+  /** Reports the response to a PATCH sent, or to be sent, at `sentAt`, monotonic ms. */
   note(response: RetryResponse, sentAt: number): void
-  /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
+  /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
-  /** A sweep has listed the window: the next ping comes now, if the platform seems to be down. */
+  /** A sweep has listed the window: sends the next ping now, if the platform seems to be down. */
   pingNow(): void
-  /** When the platform last answered a ping, monotonic ms; -Infinity before the first response. */
+  /** When the platform last responded to a ping, monotonic ms; -Infinity before the first response. */
   respondedAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** After this many failures in a row, a ping shows if the records or the platform are the problem. */
+/** After this many consecutive failures, a ping shows whether the records or the platform are the problem. */
 const suspiciousRow = 3
-/** A ping that is answered within this time is shown nowhere. */
+/** A ping with a response within this time is not reported. */
 const momentMs = 1000
 
 type BreakerState =
   | { name: 'closed' }
-  /** Too many failures in a row: one list call shows if the platform answers at all. */
+  /** Too many consecutive failures: one list call shows whether the platform responds at all. */
   | { name: 'checking'; isIntercepted: boolean }
   | { name: 'open'; trouble: Trouble }
-  /** The list passes, but the PATCH did not: one PATCH shows if it passes again. */
+  /** The list succeeds, but the PATCH did not: one PATCH shows whether it succeeds again. */
   | { name: 'half-open'; trouble: Trouble }
 
-/** Troubles that a list call does not end: it may pass where a retry does not. */
+/** Troubles that a list call does not end: it may succeed although a retry does not. */
 const ofRetries: ReadonlySet<Trouble> = new Set<Trouble>(['unauthorized', 'intercepted'])
 
 export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
@@ -107,13 +107,13 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
     if (reason() !== before.reason) since = reason() && clock.monotonic()
-    // The call that shows that lists pass has ended a trouble of theirs.
+    // The call that shows working lists has ended a trouble of theirs.
     if (next.name === 'half-open' && call?.operation !== 'retry') call = undefined
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
   }
 
-  /** Returns the failure of a list call; undefined when it was answered. */
+  /** Returns the failure of a list call; undefined if it succeeded. */
   async function ask(signal: AbortSignal): Promise<unknown> {
     try {
       await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
@@ -140,7 +140,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     const failure = await ask(signal)
     const isDown = failure !== undefined
     const downBy = failure instanceof TokenError ? 'no-token' : 'platform'
-    // A refusal may have come during the ping: it counts, even if the list call was answered.
+    // A rejection during the ping counts, even if the list call succeeded.
     if (state.name === 'checking') {
       if (isDown) enter({ name: 'open', trouble: downBy })
       else enter(state.isIntercepted ? { name: 'half-open', trouble: 'intercepted' } : { name: 'closed' })
@@ -152,7 +152,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
   }
 
-  /** Nothing goes out until a ping; a trouble that is known already begins no longer backoff. */
+  /** Sends nothing until a ping; a known trouble does not lengthen the backoff again. */
   function stop(trouble: Trouble): void {
     if (state.name !== 'open' || state.trouble !== trouble) enter({ name: 'open', trouble })
   }
@@ -173,9 +173,9 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         return
       }
       failuresInARow = failed ? failuresInARow + 1 : 0
-      // A retry that was on its way before the refusal is not the trial.
+      // A retry already under way before the rejection is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
-        // Only a response about the record itself shows that retries pass again.
+        // Only a response about the record itself shows that retries succeed again.
         enter(isOfRecord ? { name: 'closed' } : { name: 'open', trouble: state.trouble })
       }
       if (state.name === 'closed' && failuresInARow >= suspiciousRow)

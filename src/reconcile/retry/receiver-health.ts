@@ -1,18 +1,18 @@
-// Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see docs/architecture.md "Circuits"
+// Polls the receiver's health URL, so that no attempt is wasted on a dead receiver. @see docs/architecture.md "Circuits"
 import { TransportError, type Transport } from '../../platform/http/http.ts'
 import { onWallClock, type Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverEvent {
   type: 'receiver'
   up: boolean
-  /** Its response (`HTTP 503`), or the reason why none came (`connection (ECONNREFUSED)`). */
+  /** Its response (`HTTP 503`), or the reason why none arrived (`connection (ECONNREFUSED)`). */
   detail: string
   /** Without a response. */
   failure?: Pick<TransportError, 'reason' | 'code'>
 }
 
 export interface ReceiverHealthOptions {
-  /** `receiver.healthUrl`; undefined: nothing is polled, and nothing is blocked. */
+  /** `receiver.healthUrl`; undefined: nothing is polled or blocked. */
   healthUrl: string | undefined
   transport: Transport
   clock: Clock
@@ -22,24 +22,23 @@ export interface ReceiverHealthOptions {
 }
 
 export interface ReceiverHealth {
-  /** True while its last response was not 2xx, is too old, or never came. Never without a health address. */
+  /** True while its last response is missing, too old, or not 2xx. Never without a health URL. */
   isDown(): boolean
-  /** The last response. Undefined without a health address, and before the first response. */
+  /** The last response. Undefined without a health URL, and before the first response. */
   up(): boolean | undefined
   /** The last response in words; undefined like `up`. */
   detail(): string | undefined
   /** When `up` last changed, epoch ms of this host's clock. */
   since(): number | undefined
-  /** Asks once; undefined without a health address. Rejects with the signal's reason. */
+  /** Polls once; undefined without a health URL. Rejects with the signal's reason. */
   ask(signal: AbortSignal): Promise<Health | undefined>
-  /** Asks every interval, never two at once. Rejects with the signal's reason. */
+  /** Polls every interval, never two at once. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** From poll to poll. */
 const intervalMs = 5000
 const timeoutMs = 2000
-/** A health response is short, and is not read. */
+/** A health response is short, and its body is ignored. */
 const maxBytes = 65_536
 
 export type Health = Omit<ReceiverEvent, 'type'>
@@ -71,7 +70,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
-      // `too-large` hides the status, so it is down: a long error page must not let the retries go.
+      // `too-large` hides the status, so the receiver counts as down: a long error page must not allow retries.
       const { code, reason } = error
       return { up: false, detail: `${reason} (${code})`, failure: { reason, code } }
     }

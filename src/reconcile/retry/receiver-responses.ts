@@ -1,61 +1,61 @@
-// Recent responses of receivers: how many deliveries of a subscription were taken, and which failures are over. No I/O.
+// Recent responses of receivers: how many deliveries of a subscription were accepted, and which failures are over. No I/O.
 import { refusesRecord } from '../../platform/record.ts'
 import type { OutcomeEvent } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
 
-/** The last deliveries of a subscription that have ended, at most 20. */
+/** The last finished deliveries of a subscription, at most 20. */
 export interface Lately {
   subscriptionId: string
   taken: number
   failed: number
-  /** How many were taken, or failed, since one last was not; and for how long the last ones have failed, in ms. */
+  /** Consecutive accepted or failed deliveries, and how long the last ones have failed, in ms. */
   takenInARow: number
   failedInARow: number
   failingForMs: number
-  /** True while it fails a part of its deliveries: from half of them on, until it takes nearly all, or none. */
+  /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none. */
   isPartly: boolean
-  /** True when it has taken none for so long, and of so many, that this is no chance; not where it refuses single records. */
+  /** True if it accepted none for so long, and of so many, that it is no chance; not for rejected single records. */
   takesNothing: boolean
-  /** The response to the last one that failed; null: none. */
+  /** The last failed response; null: none. */
   responseStatusCode: number | null
 }
 
 /** Times are monotonic ms. */
 export interface ReceiverResponses {
   note(event: OutcomeEvent, now: number): void
-  /** `mendedAt` is -Infinity when such a failure was not seen to be over. */
+  /** `mendedAt` is -Infinity if such a failure was not seen to be over. */
   mendingOf(subscriptionId: string, record: Mendable): Mending
-  /** The largest numbers of failures first. */
+  /** Most failures first. */
   lately(now: number): Lately[]
 }
 
-/** Number of outcomes that count, and the fewest from which a share is taken. */
+/** Number of outcomes that count, and the minimum for a share. */
 const [maxOutcomes, minOutcomes] = [20, 10]
 /** Maximum number of failures among the last outcomes of a working receiver. */
 const maxStray = 3
-/** Failures in a row that rule out chance: a success then shows a change. */
+/** Consecutive failures that rule out chance: a success then shows a change. */
 const minStreak = 5
-/** One that had failed before and is taken shows nothing for a record that was refused more often: it may be the record. */
+/** An accepted record with fewer earlier failures proves nothing for a record with more: the record may be the problem. */
 const maxWeakTries = 3
 /** Failures of one record that may be chance, while its receiver fails at least half of all, and fewer. */
 const [partlyTries, someTries] = [9, 3]
-/** As many failures in a row as open a circuit that is new, and for so long, ms. */
+/** As many consecutive failures as open a new circuit, and for this long, ms. */
 const [deadStreak, deadMs] = [9, 300_000]
-/** RecentByKey that are remembered, those of the last responses. */
+/** Number of remembered keys, most recent first. */
 const maxLines = 20_000
 
 type ReceiverResult = 'taken' | 'failed'
 
-/** Outcomes in their order. */
+/** Outcomes in order. */
 interface Recent {
-  /** The newest first. */
+  /** Newest first. */
   outcomes: readonly ReceiverResult[]
-  /** Some are taken and some are not, from `enters` of the last ones on until nearly all, or none, are taken. */
+  /** True from `enters` failures among the last ones, until nearly all, or none, are accepted. */
   isMixed: boolean
-  /** When the last one that was taken was followed by one that was not. */
+  /** When the last accepted delivery was followed by a failure. */
   failingSince: number
   failedAt: number
-  /** When one was last taken after many failures, and after any. */
+  /** When a delivery was last accepted after many failures, and after any. */
   mendedAt: number
   takingSince: number
   responseStatusCode: number | null
@@ -78,7 +78,7 @@ function inARow({ outcomes }: Recent, kind: ReceiverResult): number {
   return end === -1 ? outcomes.length : end
 }
 
-/** A receiver that has failed after it took some, twice: it is neither dead nor mended. */
+/** A receiver that failed again after successes, twice: it is neither dead nor recovered. */
 function isMixedNow(line: Recent, minShare: number): boolean {
   const { isMixed, outcomes } = line
   const failed = countOf(line, 'failed')
@@ -98,7 +98,7 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
   const isMended = !isMixed && (before.isMixed || inARow(before, 'failed') >= minStreak)
   return {
     ...line,
-    // Failures of before say nothing of now.
+    // Earlier failures say nothing about now.
     outcomes: isMended ? [kind] : line.outcomes,
     isMixed,
     takingSince: inARow(line, 'taken') === 1 ? now : line.takingSince,
@@ -106,7 +106,7 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
   }
 }
 
-/** Its circuit may be closed all the same: it took others before. */
+/** Its circuit may still be closed: it accepted others before. */
 function takesNothing(line: Recent): boolean {
   const { failedAt, failingSince, responseStatusCode } = line
   const isRefusing = refusesRecord(responseStatusCode)
@@ -119,14 +119,14 @@ interface RecentByKey {
   all(): Iterable<[string, Recent]>
 }
 
-/** `minShare`: failures of the outcomes from which on they are mixed. */
+/** `minShare`: share of failures from which outcomes are mixed. */
 function createLines(minShare: number): RecentByKey {
   const lines = new Map<string, Recent>()
   return {
     of: (key) => lines.get(key) ?? untried,
     note(key, event, now) {
       const line = follow(lines.get(key) ?? untried, event, minShare, now)
-      // The line moves to the end, and the first one beyond the bound goes.
+      // Moves the key to the end, and drops the first one beyond the limit.
       lines.delete(key)
       lines.set(key, line)
       const [first] = lines.keys()
@@ -138,7 +138,7 @@ function createLines(minShare: number): RecentByKey {
 
 export function createReceiverResponses(): ReceiverResponses {
   const subscriptions = createLines(0.5)
-  /** Of records that had failed before, by subscription, and by type: others that are taken say nothing of these. */
+  /** Of records that had failed before, by subscription, and by type: other accepted records prove nothing for them. */
   const repeated = createLines(0)
   const keyOf = (subscriptionId: string, eventType: string): string => `${subscriptionId} ${eventType}`
 
@@ -153,7 +153,7 @@ export function createReceiverResponses(): ReceiverResponses {
     },
     mendingOf(subscriptionId, { eventType, responseStatusCode, tries }) {
       const ofType = repeated.of(keyOf(subscriptionId, eventType))
-      // A response that refuses one record says nothing of other types.
+      // A response that rejects one record says nothing about other types.
       const isOfRecord = refusesRecord(responseStatusCode)
       const of = isOfRecord ? ofType : repeated.of(subscriptionId)
       const ofAll = subscriptions.of(subscriptionId)

@@ -1,4 +1,4 @@
-// The retry plan: which record is retried next. No clock, no I/O. @see docs/architecture.md "Retry plan"
+// The retry plan: the order of retries. No clock, no I/O. @see docs/architecture.md "Retry plan"
 // `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
 import TinyQueue from 'tinyqueue'
 import { attemptsOf, decide } from '../decide.ts'
@@ -15,13 +15,13 @@ interface BackingOff {
   dueAt: number
 }
 
-/** The open records that are not awaited, each where it waits: in a lane, for the end of its backoff, or of a listing. */
+/** The open records that are not awaited, each where it waits: in a lane, or for the end of its backoff or of a listing. */
 export interface RetryPlan {
-  /** Round robin: the first lane is served next, a lane that was served goes to the end. None is empty. */
+  /** Round robin: the first lane is served next, a served lane moves to the end. None is empty. */
   lanes: Set<Lane>
-  /** Records whose backoff ends soon, each with its end as it was then; a heap with the next one first. */
+  /** Records that back off, with the end of the backoff when added; a heap with the next one first. */
   later: TinyQueue<BackingOff>
-  /** Due records that were next while their slice was listed. */
+  /** Due records that came up while their slice was being listed. */
   listed: FailedRecord[]
 }
 
@@ -34,17 +34,17 @@ export interface PlanOptions {
   backoffsEndedMs: (subscriptionId: string) => number
 }
 
-/** Rules at the moment of picking. */
+/** Rules at the time of picking. */
 export interface PickRules {
   /** Epoch ms of the platform's clock. */
   now: number
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
-  /** A number: it backs off now, until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
+  /** A number: it backs off until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
   standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'gone' | number
-  /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
+  /** True while the subscription's circuit is half-open: a probe is sent instead of the next record. */
   isHalfOpen: (subscription: Subscription) => boolean
-  /** True while a trial PATCH is due: a probe goes, of the records that were not refused last if there are any. */
+  /** True while a trial PATCH is due: a probe is sent, if possible with a record that was not rejected last. */
   isTrial: boolean
 }
 
@@ -61,8 +61,8 @@ export function laneOf(record: FailedRecord, now: number): string {
 }
 
 /**
- * The order of the records of one lane: those that an operator asked for first; then expiring ones, the one that leaves the
- * window next before the others; then fewest attempts, then the oldest event.
+ * The order of the records of one lane: those requested by an operator first; then expiring ones, soonest first; then fewest
+ * attempts, then the oldest event.
  */
 export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: FailedRecord) => number {
   const expiringEdge = now + expiryWarningMs(window) - window.lookback
@@ -82,7 +82,7 @@ function putOff({ later }: RetryPlan, record: FailedRecord, dueAt: number, now: 
   if (dueAt - now < 2 * maxLaneAgeMs) later.push({ record, dueAt })
 }
 
-/** Adds a record that is new or has changed. Where it stands in the plan already, that is seen when it is picked. */
+/** Adds a new or changed record. A duplicate in the plan is noticed when it is picked. */
 export function addTo(plan: RetryPlan, record: FailedRecord, options: PlanOptions): void {
   const { backoffsEndedMs, now, policy, subscriptionOf } = options
   const situation = { now, backoffsEndedMs: backoffsEndedMs(record.subscriptionId) }
@@ -96,7 +96,7 @@ export function addTo(plan: RetryPlan, record: FailedRecord, options: PlanOption
   plan.lanes.add(lane)
 }
 
-/** Moves the records whose backoff has ended into their lanes. */
+/** Moves the records whose backoff has ended into their lanes. Decides records of `closed` circuits anew. */
 export function moveOn(plan: RetryPlan, options: PlanOptions): void {
   const { later } = plan
   for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
@@ -132,8 +132,8 @@ function nextOf(plan: RetryPlan, { queue }: Lane, { now, standingOf }: PickRules
 }
 
 /**
- * The record that tells most of the receiver, or of the platform: not a poisoned one. Another event type than that of the
- * subscription's last retry first, as a receiver may fail on one type alone; then fewest attempts, then the newest event.
+ * The record that reveals most about the receiver or the platform, and is not poisoned: first another event type than that of
+ * the subscription's last retry, because a receiver may fail for one type alone; then fewest attempts, then the newest event.
  */
 function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: FailedRecord) => boolean) {
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
@@ -148,7 +148,7 @@ function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: Faile
   return best
 }
 
-/** A probe of the first lane that has a record which was not refused last. */
+/** A probe of the first lane with a record that was not rejected last. */
 function trialOf(plan: RetryPlan, { admits, standingOf }: PickRules): Pick | undefined {
   const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
   for (const lane of plan.lanes) {
@@ -158,7 +158,7 @@ function trialOf(plan: RetryPlan, { admits, standingOf }: PickRules): Pick | und
   return undefined
 }
 
-/** The record that goes next; undefined when none may. It stays in the plan until `take`. */
+/** The next record; undefined if none may be sent. It stays in the plan until `take`. */
 export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
@@ -174,7 +174,7 @@ export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   return undefined
 }
 
-/** The picked record is sent: its lane goes to the end. A probe may stand anywhere in its lane; it is not ready any more. */
+/** The picked record is sent: its lane moves to the end. A probe may be anywhere in its lane; it is not ready any more. */
 export function take({ lanes }: RetryPlan, { lane, record }: Pick): void {
   if (lane.queue.peek() === record) lane.queue.pop()
   if (lanes.delete(lane)) lanes.add(lane)

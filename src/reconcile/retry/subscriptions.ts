@@ -1,4 +1,4 @@
-// The subscriptions: each has its circuit, its lanes and its retries in flight, and lives while any of them does. No circuit is above them. @see docs/architecture.md "Circuits"
+// The subscriptions: each has its circuit, its lanes and its retries in flight, and is dropped once it has none of them. @see docs/architecture.md "Circuits"
 import type TinyQueue from 'tinyqueue'
 import type { FailedRecord } from '../failed-record.ts'
 import {
@@ -27,28 +27,28 @@ export interface CircuitEvent {
   responseStatusCode?: number | null
 }
 
-/** What an operator's probe has done: cooldowns that ended; and circuits of which a probe was under way before. */
+/** The effect of an operator's probe: ended cooldowns, and circuits that already had a probe under way. */
 export interface Probes {
   circuits: number
   underWay: number
 }
 
-/** A circuit that is not closed, as the status document shows it. */
+/** A circuit that is not closed, for the status document. */
 export interface CircuitView extends Omit<Opening, 'at'> {
   subscriptionId: string
   state: CircuitState
   limit: number
-  /** True once the receiver has taken a delivery, or refused a single record, since it last opened. */
+  /** True once the receiver has accepted a delivery, or rejected a single record, since it last opened. */
   isKnownUp: boolean
-  /** Retries without a known outcome that were sent since it last opened. */
+  /** Unconfirmed retries sent since it last opened. */
   outstanding: number
-  /** Rest of its cooldown, in ms; 0 outside of one. */
+  /** Remaining cooldown, in ms; 0 without one. */
   pausesForMs: number
-  /** How long ago it opened first, in ms. */
+  /** How long ago it first opened, in ms. */
   openForMs: number
 }
 
-/** The due records of a subscription, recent or old ones; a heap with the next one first. */
+/** The recent or old due records of a subscription; a heap with the next one first. */
 export interface Lane {
   subscription: Subscription
   age: 'recent' | 'old'
@@ -59,24 +59,23 @@ export interface Lane {
 export interface Subscription {
   readonly id: string
   circuit: Circuit
-  /** Numbers of the retries without a known outcome that count against the circuit's limit. */
+  /** Numbers of the unconfirmed retries that count against the circuit's limit. */
   readonly places: Set<number>
-  /** Number of its last retry, and of the last one before its circuit opened: of earlier ones no outcome counts. */
+  /** Numbers of its last retry, and of the last one before its circuit opened: outcomes of earlier ones do not count. */
   sent: number
   openedAfter: number
   /** Its retries without a response. */
   inFlight: number
-  /** Event type of its last retry. */
   lastEventType: string | undefined
   /** Lanes with a record. @see retry-plan.ts */
   readonly lanes: Partial<Record<Lane['age'], Lane>>
-  /** When the backoffs of its receiver's failures ended: at the closing of its circuit, at most once an hour. */
+  /** When the backoffs of its receiver's failures ended: when its circuit closed, at most once an hour. */
   backoffsEndedAt: number
   /** When it was last used, or had open records. */
   neededAt: number
 }
 
-/** A retry that has an outcome. `sent` is its number. */
+/** A retry with an outcome. `sent` is its number. */
 type Settled = Pick<FailedRecord, 'jitterSeed' | 'responseStatusCode' | 'subscriptionId'> & { sent: number }
 
 /** Times are monotonic ms. */
@@ -85,51 +84,50 @@ export interface Subscriptions {
   circuitOf(id: string): Circuit
   /**
    * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
-   * `limit`: its circuit is closed, and as many retries as it allows have no known outcome, those included that got a 5xx.
+   * `limit`: its circuit is closed, and its limit of unconfirmed retries is reached, including those that got a 5xx.
    */
   blocks(id: string, now: number): SubscriptionGate | undefined
-  /** Number of blocked subscriptions. */
   blocked(now: number): Record<SubscriptionGate, number>
-  /** A retry is sent, and takes a place. Returns its number. */
+  /** Reserves a place for a retry. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
   /** Reports the outcome of a retry with the receiver's response, and frees its place. */
   settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
-  /** Frees the place of a retry that has no outcome, or none yet. Does nothing when it has none any more. */
+  /** Frees the place of a retry without an outcome, or without one yet. Does nothing if it has none any more. */
   free(id: string, sent: number): void
-  /** Frees the place of a retry without an outcome `probeTimeout` from now. */
+  /** Frees the place of a retry without an outcome after `probeTimeout`. */
   freeLater(id: string, sent: number, now: number): void
-  /** Reports cooldowns that have ended, and frees places whose time has come. */
+  /** Reports expired cooldowns, and frees places whose time is over. */
   turn(now: number): void
   /** Ends the cooldowns of all open circuits. */
   probe(now: number): Probes
-  /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
+  /** When a blocked retry may next be allowed; undefined if only outcomes can change that. */
   nextChangeAt(): number | undefined
-  /** How long ago the backoffs of its receiver's failures ended; Infinity when they did not. @see decide.ts */
+  /** How long ago the backoffs of its receiver's failures ended; Infinity if never. @see decide.ts */
   backoffsEndedMs(id: string, now: number): number
-  /** Forgets subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
+  /** Forgets subscriptions without an open record for ten minutes. An awaited record is open. */
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
   counts(now: number): Record<CircuitState, number>
-  /** The same by their receiver. */
+  /** The same by receiver. */
   receivers(now: number, isFailing: (id: string) => boolean): Record<ReceiverKind, number>
   /** The circuits that are not closed. */
   views(now: number): CircuitView[]
 }
 
 export const receiverKinds = ['failing', 'other'] as const
-/** `failing`: its circuit is not closed, or it takes nothing all the same. */
+/** `failing`: its circuit is not closed, or it still accepts nothing. */
 export type ReceiverKind = (typeof receiverKinds)[number]
 
 const idleMs = 600_000
-/** A receiver that fails again within this time gets no more retries at each of its closings: they would use up all attempts. */
+/** Minimum time between two such ends: a receiver that fails again would otherwise use up all attempts. */
 const endsBackoffsAgainMs = 3_600_000
 
-/** `report` gets every change of state. */
+/** `report` receives every change of state. */
 export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
   const all = new Map<string, Subscription>()
   /** Subscriptions whose circuit was reported as open. */
   const open = new Set<Subscription>()
-  /** Places that are freed by time, the earliest first. */
+  /** Places to be freed by time, earliest first. */
   const later: { id: string; sent: number; at: number }[] = []
 
   const of = (id: string): Subscription =>
@@ -147,7 +145,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
 
   const free = (id: string, sent: number): void => void all.get(id)?.places.delete(sent)
 
-  /** Reports cooldowns that have ended. */
+  /** Reports expired cooldowns. */
   function resume(now: number): void {
     for (const subscription of open) {
       if (stateOf(subscription.circuit, now) === 'open') continue
@@ -167,7 +165,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     const to = stateOf(circuit, now)
     if (circuit.name === 'down' && to === 'open') {
       subscription.openedAfter = subscription.sent
-      // A probe must not wait for retries that were sent before.
+      // A probe must not wait for earlier retries.
       places.clear()
       open.add(subscription)
       const pauseMs = circuit.openUntil - now

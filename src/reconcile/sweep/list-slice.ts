@@ -1,4 +1,4 @@
-// Lists one slice whole: pages in batches, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
+// Lists one slice completely: pages in batches, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
 import { maxPageSize } from '../../platform/wire.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -7,10 +7,10 @@ import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
- * `whole`: every page and every row was read, and the totals agree. `unreadable`: but some rows could not be read. `shrank`: the
- * list became shorter while it was read; as many rows as the last total were seen. `missed`: fewer rows than the total.
- * `repeated`: a page before the last one showed nothing new. `capped`: it is one second, and holds more rows than are read of
- * one. `too-many`: it is to be cut.
+ * `whole`: every page and row was read, and the totals agree. `unreadable`: but some rows were unreadable. `shrank`: the list
+ * became shorter during reading; as many rows as the last total were seen. `missed`: fewer rows than the total. `repeated`: a
+ * page before the last one showed nothing new. `capped`: a single second with more rows than are read. `too-many`: it must be
+ * cut.
  */
 export type SliceVerdict = 'whole' | 'unreadable' | 'shrank' | 'missed' | 'repeated' | 'capped' | 'too-many'
 
@@ -19,17 +19,17 @@ export interface Listing {
   span: Span
   /** Monotonic ms just before the first request: later changes are newer than this listing. */
   askedAt: number
-  /** The records of the requested status that the slice owns, each id once. */
+  /** The records of the requested status within the slice, each id once. */
   records: WebhookRecord[]
   unreadable: UnreadableRow[]
   /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
   verdict: SliceVerdict
-  /** The platform's total; undefined when it has no usable one. */
+  /** The platform's total; undefined if unusable. */
   total: number | undefined
 }
 
-/** The status of the records that are listed; `any`: all of them. */
+/** The status of listed records; `any`: all of them. */
 export type Listed = NonNullable<ListQuery['status']> | 'any'
 
 export function statusFilter(status: Listed = 'failed'): Pick<ListQuery, 'status'> {
@@ -46,11 +46,11 @@ export interface ListingOptions {
   concurrency: number
   /** A slice with more records is not read to its end. */
   maxRecords: number
-  /** False when this platform's totals turned out to ignore the slice. */
+  /** False if this platform's totals turned out to ignore the slice. */
   totalsCount: boolean
 }
 
-/** The platform ignores the filters: listing on could repeat the same records for ever. */
+/** The platform ignores the filters: listing could repeat the same records forever. */
 export class FiltersIgnored extends PlatformFailure {
   constructor() {
     super('other', undefined, 'the platform ignores eventDateTimeFrom/To')
@@ -58,16 +58,16 @@ export class FiltersIgnored extends PlatformFailure {
   }
 }
 
-/** A slice of a few seconds is read whole up to this many rows, a single second to no more than these. */
+/** Maximum number of rows read of a slice of a few seconds, or of one second. */
 const maxRowsPerSlice = 100_000
 
 /**
- * Slices are not cut shorter than this many seconds without need: the extra second on either side then costs little, even
- * with thousands of records in each second.
+ * Slices are not cut shorter than this many seconds without need: the extra second on either side then costs little, even with
+ * thousands of records per second.
  */
 export const shortSliceSeconds = 15
 
-/** End of reading: at the last page, at a page without a new row, at the limit of one slice, or of one second. */
+/** End of reading: the last page, a page without a new row, the limit of a slice, or that of one second. */
 type End = 'last-page' | 'nothing-new' | 'too-many' | 'capped'
 
 /** One reading of a slice, page by page. */
@@ -77,12 +77,12 @@ interface Reading {
   unreadableIds: Set<string>
   unexpected: { time: number; status: number }
   end: End
-  /** Of the first page, and of the last one that had one; undefined where totals don't count. */
+  /** The first page's total, and the last one given; undefined if totals don't count. */
   total: number | undefined
   lastTotal: number
 }
 
-/** The requested span: a second more on either side, as bounds may be exclusive, with or without fractions. */
+/** The requested span: one second more on either side, because bounds may be exclusive, with or without fractions. */
 export function asked(span: Span): { from: number; to: number } {
   return { from: span.from - 1, to: span.to }
 }
@@ -94,9 +94,9 @@ export function isForeign(record: WebhookRecord, span: Span): boolean {
   return second < from || second > to
 }
 
-/** Adds unreadable rows. Returns true when one of them is new. */
+/** Adds unreadable rows. Returns true if one of them is new. */
 function collectUnreadable(reading: Reading, page: ListPage): boolean {
-  // A row without an id may be the one of the page before, so it counts as new only if nothing else is.
+  // A row without an id may repeat one of the page before, so it counts as new only if nothing else is.
   let isNew = page.unreadable.length > 0 && page.records.length === 0
   for (const row of page.unreadable) {
     const id = row.id?.toLowerCase()
@@ -110,7 +110,7 @@ function collectUnreadable(reading: Reading, page: ListPage): boolean {
   return isNew
 }
 
-/** Adds a page. Returns true when it showed anything new. */
+/** Adds a page. Returns true if it showed anything new. */
 function collect(reading: Reading, page: ListPage, { span, status }: { span: Span; status: Listed }): boolean {
   let isNew = collectUnreadable(reading, page)
   for (const record of page.records) {
@@ -124,7 +124,7 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
   return isNew
 }
 
-/** A short page ends the slice. Without a page size in the response it proves nothing: then only an empty one does. */
+/** A short page ends the slice. If the response has no page size, only an empty page does. */
 function isShort(page: ListPage): boolean {
   return page.rows < (page.size ?? 1)
 }
@@ -140,12 +140,12 @@ function maxRowsOf(span: Span, options: ListingOptions): number {
 
 interface PageSource {
   readPage: (index: number) => Promise<ListPage>
-  /** Adds a page; true when it showed anything new. */
+  /** Adds a page; true if it showed anything new. */
   take: (page: ListPage) => boolean
   isLast: (page: ListPage) => boolean
-  /** Pages that the first total promises after the first one; they may be read side by side. */
+  /** Further pages promised by the first total; they may be read in parallel. */
   promised: number
-  /** Highest page number that is requested. */
+  /** Highest page number to request. */
   lastAllowed: number
   concurrency: number
 }
@@ -168,7 +168,6 @@ async function readOn(source: PageSource): Promise<End | undefined> {
   return undefined
 }
 
-/** Reads a slice once. */
 async function readSlice(
   span: Span,
   options: ListingOptions & { isLast: (page: ListPage) => boolean },
@@ -210,12 +209,12 @@ async function readSlice(
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
     reading.end = end ?? (mayBeCut ? 'too-many' : 'capped')
   }
-  // Records of any status that came meanwhile are among the rows, so they count in the total too.
+  // New records of any status are among the rows, so they also count in the total.
   const most = total === undefined || status !== 'any' ? total : Math.max(total, reading.lastTotal)
   return { ...reading, total: reading.end === 'too-many' ? undefined : most }
 }
 
-/** Judges a reading in which so many rows were seen. */
+/** Judges a reading that saw `rows` rows. */
 function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
   if (end === 'too-many' || end === 'capped') return end
   if (end === 'last-page' && lastTotal < total && rows >= lastTotal) return 'shrank'
@@ -227,13 +226,13 @@ const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable
 
 const isFinal = (verdict: SliceVerdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
 
-/** Readings of a slice of any status: at most so many, and so many in a row that show nothing new. */
+/** Maximum readings of a slice of any status, in all, and in a row without news. */
 const [maxReadings, maxNothingNew] = [20, 3]
 
 /**
- * Lists the records of a slice, once more when the first reading was not complete and did not end at the limit. Records of
- * any status leave no list: they are read on until as many as the total were seen, as ties may have another order each time.
- * @throws FiltersIgnored, and the errors of the list call.
+ * Lists the records of a slice; repeats once if the first reading was incomplete but below the limit. Records of any status do
+ * not leave the list: reading continues until as many as the total were seen, because ties may change their order. @throws
+ * FiltersIgnored, and the errors of the list call
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing> {
   const { monotonic, status } = options
@@ -248,7 +247,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     const seen = new Map([...reading.seen, ...again.seen])
     nothingNew = seen.size === reading.seen.size ? nothingNew + 1 : 0
     reading = { ...again, seen }
-    // A failed record of the first reading may have gone, and one that was not seen taken its place in the total.
+    // A failed record of the first reading may be gone, and an unseen one have taken its place in the total.
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
   const { total, unexpected, unreadable } = reading

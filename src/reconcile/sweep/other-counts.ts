@@ -1,4 +1,4 @@
-// Counts of a full sweep apart from the window's failed records: those before and ahead of it, and those stuck in processing. @see docs/architecture.md "Sweep"
+// Counts of a full sweep outside the window's failed records: before and after the window, and stuck in processing. @see docs/architecture.md "Sweep"
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
@@ -7,19 +7,19 @@ import type { WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
 import { listSlice } from './list-slice.ts'
 
-/** More stuck records than this are not listed: the count then is this number. */
+/** Maximum number of stuck records that are listed and counted. */
 const maxStuck = 10_000
 
-/** A record that is processing for longer is stuck. */
+/** A record processing for longer is stuck. */
 const stuckAfterMs = 900_000
 
-/** An event so far ahead of the platform's clock is of the future. */
+/** An event this far ahead of the platform's clock is in the future. */
 const toleratedAheadSeconds = 300
 
-/** Seconds of the platform's wall clock, both included; without a bound to all sides but one. */
+/** Seconds of the platform's wall clock, inclusive, bounded on one side. */
 type Outside = { to: number } | { from: number }
 
-/** What lies before the window, and what lies ahead of the platform's clock. */
+/** The spans before the window, and ahead of the platform's clock. */
 export function outsideOf(window: Span, { settle }: WindowPolicy): Record<'before' | 'ahead', Outside> {
   return {
     before: { to: window.from - 1 },
@@ -28,8 +28,8 @@ export function outsideOf(window: Span, { settle }: WindowPolicy): Record<'befor
 }
 
 /**
- * Failed records outside of the window, by one list call of size 1. Undefined when the platform gives no total, or when the
- * rows show that it counted others. @throws PlatformFailure, TokenError, or the signal's reason.
+ * Failed records outside the window, by one list call of size 1. Undefined if the platform gives no total, or if the rows show
+ * that it counted others. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
@@ -57,13 +57,13 @@ export interface StuckOptions {
 }
 
 /**
- * Records of the window, selected or not, that have been processing for too long since the latest of their event, their
- * last attempt and the daemon's PATCH. @throws PlatformFailure, TokenError, or the signal's reason.
+ * Records of the window, selected or not, that have been processing for too long since their event, their last attempt and the
+ * daemon's PATCH. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countStuck(options: StuckOptions, signal: AbortSignal): Promise<number> {
   const { client, concurrency, monotonic, zone } = options
   const now = client.now()
-  // Events since then can't be stuck yet.
+  // Later events can't be stuck yet.
   const span = slidingWindow(now, { ...options.window, settle: stuckAfterMs }, zone)
   if (isEmpty(span)) return 0
 

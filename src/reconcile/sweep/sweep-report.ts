@@ -1,4 +1,4 @@
-// Events of sweeps: the report of each at its end, and problems found on the way.
+// Events of sweeps: the report at the end of each, and problems found on the way.
 import type { UnreadableRow } from '../../platform/record.ts'
 import type { Counts } from '../decide.ts'
 import type { CallFailure } from '../platform-trouble.ts'
@@ -14,14 +14,13 @@ export interface SweepTally {
   slices: number
   /** Failed records listed. */
   listed: number
-  /** Known records that gave way in a full backlog. */
+  /** Known records evicted from a full backlog. */
   gaveWay: number
-  /** Slices that were not seen whole, and slices that could not be listed at all. */
+  /** Slices not seen completely, and slices that could not be listed at all. */
   incompleteSlices: number
   skippedSlices: number
-  /** Incomplete slices that only became shorter while they were read, as other clients retry, too. */
+  /** Incomplete slices that only became shorter during reading, because other clients also retry. */
   shrunkSlices: number
-  /** Rows that could not be read. */
   unreadable: number
 }
 
@@ -31,13 +30,13 @@ export interface SweepReport extends SweepTally {
   kind: SweepKind
   result: SweepResult
   seconds: number
-  /** After a full sweep that did not fail: the failed records of the window by decision. */
+  /** After a successful full sweep: the failed records of the window by decision. */
   failed?: Counts
-  /** With `failed`: the reason. */
+  /** With `failed`. */
   failure?: CallFailure
 }
 
-/** Rows of a sweep, or of checks of outcomes (without `sweepId`). */
+/** Unreadable rows of a sweep, or of outcome checks (without `sweepId`). */
 export interface UnreadableEvent {
   type: 'unreadable'
   sweepId?: string
@@ -59,5 +58,5 @@ export type SweeperEvent =
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }
-  /** Records that had left it, and are of it again, as the platform's clock was put back. */
+  /** Expired records back in the window, because the platform's clock was set back. */
   | { type: 'returned'; records: number }

@@ -1,4 +1,4 @@
-// Schedule of sweeps: when each kind is due. Ticks, rests, failures and pauses move that, and nothing else decides. @see docs/architecture.md "Sweep"
+// Schedule of sweeps: when each kind is due, by ticks, rests, failures and pauses. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
@@ -6,7 +6,7 @@ import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { SweepKind } from './sweep-report.ts'
 
 export interface SweepScheduleOptions {
-  /** True while there is room again for records that gave way: then a full sweep need not rest. */
+  /** True while evicted records would fit again: then a full sweep need not rest. */
   hasRoomAgain: () => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
   breaker: Pick<PlatformBreaker, 'respondedAt'>
@@ -17,32 +17,32 @@ export interface SweepScheduleOptions {
 export interface SweepSchedule {
   /** A tick of the schedule: both kinds are wanted. */
   tick(): void
-  /** Milliseconds until a sweep of the kind is due, 0 when it is; Infinity while none is wanted. */
+  /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted. */
   dueInMs(kind: SweepKind): number
   begin(kind: SweepKind): void
-  /** True while a full sweep is under way, once it has taken some seconds. */
+  /** True once a full sweep has run for some seconds. */
   isFullUnderWay(): boolean
-  /** The kind was listed after `workedMs` of work. The newest part is recent, also as a part of a full sweep. */
+  /** The kind was listed after `workedMs` of work. The newest part of a full sweep also counts as a recent one. */
   done(kind: SweepKind, workedMs: number): void
   /** The sweep has ended, with the failure of a call or without. */
   end(kind: SweepKind, workedMs: number, failure?: unknown): void
-  /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
+  /** Time until sweeps may start again, in ms; negative if they may now, undefined before the first. */
   restEndsInMs(): number | undefined
 }
 
-/** A sweep rests for this many times its own duration, so that listing stays near 5 % of the calls. */
+/** A sweep rests for this many times its own duration, so that listing takes about 5 % of the calls. */
 const restFactor = 20
-/** Maximum rest, counted from the begin of a sweep: an hourly schedule is kept, and no failure stays unseen for long. */
+/** Maximum rest, from the start of a sweep: keeps an hourly schedule, and leaves no failure unseen for long. */
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 180_000 }
-/** A full sweep that ends within this time is shown nowhere. */
+/** A full sweep that ends within this time is not reported. */
 const momentMs = 5000
 
 /** Monotonic ms. */
 interface Job {
   begunAt: number
-  /** When a tick last asked for it; Infinity while none is wanted. */
+  /** When a tick last requested it; Infinity while none is wanted. */
   wantedAt: number
-  /** Undefined before the first sweep of the kind has ended. */
+  /** Undefined before the end of the first sweep of the kind. */
   restsUntil: number | undefined
 }
 
@@ -55,7 +55,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const backoff = createPlatformBackoff(clock, random)
   let failedAt = -Infinity
 
-  /** At least as long as it worked, and up to its maximum from its begin. */
+  /** At least as long as it worked, up to its maximum from the start. */
   function rest(kind: SweepKind, workedMs: number): void {
     const now = clock.monotonic()
     const longest = jobs[kind].begunAt + maxRestMs[kind]
@@ -65,7 +65,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const restOf = (kind: SweepKind): number =>
     kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
 
-  /** A sweep fails when a list call of one row does, so a ping that was answered since ends its backoff. */
+  /** A sweep fails if a list call of one row does, so a later successful ping ends its backoff. */
   const backsOffUntil = (): number => (breaker.respondedAt() > failedAt ? -Infinity : backoff.until())
 
   return {
@@ -85,7 +85,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     },
     isFullUnderWay: () => isFullUnderWay && clock.monotonic() - jobs.full.begunAt > momentMs,
     done(kind, workedMs) {
-      // A tick that came meanwhile has what it asked for.
+      // A tick that came meanwhile is satisfied.
       if (kind === 'recent') jobs.recent.wantedAt = Infinity
       rest(kind, workedMs)
     },
@@ -97,7 +97,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       }
       failedAt = clock.monotonic()
       backoff.failed(failure)
-      // It is still wanted, but listing must not become all that goes on.
+      // It is still wanted, but listing must not take all the time.
       jobs[kind].wantedAt = failedAt + workedMs
     },
     restEndsInMs() {

@@ -1,4 +1,4 @@
-// Lists the failed records of a span, slice by slice: cuts slices that are too large, skips seconds that can't be listed. @see docs/architecture.md "Sweep"
+// Lists the failed records of a span, slice by slice: cuts large slices, and skips seconds that can't be listed. @see docs/architecture.md "Sweep"
 import { PlatformFailure } from '../../platform/http/response.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import {
@@ -15,19 +15,19 @@ import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistabl
 import { isOfAnyCall } from '../platform-trouble.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
-/** A part of the span that could not be listed, or not to its end: one second that holds too many records. */
+/** A part of the span that could not be listed, or not completely: one second with too many records. */
 export interface SkippedSlice {
   span: Span
   reason: PlatformFailure['reason'] | 'too-many-records'
   /** Undefined for too many records. */
   failure?: PlatformFailure | undefined
-  /** True where it was not tried, as it could not be listed before. */
+  /** True if it was not tried, because it was unlistable before. */
   isResting?: true
 }
 
 export interface SweepOptions {
   client: Pick<PlatformClient, 'list'>
-  /** Records of this status are listed. Default: failed ones. */
+  /** Status of the records to list. Default: failed. */
   status?: Listed
   monotonic: () => number
   /** Pages requested at the same time. */
@@ -35,36 +35,36 @@ export interface SweepOptions {
   /** A slice with more than twice as many records is cut into parts of about this many. */
   sliceRecords: number
   /**
-   * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function.
-   * Without it a retried record would leave the list between two pages, and shift others out of sight.
+   * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function. Without it,
+   * a retried record would leave the list between two pages, and shift others out of sight.
    */
   fence: (span: Span, signal: AbortSignal) => Promise<() => void>
-  /** Called before each slice, when nothing is being listed. */
+  /** Called before each slice, while nothing is being listed. */
   betweenSlices?: (signal: AbortSignal) => Promise<void>
   /** The parts that earlier sweeps could not list. Default: none. */
   unlistable?: Unlistable
-  /** True for a part of a sweep: when nothing of it can be listed, that is no failure yet. */
+  /** True for a part of a sweep: that nothing of it can be listed is no failure yet. */
   isPart?: boolean
 }
 
-/** Result of a part of the sweep: a slice that was listed, one that was skipped, or both where it was listed in part. */
+/** Result of a part of the sweep: a listed slice, a skipped one, or both if it was listed in part. */
 export interface SweepStep {
   listed?: Listing
   skipped?: SkippedSlice
 }
 
-/** Maximum number of parts of a slice, for any total that the platform reports. */
+/** Maximum number of parts of a slice, whatever total the platform reports. */
 const maxParts = 1000
-/** Slices that fail are cut in two until this many have failed; later ones are skipped as they are. */
+/** Failing slices are cut in two until this many have failed; later ones are skipped. */
 const maxFailedSlices = 200
 /**
- * After this many failures in a row, each of a slice no shorter than the one before, nothing more is cut until one can be listed: a
- * part of the window is the problem, or all of it, and not one record.
+ * After this many consecutive failures, each of a slice no shorter than the one before, nothing is cut until one succeeds: the
+ * problem is a part of the window, or all of it, not one record.
  */
 const maxInARow = 8
-/** The platform is asked whether it answers at all by the first of so many failures in a row. */
+/** The first of this many consecutive failures asks whether the platform responds at all. */
 const askEvery = 8
-/** No event lies so far ahead of those that are listed. */
+/** No event lies this far ahead of the listed ones. */
 const farAheadSeconds = 10 * 365 * 86_400
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const minCheckedSeconds = 5
@@ -73,7 +73,7 @@ const minCheckedSeconds = 5
 interface Findings {
   listedSlices: number
   failedSlices: number
-  /** Since a slice was listed: all of them, and those no shorter than the one before. */
+  /** Failures since the last success: all, and those no shorter than the one before. */
   failedInARow: number
   noShorterInARow: number
   lastSeconds: number
@@ -91,7 +91,7 @@ interface Context {
   signal: AbortSignal
 }
 
-/** Of a platform whose answers are too large, a list without rows tells whether it does what it is asked for. */
+/** If responses are too large, a list without rows shows whether the platform works. */
 async function responds({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
   const empty = reason === 'too-large' && { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
   try {
@@ -104,9 +104,9 @@ async function responds({ options, signal }: Context, failed: Span, { reason }: 
 }
 
 /**
- * Requests the first and the last second of a slice. When both have the total of the whole slice, the platform ignores
- * the bounds, in its totals or altogether, and cutting would never end. Done once in a sweep, when a total is odd.
- * @throws FiltersIgnored when rows outside of the request show that the bounds are ignored altogether.
+ * Requests the first and the last second of a slice. If both have the total of the whole slice, the platform ignores the
+ * bounds, in its totals or altogether, and cutting would never end. Done once per sweep, for an odd total. @throws
+ * FiltersIgnored if rows outside the request show that the bounds are ignored altogether
  */
 async function checkTotals(span: Span, total: number | undefined, context: Context): Promise<void> {
   const { findings, options, signal } = context
@@ -123,7 +123,7 @@ async function checkTotals(span: Span, total: number | undefined, context: Conte
   if (total !== undefined) findings.totalsCount = false
 }
 
-/** The parts of a slice that is cut: of about `sliceRecords` records, and not too short. */
+/** The parts of a slice that is cut: about `sliceRecords` records each, and not too short. */
 function partsOf(span: Span, total: number, sliceRecords: number): Span[] {
   const seconds = span.to - span.from
   const byTime = seconds > shortSliceSeconds ? Math.max(2, Math.floor(seconds / shortSliceSeconds)) : seconds
@@ -141,7 +141,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   const isTooMany = verdict === 'too-many'
   if (verdict === 'missed' || (isTooMany && (total !== undefined || unexpected.time > 0)))
     await checkTotals(span, total, context)
-  // By a total that turned out to be of more than the slice: once more without it.
+  // The total turned out to exceed the slice: once more without it.
   if (total !== undefined && !findings.totalsCount) return [span]
   if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
   findings.listedSlices += 1
@@ -155,8 +155,8 @@ interface SliceAhead extends PlannedSpan {
 }
 
 /**
- * Cuts a slice that can't be listed in two, the later half first, as long as the platform answers; the rest is skipped. The later
- * half, as platforms refuse what is old.
+ * Cuts an unlistable slice in two, the later half first, as long as the platform responds; skips the rest. The later half,
+ * because platforms reject old spans.
  */
 async function goRound(
   slice: SliceAhead,
@@ -201,9 +201,9 @@ async function step(slice: SliceAhead, context: Context): Promise<SweepStep | Sl
 }
 
 /**
- * Lists spans in the given order, each from its earliest slice upwards. Retries stay blocked in a slice and its extra
- * seconds until the next slice is requested.
- * @throws PlatformFailure or TokenError when the platform can't be listed at all, FiltersIgnored, or the signal's reason.
+ * Lists spans in the given order, each from its earliest slice upwards. Retries stay blocked in a slice and its extra seconds
+ * until the next slice is requested. @throws PlatformFailure or TokenError if the platform can't be listed at all,
+ * FiltersIgnored, or the signal's reason
  */
 export async function* sweep(
   spans: readonly Span[],

@@ -1,4 +1,4 @@
-// Makes sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see docs/architecture.md "Sweep"
+// Performs sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import { finishInTurns } from '../../runtime/steps.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -41,22 +41,21 @@ export interface SweeperOptions {
   random: Random
   maxRecords: number
   emit: (event: SweeperEvent) => void
-  /** Called at a tick. */
   wake: () => void
 }
 
 /** Findings of the last full sweep. */
 export interface SweepFindings {
-  /** Failed records of the window that are excluded, by rule. */
+  /** Excluded failed records of the window, by rule. */
   excluded: Excluded
-  /** Further failed records of the window that the backlog has no room for. */
+  /** Further failed records of the window beyond the limit of the backlog. */
   onlyCounted: number
-  /** Failed records of events before the window, and of events that lie ahead of the platform's clock. */
+  /** Failed records of events before the window, and ahead of the platform's clock. */
   beyondWindow: number
   aheadOfClock: number
   /** Records that have been processing for too long. */
   stuckProcessing: number
-  /** Rows that could not be read, as it or a later recent sweep saw them. */
+  /** Unreadable rows, as seen by it or a later recent sweep. */
   unreadable: UnreadableSum | undefined
   /** Failures of events up to this time are known, in epoch ms of the platform's clock; undefined before the first sweep. */
   seenUntil: number | undefined
@@ -66,36 +65,33 @@ export interface SweepFindings {
 export interface Sweeper {
   /** A tick of the schedule: sweeps are wanted. */
   tick(): void
-  /** The sweep to make now; undefined when none is due. */
+  /** The sweep to perform now; undefined if none is due. */
   next(): SweepKind | undefined
   /** Milliseconds until a sweep is due; Infinity while none is wanted. */
   msUntilNext(): number
-  /** Makes one sweep. Rejects with the signal's reason, or with a bug; a platform that can't be listed is in the report. */
+  /** Performs one sweep. Rejects with the signal's reason, or with a bug; the report shows a failing platform. */
   make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
-  /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
+  /** Time until sweeps may start again, in ms; negative if they may now, undefined before the first. */
   restEndsInMs(): number | undefined
   findings(): Readonly<SweepFindings>
-  /** Parts of the window that the platform does not list. */
   unlisted(): readonly UnlistedPart[]
   isFullUnderWay(): boolean
 }
 
-/** A full sweep lists what a recent one does, so it goes first. */
+/** A full sweep includes a recent one, so it goes first. */
 const kinds = ['full', 'recent'] as const satisfies readonly SweepKind[]
 
-/** One sweep under way. */
 interface Sweep {
   id: string
   tally: SweepTally
   excluded: Excluded
-  /** Awaited records that their slice did not show: they are held beside those that were listed. */
+  /** Awaited records that their slice did not show: they are held in addition to the listed ones. */
   unshown: Set<FailedRecord>
   dueGaveWay: Set<string>
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
   hasListed: boolean
-  /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
 }
@@ -114,7 +110,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const unlistable = createUnlistable(() => clock.monotonic())
   const turn = (): Promise<void> => clock.sleep(1)
   let hasAskedTime = false
-  /** Local second at which the newest part that was listed last ended. */
+  /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
@@ -122,37 +118,37 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     ...{ excluded: {}, onlyCounted: 0, beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
     ...{ unreadable: undefined, seenUntil: undefined },
   }
-  /** Subscriptions that lost due records in the last full sweep, or since then. */
+  /** Subscriptions that lost due records in or since the last full sweep. */
   let dueGaveWay = new Set<string>()
-  /** True when half of the places, or more, had no record that can go out; and when that was, monotonic ms. */
+  /** True if at least half of the places had no sendable record; and when that was checked, monotonic ms. */
   let idle = { at: -Infinity, isHalf: false }
 
-  /** True while a full sweep would bring records that can go out, in the place of those that cannot. */
+  /** True if a full sweep would replace records that cannot be sent by some that can. */
   function hasRoomAgain(): boolean {
     if (findings.onlyCounted === 0) return false
     if (backlog.size() <= maxRecords / 2) return true
     const monotonic = clock.monotonic()
     if (!dueGaveWay.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed')) return false
-    // It looks at all records, and may be asked for at each turn.
+    // Iterates over all records, and may be called at each turn.
     if (monotonic >= idle.at + 1000) idle = { at: monotonic, isHalf: !backlog.isBusy(client.now()) }
     return idle.isHalf
   }
 
-  /** Measures milliseconds of work from now on, without the time of a Retry-After. */
+  /** Measures milliseconds of work from now on, not counting a Retry-After. */
   function startWork(): () => number {
     const workedMs = (): number => clock.monotonic() - rate.pausedMs()
     const startedAt = workedMs()
     return () => Math.max(0, workedMs() - startedAt)
   }
 
-  /** The platform's time comes with its responses: before the first one, a wrong host clock would move the window. */
+  /** The platform's responses carry its time: before the first one, a wrong host clock would shift the window. */
   async function learnTime(signal: AbortSignal): Promise<void> {
     if (hasAskedTime || client.knowsTime()) return
     await client.list({ status: 'failed', page: 0, size: 1 }, signal)
     hasAskedTime = true
   }
 
-  /** Drops records that have left the window, and returns the present window. */
+  /** Drops records that left the window, and returns the present window. */
   function forget(): Span {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
@@ -162,7 +158,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return present
   }
 
-  /** Without records that left the window before their slice was listed: they would come back, and expire once more. */
+  /** Omits records that left the window before their slice was listed: they would return, and expire again. */
   function inWindow(listed: Listing): Listing {
     if (listed.span.from >= forgottenBefore) return listed
     const records = listed.records.filter(({ eventLocal }) => Math.floor(eventLocal / 1000) >= forgottenBefore)
@@ -212,7 +208,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** Remembers what could not be listed. @throws PlatformFailure when nothing could */
+  /** Remembers what could not be listed. @throws PlatformFailure if nothing could */
   function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep, whole: Span): void {
     const tried = skipped.filter(({ isResting }) => isResting !== true)
     const failure = tried.findLast((one) => one.failure !== undefined)?.failure
@@ -238,7 +234,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return span
   }
 
-  /** Counts on; the last number stays where that fails, or is not known. */
+  /** Updates a count; a failed or unknown one keeps its last number. */
   async function note(
     what: 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing',
     count: Promise<number | undefined>,
@@ -250,12 +246,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** Lists the newest hour, then the oldest slices upwards; then counts records outside of the window, and stuck ones. */
+  /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
     const newest = await listNewest(current)
-    // Not before: a recent sweep would list the newest part a second time.
+    // Only from here on: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     noteSkipped(current, whole)
     const { excluded } = current
@@ -277,7 +273,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function sweepRecent(current: Sweep): Promise<void> {
     forget()
     noteSkipped(current, await listNewest(current))
-    // How many, only a full sweep shows: those that it has counted come again, and give way again.
+    // Only a full sweep shows their number: counted records return, and are evicted again.
     if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
     dueGaveWay = dueGaveWay.union(current.dueGaveWay)
   }
@@ -308,7 +304,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const now = client.now()
     const isOpen = (record: FailedRecord): boolean => decide(record, policy, { now }).decision !== 'exhausted'
     subscriptions.forgetIdle(
-      // Of a subscription whose records gave way it is not known here that it still has some.
+      // A subscription with evicted records may still have some.
       (id) => findings.onlyCounted > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
       clock.monotonic(),
     )
@@ -337,7 +333,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     try {
       await learnTime(signal)
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
-      // A recent sweep may show more of them, and not that there are fewer.
+      // A recent sweep may show more of them, but cannot show fewer.
       if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0)) findings.unreadable = rows.sum()
       schedule.end(kind, current.worked())
       breaker.pingNow()

@@ -1,4 +1,4 @@
-// Parts of the window that the platform does not list: skipped by later sweeps, and tried again at a falling rate. @see docs/architecture.md "Sweep"
+// Parts of the window that the platform does not list: later sweeps skip them, and retry them at a falling rate. @see docs/architecture.md "Sweep"
 import type { PlatformFailure } from '../../platform/http/response.ts'
 import { formatLocalSecond } from '../../platform/time-zone.ts'
 import { contains, cut, isEmpty, type Span } from '../window.ts'
@@ -7,7 +7,7 @@ const byTime = (a: UnlistedPart, b: UnlistedPart): number => a.span.from - b.spa
 const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
 
-/** A span that is to be listed. `uncut`: if that fails, it is not cut. */
+/** A span to be listed. `uncut`: if that fails, it is not cut. */
 export interface PlannedSpan extends Span {
   uncut?: true
 }
@@ -19,17 +19,17 @@ export interface UnlistedPart {
   /** Monotonic ms of its first failure, and of the next try. */
   since: number
   dueAt: number
-  /** How often it was tried again. */
+  /** Number of further tries. */
   tries: number
 }
 
-/** All of them in one. Times on the platform's wall clock. */
+/** The sum of all parts. Times on the platform's wall clock. */
 export interface UnlistedSum {
   from: string
   to: string
   seconds: number
   reason: PlatformFailure['reason']
-  /** HTTP status of the response; null when none came. */
+  /** HTTP status of the response; null without one. */
   status: number | null
   /** Code and message of the platform's error body. */
   problem?: string
@@ -50,38 +50,38 @@ export function sumOfUnlisted(parts: readonly Pick<UnlistedPart, 'failure' | 'sp
 }
 
 export interface Unlistable {
-  /** Cuts a span into spans to be listed now, earliest first, and parts that are not tried yet. */
+  /** Cuts a span into spans to list now, earliest first, and parts not to be tried yet. */
   plan(span: Span): { ahead: PlannedSpan[]; resting: UnlistedPart[] }
   failed(span: Span, failure: PlatformFailure): void
-  /** A sweep has tried this span to its end: of parts that were tried again, those remain that have failed. */
+  /** A sweep has tried this span completely: of the retried parts, only those that failed remain. */
   tried(span: Span): void
-  /** A span in pieces that are no longer than what the platform lists at once; one in most cases. */
+  /** Cuts a span into pieces no longer than the platform lists at once; usually one. */
   narrow(span: PlannedSpan): PlannedSpan[]
-  /** Both halves of a span, so long, were listed that could not be listed in one. */
+  /** Learns that halves of this length could be listed, although the whole could not. */
   learnWidth(seconds: number): void
-  /** Forgets what lies before a local second, or all. */
+  /** Forgets everything before a local second, or all. */
   forgetBefore(localSecond: number): void
   parts(): readonly UnlistedPart[]
 }
 
 const firstRestMs = 60_000
 const maxRestMs = 3_600_000
-/** A part is tried again in more pieces each time: so its edges, and what can be listed within it, are found. */
+/** Each retry uses more pieces: this finds the edges of a part, and what can be listed within it. */
 const firstPieces = 8
 const maxPieces = 64
 /**
- * Beside a longer part so many seconds are listed apart, and skipped whole if that fails: where the platform lists the last days
- * only, the part grows with time.
+ * Beside a longer part, this many seconds are listed separately, and skipped as a whole if that fails: if the platform lists
+ * only the last days, the part grows with time.
  */
 const edgeSeconds = 300
-/** Spans are not cut shorter than this for a limit of their length. It holds for an hour. */
+/** Minimum length to which a limit on the length cuts spans. The limit is assumed for an hour. */
 const minWidth = 1800
 const widthMs = 3_600_000
 
 export function createUnlistable(monotonic: () => number): Unlistable {
-  /** Apart from each other. */
+  /** The parts do not overlap. */
   let parts: UnlistedPart[] = []
-  /** Parts that are being tried again: what comes of it is known at the end of the sweep. */
+  /** Parts being retried: the end of the sweep shows the result. */
   let trying: UnlistedPart[] = []
   let width = { seconds: Infinity, until: -Infinity }
 
@@ -90,7 +90,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     const touches = (other: UnlistedPart): boolean => other.span.from <= span.to && span.from <= other.span.to
     const near = parts.filter(touches)
     const all = [...near, part]
-    // The part that was tried most often says when the whole is tried again.
+    // The most retried part determines the next try of the whole.
     const oldest = all.reduce((a, b) => (b.tries > a.tries ? b : a))
     const from = Math.min(...all.map((one) => one.span.from))
     const to = Math.max(...all.map((one) => one.span.to))
@@ -107,7 +107,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     return [edge, { from: middle, to: span.to }].filter((one) => !isEmpty(one))
   }
 
-  /** The pieces of a part that is tried again; what lies outside of the span stays as it was. */
+  /** The pieces of a retried part; the rest of it outside the span stays unchanged. */
   function retry(part: UnlistedPart, inside: Span): PlannedSpan[] {
     parts = parts.filter((other) => other !== part)
     for (const rest of [
@@ -123,7 +123,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     plan(span) {
       const ahead: PlannedSpan[] = []
       const resting: UnlistedPart[] = []
-      // Of a sweep that was broken off.
+      // From an interrupted sweep.
       parts = [...parts, ...trying.filter(({ span: tried }) => overlap(tried, span))].toSorted(byTime)
       trying = trying.filter(({ span: tried }) => !overlap(tried, span))
       let [at, before] = [span.from, undefined as UnlistedPart | undefined]
