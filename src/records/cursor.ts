@@ -1,4 +1,4 @@
-// The cursor of a list, at which its next page begins: a place, the moment that its durations count from, and the list that it is of. Pure functions.
+// The cursor of a list: where its next page starts, the time its durations count from, and the list it belongs to. Pure functions.
 import { createHash } from 'node:crypto'
 import { keyOf } from '../reconcile/packed-id.ts'
 import { BadRequest, type Fields } from './filter.ts'
@@ -17,7 +17,7 @@ function listId(fields: Fields): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-/** @param fields what selects the records: no limit, no format */
+/** @param fields those that select records: without limit and format */
 export function writeCursor(
   { id, localSecond }: { id: string; localSecond: number },
   asOf: number,
@@ -26,7 +26,7 @@ export function writeCursor(
   return `${listId(fields)}.${asOf}.${localSecond}.${id}`
 }
 
-/** @throws BadRequest for another text, and for the cursor of another list */
+/** @throws BadRequest for an invalid text, and for the cursor of another list */
 export function readCursor(text: string, fields: Fields): Cursor {
   const [, list, asOf, localSecond, id] = /^([\da-f]{16})\.(\d{1,15})\.(-?\d{1,15})\.([\da-f-]{36})$/i.exec(text) ?? []
   if (id === undefined) throw new BadRequest('cursor: "next" of the previous page, unchanged.')

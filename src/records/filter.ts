@@ -1,42 +1,42 @@
-// The selection of records by a request: its fields, read and checked, and the test of a record. Pure functions.
+// The record filter of a request: parses and checks its fields, and matches records. Pure functions.
 import { parseDuration } from '../config/duration.ts'
 import { isUuid } from '../runtime/uuid.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { parseInstant } from '../runtime/instant.ts'
 
-/** The request is at fault: its message names the field, and what is allowed. Nothing was done. */
+/** An invalid request: the message names the field and the allowed values. Nothing was done. */
 export class BadRequest extends Error {}
 
-/** The texts of each field. A field of one value has one of them. */
+/** The values of each field; a single value is a list of one. */
 export type Fields = Readonly<Record<string, readonly string[]>>
 
-/** Names in the configuration by the id of their subscription. */
+/** Configured names by subscription id. */
 type Names = Readonly<Record<string, string>>
 
-/** Each given part narrows; within a part any will do. Times in epoch ms. */
+/** Each given part narrows; within a part any value matches. Times in epoch ms. */
 export interface RecordFilter {
   eventId?: string
   /** Lower case. */
   webhookIds?: readonly string[]
-  /** Events at or after `from`, and before `until`. */
+  /** Events from `from` until before `until`. */
   from?: number
   until?: number
   type?: readonly string[]
   subscription?: readonly string[]
-  /** The receiver's last response: `503`, `4xx`, `none`. */
+  /** `503`, `4xx`, `none`. */
   response?: readonly string[]
   decision?: readonly string[]
-  /** Records that were answered with 2xx and that the ledger lacks; default: failed ones. */
+  /** Deliveries with 2xx that the ledger lacks; default: failed records. */
   group?: 'unprocessed'
 }
 
 export interface ReadContext {
-  /** Durations count from here, epoch ms. */
+  /** Reference of durations, epoch ms. */
   now: number
   subscriptions: Names
 }
 
-/** As many values as a list in one request may have. */
+/** Maximum number of values of a list in a request. */
 const maxValues = 1000
 
 /** @throws BadRequest */
@@ -46,7 +46,7 @@ export function textOf(fields: Fields, name: string): string | undefined {
   return value
 }
 
-/** @throws BadRequest for a field that is not among these */
+/** @throws BadRequest for a field that is not allowed */
 export function onlyThese(fields: object, allowed: readonly string[]): void {
   const other = Object.keys(fields).find((name) => !allowed.includes(name))
   if (other === undefined) return
@@ -59,7 +59,7 @@ export function uuidOf(text: string, name: string): string {
   throw new BadRequest(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000.`)
 }
 
-/** The id of a subscription that is given by its id or its name. @throws BadRequest */
+/** The id of a subscription, given by id or name. @throws BadRequest */
 export function subscriptionIdOf(text: string, names: Names): string {
   const [named, ...others] = Object.entries(names).flatMap(([id, name]) => (name === text ? [id] : []))
   if (others.length > 0) throw new BadRequest('subscription: several have that name; give the id of one.')
@@ -101,7 +101,7 @@ function countProblem(name: string, count: number): string {
   return name === 'webhook' && count > 0 ? `${problem} To select more, give a time: since, or --since TIME.` : problem
 }
 
-/** The filter of these fields; others are left alone. @throws BadRequest */
+/** The filter of these fields; ignores others. @throws BadRequest */
 export function readFilter(fields: Fields, { now, subscriptions }: ReadContext): RecordFilter {
   const filter: RecordFilter = {}
   function list(name: string, read: (text: string) => string): string[] | undefined {
@@ -129,7 +129,6 @@ export function readFilter(fields: Fields, { now, subscriptions }: ReadContext):
   return { ...filter, ...Object.fromEntries(Object.entries(lists).filter(([, values]) => values !== undefined)) }
 }
 
-/** The fields of a record that a filter reads. */
 export interface Filtered {
   id: string
   eventId: string
@@ -139,7 +138,7 @@ export interface Filtered {
   eventAt: number
 }
 
-/** True for a record that fits, apart from its decision. Ids are compared last: to unpack them costs most. */
+/** True for a matching record, apart from its decision. Ids come last, because unpacking them costs most. */
 export function matcherOf({
   eventId,
   from = -Infinity,

@@ -1,4 +1,4 @@
-// Finds the records of a retry job: in memory where it has all that fit, else on the platform.
+// Finds the records of a retry job: in memory if all matches are there, otherwise on the platform.
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Reconciler } from '../reconciler.ts'
@@ -12,7 +12,7 @@ import { leaveOut, noteIncomplete, type RetryJob } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
 import { gapsOf } from './records.ts'
 
-/** Rows that are taken into the backlog, or asked for, in one step. */
+/** Rows per step, for the backlog and the requests. */
 const perStep = 500
 
 export interface JobSearchOptions {
@@ -22,13 +22,15 @@ export interface JobSearchOptions {
   zone: TimeZone
   hasListedAll: () => boolean
   turn: Turn
-  /** Takes a record that fits. */
+  /** Takes a matching record. */
   take: (job: RetryJob, entry: FailedRecord) => void
-  /** True when no more may be asked for. */
+  /** True when no more records may be requested. */
   isFull: () => boolean
 }
 
-/** Finds them, and has each taken. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended. */
+/**
+ * Finds the records, and passes each to `take`. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended.
+ */
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
   const { hasListedAll, isFull, lister, policy, reconciler, take, turn, zone } = options
 
@@ -51,7 +53,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     return undefined
   }
 
-  /** Puts listed records into the backlog, as a sweep does; in a dry run they are only looked at. */
+  /** Adds listed records to the backlog, as a sweep does; a dry run only looks at them. */
   async function takeListed(job: RetryJob, { askedAt, problem, records }: FoundRecords): Promise<void> {
     const { backlog, client, planner } = reconciler()
     if (problem !== undefined) noteIncomplete(job, problem)
@@ -72,7 +74,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         const entry = backlog.get(id) ?? fresh.get(keyOf(id))
         if (entry === undefined) continue
         const isHeld = backlog.holds(entry)
-        // Excluded, or not failed any more since it was listed.
+        // Excluded, or no longer failed since the listing.
         if (isHeld || job.dryRun) take(job, entry)
         else if (exclusionOf(entry, policy) !== undefined) leaveOut(job, 'excluded')
       }
@@ -82,12 +84,12 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {
     const { backlog, client } = reconciler()
     const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, total: undefined }
-    // It says nothing of the records that it does not show.
+    // The listing says nothing about other records.
     const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed', ...particulars } as const
     return finish(backlog.learn(listing, client.now(), { holdsExcluded })).changed
   }
 
-  /** From memory where it has all that fit, else from the platform. */
+  /** In memory if all matches are there, otherwise on the platform. */
   async function search(job: RetryJob): Promise<void> {
     await turn()
     const { signal } = job.ending

@@ -1,11 +1,11 @@
-// A retry job of an operator as data: what was asked for, and where each of its records is. Pure functions.
+// An operator's retry job as data: the request, and the state of each of its records. Pure functions.
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
 import { redact } from '../runtime/redact.ts'
 import type { RecordFilter } from './filter.ts'
 
-/** The places of a record that was asked for; the sums have these names. */
+/** The states of a requested record; the sums have these names. */
 export const standings = [
   'waiting',
   'awaiting',
@@ -25,25 +25,24 @@ export interface JobRequest {
   /** As it was sent. */
   selection: object
   exhausted: boolean
-  /** Retries a second. */
+  /** Retries per second. */
   rate: number | undefined
-  /** True: it only looks. */
+  /** True: nothing is sent. */
   dryRun: boolean
 }
 
-/** A record of a job. */
 export interface Item {
   entry: FailedRecord
   standing: Standing
   attempt: number | null
   responseStatusCode: number | null
-  /** The platform's response, where it took no retry. */
+  /** The platform's response, if it rejected the retry. */
   detail: string | null
 }
 
 export type StoppedJob = 'cancelled' | 'dry-run' | 'not-leader' | 'platform'
 
-/** A job as it is shown. Times in epoch ms of the platform's clock. */
+/** A job as shown. Times in epoch ms of the platform's clock. */
 export interface JobView extends Omit<JobRequest, 'filter'> {
   job: string
   state: 'listing' | 'running' | 'ended'
@@ -54,16 +53,16 @@ export interface JobView extends Omit<JobRequest, 'filter'> {
   listing: {
     source: 'memory' | 'platform'
     notFound: readonly string[]
-    /** Of the event: records in another status. */
+    /** Records of the event in another status. */
     notFailed: number
     incomplete: string | undefined
   }
   sums: Record<'found' | 'excluded' | 'exhausted' | 'asked' | Standing, number>
-  /** Gates that are shut for records that wait, or waited at the end. */
+  /** Shut gates of waiting records, or of those waiting at the end. */
   blockedBy: readonly Gate[]
 }
 
-/** A record that was sent, in the order of sending. */
+/** A sent record, in the order of sending. */
 export interface RetriedView {
   webhookId: string
   eventId: string
@@ -79,7 +78,7 @@ export interface RetryJob extends JobView {
   filter: RecordFilter
   items: Map<string, Item>
   retried: Item[]
-  /** Asked for at its rate: not asked for yet. */
+  /** Records not yet requested at the job's rate. */
   queue: Item[]
   ending: AbortController
   endedAtMonotonic: number
@@ -90,7 +89,7 @@ export const noSums = (): RetryJob['sums'] => ({
   ...(Object.fromEntries(standings.map((standing) => [standing, 0])) as Record<Standing, number>),
 })
 
-/** Undefined for one that stays to be sent: the platform said nothing of it, or got nothing. */
+/** Undefined if it must be sent again: the platform said nothing about it, or received nothing. */
 export function standingAfter({ response }: RetryEvent): Standing | undefined {
   const { found, lost, result, sent } = response
   if (!sent || result === 'throttled') return undefined
@@ -104,14 +103,14 @@ export function detailOf({ response: { problem, reason, status } }: RetryEvent):
   return redact(problem === undefined ? what : `${what}: ${problem}`)
 }
 
-/** A record changes its place. */
+/** Changes the state of a record. */
 export function move({ sums }: RetryJob, item: Item, standing: Standing): void {
   sums[item.standing] -= 1
   sums[standing] += 1
   item.standing = standing
 }
 
-/** A record that fits, and is left to its rules. */
+/** Leaves a matching record to its rules. */
 export function leaveOut({ sums }: RetryJob, why: 'excluded' | 'exhausted'): void {
   sums.found += 1
   sums[why] += 1

@@ -1,4 +1,4 @@
-// Retry jobs of operators: the records that one asks for are due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
+// Operators' retry jobs: requested records become due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
 import { decide, exclusionOf } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
@@ -29,7 +29,7 @@ import {
 import { createJobSearch, type JobSearchOptions } from './job-search.ts'
 
 export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull'> {
-  /** As many records may be asked for at once. */
+  /** Maximum number of records requested at once. */
   maxRecords: number
   clock: Clock
   random: Random
@@ -37,15 +37,15 @@ export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull'> {
 }
 
 export interface Jobs {
-  /** Undefined while as many jobs run as may. */
+  /** Undefined if the maximum number of jobs is running. */
   start(request: JobRequest, by: CommandedBy): JobView | undefined
   get(id: string): JobView | undefined
-  /** Its retried records from `from` on, at most `limit`; undefined for no such job. */
+  /** Its retried records from `from`, at most `limit`; undefined for an unknown job. */
   retried(id: string, from: number, limit: number): readonly RetriedView[] | undefined
-  /** What was not sent is left. */
+  /** Unsent records are left. */
   cancel(id: string): JobView | undefined
   note(event: { type: string } | RetryEvent | OutcomeEvent | SweeperEvent): void
-  /** The term of this instance is over. */
+  /** Ends all jobs at the end of the term. */
   endAll(): void
   /** Ends the jobs with the signal. Rejects with its reason, or with the first bug in a job. */
   run(signal: AbortSignal): Promise<never>
@@ -64,7 +64,7 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const waitingOf = (job: RetryJob): Item[] => [...job.items.values()].filter(({ standing }) => standing === 'waiting')
 
-  /** Gates that are shut for these. */
+  /** The shut gates of these records. */
   function gatesOf(items: readonly Item[]): Gate[] {
     if (items.length === 0) return []
     const { gates } = reconciler()
@@ -73,7 +73,7 @@ export function createJobs(options: JobsOptions): Jobs {
     return [...new Set([...ofAll, ...[...subscriptions].flatMap((id) => gates.ofSubscription(id) ?? [])])]
   }
 
-  /** An ended job is kept for an hour, and few of them. */
+  /** Ended jobs are kept for an hour, up to a small number. */
   function forgetOld(): void {
     const ended = [...jobs.values()].filter(({ state }) => state === 'ended')
     let records = 0
@@ -84,7 +84,7 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  /** The records are not asked for any more, but by other jobs. */
+  /** Withdraws the request for these records, unless another job wants them. */
   function unask(items: readonly Item[]): void {
     const others = running()
     const isAsked = (key: string): boolean => others.some((job) => job.items.get(key)?.standing === 'waiting')
@@ -106,7 +106,7 @@ export function createJobs(options: JobsOptions): Jobs {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
     }
-    // The last one of all is the newest.
+    // The last one in the map is the newest.
     jobs.delete(job.job)
     jobs.set(job.job, job)
     forgetOld()
@@ -116,7 +116,7 @@ export function createJobs(options: JobsOptions): Jobs {
     if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
   }
 
-  /** One that only the job holds leaves the backlog with it. */
+  /** A record held only by the job leaves the backlog with it. */
   function settle(job: RetryJob, item: Item, standing: Standing): void {
     move(job, item, standing)
     if (exclusionOf(item.entry, policy) !== undefined && standing !== 'recovered')
@@ -130,7 +130,7 @@ export function createJobs(options: JobsOptions): Jobs {
     planner.changed(waiting.map(({ entry }) => entry))
   }
 
-  /** Takes a record that fits: asks for it, or says why not. */
+  /** Requests a matching record, or notes why not. */
   function take(job: RetryJob, entry: FailedRecord): void {
     if (job.items.has(entry.key)) return
     const { sums } = job
@@ -145,7 +145,7 @@ export function createJobs(options: JobsOptions): Jobs {
       sums.found += 1
       sums.asked += 1
       sums[standing] += 1
-      // Another one sends it just now: its outcome is this one's.
+      // It is in flight already: its outcome is this job's.
       if (standing === 'awaiting') job.retried.push(item)
       else if (job.rate !== undefined) job.queue.push(item)
       else if (!job.dryRun) ask([item])
@@ -156,7 +156,7 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const search = createJobSearch({ ...options, take, isFull })
 
-  /** Asks for the next records of the queue as its rate allows. */
+  /** Requests further records of the queue at the job's rate. */
   async function feed(job: RetryJob, rate: number): Promise<void> {
     const asked: Item[] = []
     while (job.queue.length > 0) {
@@ -284,7 +284,7 @@ export function createJobs(options: JobsOptions): Jobs {
           else noteOutcome(job, item, event)
         } else if (event.type === 'sweep') {
           const { backlog, sweeper } = reconciler()
-          // In a full backlog it may have given way: then it is failed still.
+          // A full backlog may have evicted it: then it is still failed.
           const standing = sweeper.findings().onlyCounted > 0 ? 'left' : 'absent'
           for (const item of job.items.values())
             if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)

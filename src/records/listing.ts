@@ -1,4 +1,4 @@
-// Lists records on the platform for a request: of an event, of a span, or by their ids. @see docs/platform-api.md "List webhooks"
+// Lists records on the platform for a request: of an event, of a span, or by ids. @see docs/platform-api.md "List webhooks"
 import type { TimeZone } from '../platform/time-zone.ts'
 import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
@@ -11,19 +11,19 @@ import type { Clock } from '../runtime/clock.ts'
 
 export interface FoundRecords {
   records: WebhookRecord[]
-  /** Of a span: the second up to which it is listed now. */
+  /** With a span: the second up to which it is listed so far. */
   upTo?: number
   /** Monotonic ms just before the request. */
   askedAt: number
-  /** Reasons why it is not all, in a sentence. */
+  /** Why records are missing, as a sentence. */
   problem?: string | undefined
 }
 
 export interface ListerOptions {
   client: () => PlatformClient
-  /** Holds retries off the span that is listed. */
+  /** Blocks retries in the listed span. */
   fence: SweepOptions['fence']
-  /** Default: failed ones. */
+  /** Default: failed. */
   status?: SweepOptions['status']
   policy: Policy
   zone: TimeZone
@@ -36,15 +36,15 @@ export type RowListeners = Pick<ListQuery, 'onRow' | 'onExactRow'>
 export interface Lister {
   /** The records of an event in any status. */
   ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
-  /** The records of seconds on the platform's wall clock, slice by slice, the earliest first. */
+  /** The records of seconds on the platform's wall clock, slice by slice, earliest first. */
   ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords>
-  /** The records of these ids, the newest first, until all are found. */
+  /** The records with these ids, newest first, until all are found. */
   ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
-  /** The seconds of a time, epoch ms; a little more where the wall clock was set. */
+  /** The seconds of a time range in epoch ms; slightly more if the wall clock was set. */
   spanOf(from: number, until: number): Span
 }
 
-/** An event has a record for each subscription: more pages than this do not answer the question. */
+/** An event has a record per subscription: more pages than this mean an ignored filter. */
 const maxPages = 10
 const hourMs = 3_600_000
 const dayMs = 86_400_000
@@ -61,7 +61,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
     const now = client().now()
     const edges = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
     const { to, ...span } = slidingWindow(now, edges, zone)
-    // A second more, as `until` may lie within one.
+    // One second more, because `until` may lie within one.
     return { ...span, to: to + 1 }
   }
 
@@ -97,7 +97,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
     async *ofIds(ids, signal) {
       const missing = new Set(ids)
       const now = client().now()
-      // There are few failed records: of all others no more than the window is searched.
+      // Failed records are few; others are searched only within the window.
       const end = status === 'failed' ? beginningOfTime : now - Math.max(7 * dayMs, policy.window.lookback)
       const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, end]
       for (const [index, from] of edges.slice(1).entries()) {

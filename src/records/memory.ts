@@ -5,7 +5,7 @@ import type { Steps } from '../runtime/steps.ts'
 /** The place of a record in a list: the second of its event on the platform's wall clock, then its key in the backlog. */
 export type ListPlace = Pick<FailedRecord, 'key' | 'localSecond'>
 
-/** Records of one step, which takes a few milliseconds. */
+/** Records per step, which takes a few milliseconds. */
 const recordsPerStep = 4000
 
 export function inOrder(a: ListPlace, b: ListPlace): number {
@@ -15,21 +15,21 @@ export function inOrder(a: ListPlace, b: ListPlace): number {
 
 export interface PageWish {
   fits: (record: FailedRecord) => boolean
-  /** The last place of the page before. */
+  /** The last place of the previous page. */
   after: ListPlace | undefined
   limit: number
 }
 
 /**
- * The first `limit` records that fit, in order, and whether there are more. A page costs one look at each record, and memory
- * for its own ones, however many there are.
+ * The first `limit` matching records in order, and whether there are more. A page iterates once over all records, and needs
+ * memory only for its own.
  */
 export function* pageOf(
   records: Iterable<FailedRecord>,
   { after, fits, limit }: PageWish,
 ): Steps<{ page: FailedRecord[]; isLast: boolean }> {
   let kept: FailedRecord[] = []
-  /** Those behind it are of a later page. */
+  /** Records after this one belong to later pages. */
   let last: FailedRecord | undefined
   let seen = 0
   function cut(): void {

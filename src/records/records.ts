@@ -1,4 +1,4 @@
-// The records that a request asks for, a page at a time, with what is decided of each and why. @see docs/status.md "Records"
+// Records for a request, a page at a time, each with its decision and the reason. @see docs/status.md "Records"
 import { readReceiverResponse, type ReceiverResponse } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
@@ -21,7 +21,7 @@ export interface RecordsRequest {
   after: ListPlace | undefined
 }
 
-/** The records of a page come in batches, so that a slow reader holds up no memory but its own. */
+/** The records of a page come in batches, so that a slow reader costs only its own memory. */
 export interface RecordsPage {
   source: 'memory' | 'platform'
   batches: AsyncIterable<readonly ExplainedRecord[]>
@@ -30,13 +30,13 @@ export interface RecordsPage {
 }
 
 export interface PageEnd {
-  /** The last record, where more may follow; undefined: that was all. */
+  /** The last record, if more may follow; undefined: complete. */
   next: { id: string; localSecond: number } | undefined
-  /** Webhook ids that are not among the failed records. */
+  /** Requested webhook ids that are not among the failed records. */
   notFound: readonly string[]
-  /** Reasons why records that fit may be missing. */
+  /** Why matching records may be missing. */
   incomplete: string | undefined
-  /** With which failure it broke off: `next` goes on there. */
+  /** The failure that ended the list: `next` continues there. */
   error: string | undefined
 }
 
@@ -46,7 +46,7 @@ export interface RecordsOptions {
   reconciler: () => Reconciler
   policy: Policy
   hasListedAll: () => boolean
-  /** True while newer failures are not known. */
+  /** True while newer failures are unknown. */
   isListFailing: () => boolean
   clock: Pick<Clock, 'monotonic' | 'timer'>
   turn: Turn
@@ -54,15 +54,15 @@ export interface RecordsOptions {
 
 export interface RecordsReader {
   fromMemory(request: RecordsRequest): Promise<RecordsPage>
-  /** True where the backlog may lack records that fit: those of an event that was delivered, and those before the window. */
+  /** True if the backlog may lack matching records: those of a delivered event, and those before the window. */
   needsPlatform(filter: RecordFilter): boolean
-  /** As the platform shows them now, with what the daemon knows of those that it holds. The filter has an event, ids, or a begin. */
+  /** As the platform shows them now, with what the daemon knows of those it holds. The filter has an event, ids, or a start. */
   fromPlatform(request: RecordsRequest): Promise<RecordsPage>
-  /** The receiver's words to each record of an event; nothing of them is kept. */
+  /** The receiver's responses to an event; none is stored. */
   receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }>
 }
 
-/** Records of one batch: about 150 KB of text. */
+/** Records per batch: about 150 KB of text. */
 const batchRecords = 250
 
 function joined(texts: readonly (string | undefined)[]): string | undefined {
@@ -70,7 +70,7 @@ function joined(texts: readonly (string | undefined)[]): string | undefined {
   return given.length === 0 ? undefined : given.join(' ')
 }
 
-/** Reasons why the backlog may lack records that fit; undefined when it lacks none. */
+/** Why the backlog may lack matching records; undefined if it lacks none. */
 export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
   const [left, unlisted, unreadable] = [
     sweeper.findings().onlyCounted,
@@ -86,7 +86,7 @@ export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string |
   return joined(gaps)
 }
 
-/** Reasons why there may be more deliveries that are not processed; undefined for none. */
+/** Why there may be more unprocessed deliveries; undefined if there are none. */
 function bookGapsOf({ books }: Reconciler): string | undefined {
   const state = books.state()
   if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
@@ -95,14 +95,14 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
   return state.problem && `The ledger ${state.problem.text}.`
 }
 
-/** Ids that none of the records has. */
+/** Requested ids that no record has. */
 function notAmong(filter: RecordFilter, has: (id: string) => boolean): string[] {
   return (filter.webhookIds ?? []).filter((id) => !has(id))
 }
 
-/** A page of the platform's list ends after this time, and `next` goes on. */
+/** A page of the platform's list ends after this time, and `next` continues. */
 const maxListingMs = 20_000
-/** Behind all others of its second. */
+/** Sorts after all others of its second. */
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
@@ -118,7 +118,7 @@ export function createRecords({
   zone,
 }: RecordsOptions): RecordsReader {
   async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
-    // Many may ask at once, and even the first step takes milliseconds.
+    // Many clients may ask at once, and even the first step takes milliseconds.
     await turn()
     const current = reconciler()
     const { backlog, books } = current
@@ -142,7 +142,7 @@ export function createRecords({
     }
     async function* batches(): AsyncGenerator<ExplainedRecord[]> {
       for (let at = 0; at < page.length; at += batchRecords) {
-        // A fast reader would take all of them in one.
+        // A fast reader would take all of them in one turn.
         await turn()
         yield page.slice(at, at + batchRecords).map((entry) => {
           const situation = situationOf(entry.subscriptionId)
@@ -174,7 +174,7 @@ export function createRecords({
       .filter(({ shown }) => filter.decision?.includes(shown.decision) ?? true)
   }
 
-  /** All that were found before the time was over. */
+  /** All records found within the time limit. */
   async function ofIds(ids: readonly string[], late: AbortSignal): Promise<FoundRecords> {
     const all: FoundRecords = { records: [], askedAt: clock.monotonic() }
     try {
@@ -189,7 +189,7 @@ export function createRecords({
     return all
   }
 
-  /** Of what is listed for one request. */
+  /** Limits the listing of one request. */
   function deadline(): { cancel: () => void; signal: AbortSignal } {
     const late = new AbortController()
     const cancel = clock.timer(maxListingMs, () => {
@@ -245,7 +245,7 @@ export function createRecords({
   async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
     const end: Writable<PageEnd> = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
     const pages = listPage(request, end)
-    // A platform that cannot be asked is known before the response begins.
+    // A failure to query the platform is known before the response starts.
     const first = await pages.next()
     async function* batches(): AsyncGenerator<ExplainedRecord[]> {
       try {

@@ -1,4 +1,4 @@
-// One record as the platform shows it, with what is decided of it, why, and when it is retried next. Pure functions.
+// One record as the platform shows it, with its decision, the reason, and its next retry. Pure functions.
 import type { WebhookRecord } from '../platform/record.ts'
 import {
   decide,
@@ -15,14 +15,14 @@ import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redact } from '../runtime/redact.ts'
 
-/** One record as the platform shows it, with what is decided of it and why. */
+/** One record as the platform shows it, with its decision and the reason. */
 export interface ExplainedRecord extends Pick<
   FailedRecord,
   'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'
 > {
   webhookId: string
   status: WebhookRecord['status']
-  /** What is decided of it, or holds before any decision. */
+  /** The decision, or the state of a record that is not decided. */
   decision: Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
   event: Date | null
   lastAttempt: Date | null
@@ -30,7 +30,7 @@ export interface ExplainedRecord extends Pick<
   /** The rule that matched, and its sentence. */
   why: Because
   explanation: string
-  /** When it is retried next, and what that waits for; null when no clock tells. */
+  /** The next retry, and what it waits for; null if unknown. */
   nextRetry: Date | null
   nextRetryBy: NextRetry['by']
 }
@@ -63,7 +63,7 @@ function stateOf(
   return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
 }
 
-/** A pure function of the record, the policy and the situation: `explain` shows one, `plan --records` many. */
+/** A pure function of the record, the policy and the situation. */
 export function explainRecord(entry: FailedRecord, options: ExplainOptions): ExplainedRecord {
   const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
   const leavesAt = entry.eventAt + options.policy.window.lookback

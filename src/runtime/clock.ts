@@ -1,28 +1,27 @@
-// The one place where time and randomness enter: everything else is given a Clock and a Random.
+// The only source of time and randomness: everything else receives a Clock and a Random.
 import { performance } from 'node:perf_hooks'
 import { randomUUID } from 'node:crypto'
 
 /** Source of time. Tests and the simulation use a virtual one. */
 export interface Clock {
-  /** This host's wall clock, in milliseconds since the epoch. It may jump, in either direction. */
+  /** This host's wall clock, in epoch ms. It may jump in either direction. */
   now(): number
-  /** Milliseconds since an arbitrary start; never runs backwards. Use it for durations. */
+  /** Milliseconds since an arbitrary start; never runs backwards. For durations. */
   monotonic(): number
-  /** Calls `act` once, `ms` milliseconds from now, and never before this call has returned. The returned function cancels it. */
+  /** Calls `act` once after `ms` milliseconds, never before this call returns. The returned function cancels it. */
   timer(ms: number, act: () => void): () => void
-  /** Resolves after `ms` milliseconds (at once when <= 0); rejects with the signal's reason when it is aborted. */
+  /** Resolves after `ms` milliseconds (at once if <= 0); rejects with the signal's reason. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
 /**
- * A moment of the monotonic clock, in epoch ms of the host's present wall clock. Moments are kept on the monotonic clock
- * and shown by this: once the wall clock was set, an age counted on it would be wrong, by years on a board without battery.
+ * A moment of the monotonic clock, in epoch ms of the host's present wall clock. Moments are kept on the monotonic clock: once
+ * the wall clock is set, an age counted on it would be wrong, by years on a board without battery.
  */
 export function onWallClock(clock: Pick<Clock, 'now' | 'monotonic'>, monotonic: number): number {
   return Math.round(clock.now() + monotonic - clock.monotonic())
 }
 
-/** Source of randomness. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number
@@ -30,10 +29,10 @@ export interface Random {
   uuid(): string
 }
 
-/** Longer timers fire immediately in Node, so a longer one is split. */
+/** Node fires longer timers immediately, so they are split. */
 const maxTimerMs = 2 ** 31 - 1
 
-/** The promise form of a timer. Rejects with the signal's reason itself, without a new error object. */
+/** The promise form of a timer. Rejects with the signal's reason itself, without a new error. */
 export function sleepBy(timer: Clock['timer']): Clock['sleep'] {
   return (ms, signal) =>
     new Promise((resolve, reject) => {
@@ -75,7 +74,7 @@ export const systemClock: Clock = {
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
 
-/** Repeats an action, `ms` after its last end; rejects with the signal's reason. */
+/** Repeats an action `ms` after its last end; rejects with the signal's reason. */
 export async function every(
   ms: number,
   clock: Pick<Clock, 'sleep'>,

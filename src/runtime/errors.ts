@@ -1,4 +1,4 @@
-// Error classes that end the program with an exit code of their own, and how an error is described without leaking its content.
+// Error classes with exit codes of their own, and descriptions of errors that leak no content.
 
 /** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h, 130 is the shell's for SIGINT. */
 export const exitCode = {
@@ -14,17 +14,16 @@ export const exitCode = {
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode]
 
-/** One problem of the configuration. */
 export interface ConfigurationProblem {
   /** Key path, such as `retry.backoff.initial`. */
   key: string
-  /** Where the value came from: a file's path, an environment variable's name, or `missing`. */
+  /** Origin of the value: a file's path, an environment variable's name, or `missing`. */
   origin: string
-  /** The problem and the allowed values. Never the value of a secret. */
+  /** The problem and the allowed values, but never a secret value. */
   message: string
 }
 
-/** The configuration, or a file that it names, can't be used. Ends the program with 78. */
+/** The configuration, or a file that it names, is unusable. Ends the program with 78. */
 export class ConfigurationError extends Error {
   readonly code = 'CONFIGURATION'
   readonly problems: readonly ConfigurationProblem[]
@@ -36,7 +35,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** The command line can't be understood. Ends the program with 2. */
+/** The command line is invalid. Ends the program with 2. */
 export class UsageError extends Error {
   readonly code = 'USAGE'
 
@@ -46,7 +45,7 @@ export class UsageError extends Error {
   }
 }
 
-/** A command could not be done. Its message says what to do; it ends the program with this code. */
+/** A command failed. The message says what to do; the program ends with this code. */
 export class CommandFailure extends Error {
   readonly code: ExitCode
 
@@ -57,7 +56,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** True for the rejection that an aborted signal causes. */
+/** True for the rejection caused by an aborted signal. */
 export function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
   return (
     signal?.aborted === true && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))

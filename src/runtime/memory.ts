@@ -1,36 +1,36 @@
-// Memory that the settings need, fitted from measurements, compared with the container's limit.
+// Memory needed by the settings, fitted to measurements, and compared with the container's limit.
 
 export interface MemoryShortfall {
   limitMiB: number
   neededMiB: number
   maxRecords: number
-  /** The largest `backlog.maxRecords` that the limit allows; 0: the limit is too low for any. */
+  /** The largest `backlog.maxRecords` for the limit; 0: the limit is too low for any. */
   maxRecordsForLimit: number
 }
 
 const MiB = 1_048_576
 /**
- * Without any record: 60 MiB of Node's own code, which the kernel otherwise drops and reads again all the time. The other
- * 44 MiB are the idle heap, buffers, threads and the kernel's own accounts.
+ * Without records: 60 MiB of Node's own code, which the kernel would otherwise drop and reread all the time. The other 44 MiB
+ * are the idle heap, buffers, threads and the kernel's own accounts.
  */
 const baseMiB = 104
-/** Share of the limit that the heap gets in the image, by NODE_OPTIONS in the Dockerfile. */
+/** The heap's share of the limit in the image, by NODE_OPTIONS in the Dockerfile. */
 export const heapPercent = 40
-/** One record takes 0.2 kB of heap; the rest is for the garbage of merging and planning. */
+/** One record takes 0.2 kB of heap; the rest is for garbage of merging and planning. */
 const bytesPerRecord = (250 * 100) / heapPercent
 
-/** The finding and what to do, as a part of a sentence. */
+/** The finding and what to do, as part of a sentence. */
 export function shortfallText({ limitMiB, maxRecords, maxRecordsForLimit, neededMiB }: MemoryShortfall): string {
   const lower = maxRecordsForLimit > 0 ? `, or set backlog.maxRecords to ${maxRecordsForLimit} at most` : ''
   return `a full backlog (backlog.maxRecords: ${maxRecords}) needs ${neededMiB} MiB, and the container has ${limitMiB}: raise its limit${lower}`
 }
 
-/** The memory that a container needs for this many records in the backlog, in MiB. */
+/** Memory of a container for this many records in the backlog, in MiB. */
 export function neededMemoryMiB(maxRecords: number): number {
   return Math.ceil(baseMiB + (maxRecords * bytesPerRecord) / MiB)
 }
 
-/** Compares the limit of the container, in bytes, with the need; undefined without a limit, or when the limit suffices. */
+/** Compares the container's limit, in bytes, with the need; undefined without a limit, or if it suffices. */
 export function memoryShortfall(limitBytes: number | undefined, maxRecords: number): MemoryShortfall | undefined {
   const neededMiB = neededMemoryMiB(maxRecords)
   if (limitBytes === undefined || limitBytes >= neededMiB * MiB) return undefined

@@ -5,13 +5,12 @@ export interface Notifier {
   /** Ends all current waits. */
   notify(): void
   /**
-   * Resolves at the next `notify`, after `ms` milliseconds at the latest (undefined: no deadline).
-   * Rejects with the signal's reason when it is aborted.
+   * Resolves at the next `notify`, or after `ms` milliseconds (undefined: no deadline). Rejects with the signal's reason.
    */
   wait(ms: number | undefined, signal: AbortSignal): Promise<void>
 }
 
-/** A wait without a deadline wakes at this interval, so that its loop shows that it is alive. */
+/** A wait without a deadline wakes at this interval, to show that its loop is alive. */
 const maxWaitMs = 30_000
 
 export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
@@ -45,12 +44,12 @@ export interface LinkedAbort extends Disposable {
   abort(reason: unknown): void
 }
 
-/** Abort reason of a signal whose work has ended. */
+/** Abort reason of a signal that is no longer needed. */
 const over = new Error('what the signal was for is over')
 
 /**
- * A signal that aborts with the first of its sources, or when it is disposed of. Unlike that of AbortSignal.any it costs
- * nothing more with each listener, and a loop that waits on it adds one for each call.
+ * A signal that aborts with the first of its sources, or when disposed of. Unlike AbortSignal.any, it does not grow with each
+ * listener; a loop that waits on it adds one per call.
  */
 export function linkAbort(sources: readonly AbortSignal[]): LinkedAbort {
   const controller = new AbortController()
@@ -72,7 +71,7 @@ export function linkAbort(sources: readonly AbortSignal[]): LinkedAbort {
   }
 }
 
-/** Settles as the promise does, or rejects with the signal's reason once it is aborted: the work itself goes on. */
+/** Settles like the promise, or rejects with the signal's reason once aborted; the work itself continues. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise
   return new Promise((resolve, reject) => {
@@ -87,7 +86,6 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   })
 }
 
-/** Resolves when the signal is aborted. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve()

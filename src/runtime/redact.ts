@@ -1,4 +1,4 @@
-// Redacts secrets and account numbers in texts that are written. The last line of defence: no caller should pass any.
+// Redacts secrets and account numbers in written texts. The last line of defence: no caller should pass any.
 
 /** An IBAN may start at the beginning of a word, or after an escape sequence such as \n. */
 const ibanStart = /(?:(?<![A-Za-z0-9])|(?<=\\[nrt]|%[0-9A-Fa-f]{2}))[A-Za-z]{2}\d{2}/g
@@ -21,7 +21,7 @@ function ibanRemainder(iban: string): number {
   return remainder
 }
 
-/** Length of the longest valid IBAN at the beginning of a text, 0 when there is none. Short words may follow it. */
+/** Length of the longest valid IBAN at the start of a text, 0 if there is none. Short words may follow it. */
 function ibanLength(text: string): number {
   let [form = ''] = ibanForm.exec(text) ?? []
   while (form.length >= minIbanLength) {
@@ -51,24 +51,24 @@ const secretNames =
 /** Between a name and its value, in a form, a header or JSON: quotation marks may be escaped. */
 const separator = String.raw`[\\"']*\s*[:=][\\"'\s]*`
 
-/** Tried in this order. */
+/** Applied in this order. */
 const rules: readonly (readonly [RegExp, string])[] = [
-  // A truncated block has no end mark: redact everything that can belong to it, or to a token right behind it.
+  // A truncated block has no end mark: redacts everything that may belong to it, or to a token right after it.
   [/-----BEGIN [A-Z0-9 ]+-----(?:[^"]*?-----END [A-Z0-9 ]+-----|[\w+/=\s\\:,.-]*)/g, '[pem]'],
   [new RegExp(String.raw`(\bauthorization${separator}(?:\[[\\"'\s]*)?)(?:\\.|[^"'\\\r\n])+`, 'gi'), '$1[hidden]'],
   [/\b(Bearer)(?:\s|\\[nrt]|%20|\+)+[A-Za-z0-9._~+/=-]+/gi, '$1 [token]'],
-  // A JWT whose header has spaces or line breaks is recognised by its three parts. It comes before the patterns that match its second part.
+  // Recognizes a JWT with spaces or line breaks in its header by its three parts. Precedes the patterns that match its second part.
   [/\b(?:eyA|ew[0ko])[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,}){2,4}/g, '[token]'],
   [/eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}/g, '[token]'],
-  // A key or certificate without its first and last line, by the Base64 of how DER begins.
+  // A key or certificate without its first and last line, by the Base64 of a DER prefix.
   [/\bMII[A-Za-z0-9+/]{40,}={0,2}/g, '[pem]'],
   [new RegExp(String.raw`(\b(?:${secretNames})${separator})(?:\\.|[^\s"'\\&,}])+`, 'gi'), '$1[hidden]'],
   [/(\bhttps?:\/\/)[^\s/"'\\@]+@/gi, '$1[hidden]@'],
 ]
 
 /**
- * The text without JWTs, bearer tokens, Authorization values, PEM blocks, bare keys, credentials in URLs and IBANs.
- * Leaves UUIDs alone. For values: a finished JSON text need not stay one, use `redactedJson`.
+ * The text without JWTs, bearer tokens, Authorization values, PEM blocks, bare keys, credentials in URLs and IBANs. Keeps
+ * UUIDs. For values: JSON text may become invalid, use `redactedJson`.
  */
 export function redact(text: string): string {
   let clean = text
@@ -76,26 +76,26 @@ export function redact(text: string): string {
   return withoutIbans(clean)
 }
 
-/** Invisible or line-breaking characters that JSON leaves as they are. They stand inside of strings only. */
+/** Invisible or line-breaking characters that JSON leaves unescaped. They occur only inside strings. */
 const invisible = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
-/** A JSON text whose strings hold no character that could break or bend a line. */
+/** JSON text whose strings contain no character that could break or distort a line. */
 export function escapeInvisible(line: string): string {
   return line.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** JSON of a document for people, logs and terminals: each of its texts redacted, invisible characters escaped. */
+/** JSON for people, logs and terminals: redacts each text, and escapes invisible characters. */
 export function redactedJson(document: object, indent?: number): string {
   const clean = (_: string, value: unknown): unknown => (typeof value === 'string' ? redact(value) : value)
   return escapeInvisible(JSON.stringify(document, clean, indent))
 }
 
-/** Lines of text for people: redacted, without characters that a terminal obeys or that show another text. */
+/** Text for people: redacted, without characters that control a terminal or disguise text. */
 export function visibleText(text: string): string {
   return redact(text).replaceAll(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
 }
 
-/** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
+/** An external name or value for a message: no control characters, no secrets, limited length. */
 export function shownText(text: string): string {
   const clean = visibleText(text).replaceAll('\n', '?')
   return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean

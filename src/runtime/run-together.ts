@@ -1,12 +1,12 @@
-// Runs tasks side by side: the first bug ends all of them.
+// Runs tasks concurrently: the first bug ends all of them.
 import { linkAbort } from './notifier.ts'
 
-/** A task ends by itself, or with the signal's reason when that is aborted. */
+/** A task ends on its own, or with the signal's reason. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
 
 /**
- * Runs the tasks until all have ended. The first rejection before `signal` is aborted ends the rest without waiting for it.
- * Later rejections are ignored.
+ * Runs the tasks until all have ended. The first rejection before `signal` is aborted ends the others, and rejects without
+ * waiting for them. Later rejections are ignored.
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {

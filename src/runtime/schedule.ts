@@ -1,5 +1,5 @@
-// Ticks of the schedule: one at the start, then by cron, jittered so that many sidecars don't call the platform at the same moment.
-// There are no other ticks: a schedule that is limited to hours or days is obeyed.
+// Ticks of the schedule: one at the start, then by cron, with jitter so that many sidecars do not call the platform simultaneously.
+// There are no other ticks: a schedule limited to certain hours or days is obeyed.
 import { createTask, parse, type ScheduledTask } from 'node-cron'
 import type { Clock, Random } from './clock.ts'
 import { ConfigurationError } from './errors.ts'
@@ -7,11 +7,11 @@ import { ConfigurationError } from './errors.ts'
 export interface Schedule {
   /** When the next tick is due, in monotonic ms; undefined before the start and after the end. */
   nextAt(): number | undefined
-  /** The shortest time between two ticks, in ms. */
+  /** Shortest time between two ticks, in ms. */
   periodMs: number
   /** Ticks immediately, then as scheduled. An error in a later tick ends the process as an uncaught exception. */
   start(onTick: () => void): void
-  /** Ends the ticks for good. */
+  /** Ends the ticks permanently. */
   stop(): void
 }
 
@@ -24,37 +24,37 @@ export interface ScheduleOptions {
 
 const jitterShare = 0.1
 const maxJitterMs = 60_000
-/** The host's wall clock is compared with the monotonic one at least this often, */
+/** The wall clock is compared with the monotonic one at least this often, */
 const lookMs = 10_000
-/** and was set when the two have moved apart by more than this. Drift and slewing move them less. */
+/** and counts as set when the two have diverged by more than this. Drift and slewing cause less. */
 const minStepMs = 5000
-/** Number of future runs that show the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
+/** Number of future runs that determine the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
 const looksAhead = 100
 
 const nothing = (): void => undefined
 
-/** Only asked, and never started. It counts in UTC: the hours of a zone are ours. */
+/** Only queried, never started. It counts in UTC: zones are handled here. */
 function askable(cron: string): ScheduledTask {
   const task = createTask(cron, nothing, { timezone: 'UTC' })
   void task.destroy()
   return task
 }
 
-/** Moments of runs that show the shortest gap, in order, in ms. In UTC: the hour that daylight saving skips would shorten a gap. */
+/** Runs that show the shortest gap, in order, in ms. In UTC: the hour skipped by daylight saving would shorten a gap. */
 function sampleRuns(cron: string): number[] {
   const [, ...coarser] = cron.trim().split(/\s+/)
   if (coarser.some((field) => field !== '*'))
     return askable(cron)
       .getNextRuns(looksAhead)
       .map((run) => run.getTime())
-  // Every minute is alike, as for the default, every 30 s: two of them show each gap.
+  // With equal minutes, as by default (every 30 s), two of them show each gap.
   const { second } = parse(cron)
   return Array.from({ length: 120 }, (_, at) => at * 1000).filter((at) => second.includes((at / 1000) % 60))
 }
 
 /**
- * The shortest time between two ticks, in ms.
- * @throws ConfigurationError for a cron without a next run: some combinations of days never come
+ * Shortest time between two ticks, in ms.
+ * @throws ConfigurationError for a cron without a next run: some combinations of days never occur
  */
 export function periodOf({ cron }: ScheduleOptions): number {
   try {
@@ -66,8 +66,8 @@ export function periodOf({ cron }: ScheduleOptions): number {
 }
 
 /**
- * The first run after a moment; both in epoch ms. Steps over time that has no run in the largest units that the zone allows,
- * so that its cost does not grow with the distance. In an hour that daylight saving repeats, runs come twice.
+ * The first run after a time; both in epoch ms. Skips time without a run in the largest units that the zone allows, so that the
+ * cost does not grow with the distance. Runs in an hour repeated by daylight saving occur twice.
  */
 function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => number {
   const { hour, minute, second } = parse(cron)
@@ -75,7 +75,7 @@ function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => numb
   const isRunDay = ({ day, month, year }: Temporal.ZonedDateTime): boolean =>
     days.match(new Date(Date.UTC(year, month - 1, day)))
 
-  /** The first moment in which this one's hour, minute or second is over; itself when these have a run. */
+  /** The first time at which this hour, minute or second is over; the same time if it has a run. */
   function afterMismatch(at: Temporal.ZonedDateTime): Temporal.ZonedDateTime {
     if (!hour.includes(at.hour)) return at.add({ seconds: 3600 - 60 * at.minute - at.second })
     if (!minute.includes(at.minute)) return at.add({ seconds: 60 - at.second })
@@ -99,9 +99,9 @@ function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => numb
 }
 
 /**
- * Makes a schedule. Its ticks go by the monotonic clock, and are arranged anew when the host's wall clock was set: no
- * tick waits for a wall clock that was set back, and one comes at once for all that were jumped over.
- * @throws ConfigurationError when the schedule never ticks
+ * Creates a schedule. Its ticks follow the monotonic clock, and are rescheduled when the host's wall clock was set: no tick
+ * waits for a clock that was set back, and one tick covers all that were skipped.
+ * @throws ConfigurationError if the schedule never ticks
  */
 export function createSchedule(
   options: ScheduleOptions,
@@ -110,7 +110,7 @@ export function createSchedule(
   const periodMs = periodOf(options)
   const nextRun = nextRunOf(options)
   const jitterMs = Math.min(maxJitterMs, periodMs * jitterShare)
-  /** The run that is awaited, epoch ms; its tick comes later by chance. */
+  /** The awaited run, epoch ms; jitter delays its tick. */
   let run = 0
   let delayMs = 0
   /** Monotonic ms of its tick. */
@@ -141,7 +141,7 @@ export function createSchedule(
     const now = clock.now()
     followWallClock(now)
     const isDue = clock.monotonic() >= dueAt
-    // The two clocks differ a little: the run of this tick may lie somewhat ahead.
+    // The two clocks differ slightly: the run of this tick may lie slightly ahead.
     if (isDue) awaitRun(Math.abs(run - now) < minStepMs ? Math.max(now, run) : now)
     wait(onTick)
     if (isDue) onTick()

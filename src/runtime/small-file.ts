@@ -1,4 +1,4 @@
-// Reads small regular files: a pipe, a device or a huge file ends in an error, and never blocks the process or fills memory.
+// Reads small regular files: pipes, devices and huge files cause an error, and neither block the process nor fill memory.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /** Limit for files that people write: the configuration, a token, a passphrase. */
@@ -7,7 +7,7 @@ export const maxTextBytes = 1024 * 1024
 /** Without O_NONBLOCK, opening a named pipe waits for a writer, and no signal handler runs until then. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK
 
-/** The file was refused before or while it was read. Codes of node:fs, and two more. */
+/** The file was rejected before or during reading. Codes of node:fs, and two more. */
 export class FileRefusal extends Error {
   readonly code: 'EISDIR' | 'NOT_REGULAR' | 'TOO_LARGE'
 
@@ -19,7 +19,7 @@ export class FileRefusal extends Error {
 }
 
 /**
- * The content of a local file, also of one that the daemon reads again while it runs.
+ * The content of a local file.
  * @throws FileRefusal, or the error of node:fs
  */
 export function readSmallFile(path: string, maxBytes: number): Buffer {
@@ -54,7 +54,7 @@ const problems: Readonly<Record<string, string>> = {
   TOO_LARGE: 'is too large: of a key or certificate up to 128 KiB are read, of a text up to 1 MiB',
 }
 
-/** Why a file can't be read, in words that follow its name. Without the error's own message, which may hold a secret. */
+/** Why a file is unreadable, phrased to follow its name. Without the error's own message, which may hold a secret. */
 export function fileProblem(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code'
   return `${problems[code] ?? "can't be read"} (${code})`

@@ -1,4 +1,4 @@
-// Work that is cut into steps, so that it need not block the event loop as a whole.
+// Work in steps, so that it need not block the event loop as a whole.
 import type { Clock } from './clock.ts'
 
 /** Other work may run between two steps. */
@@ -14,16 +14,16 @@ export function finish<T>(steps: Steps<T>): T {
   return step.value
 }
 
-/** Resolves in a turn of the event loop in which no other work of these steps is done. */
+/** Resolves in a turn of the event loop without other work of these steps. */
 export type Turn = () => Promise<void>
 
-/** One turn after the other, however many wait for one: answers, timers and probes come in between. */
+/** Grants one turn after another to any number of waiters: responses, timers and probes run in between. */
 export function createTurns(clock: Pick<Clock, 'sleep'>): Turn {
   let last = Promise.resolve()
   return () => (last = last.then(() => clock.sleep(1)))
 }
 
-/** Makes one step in a turn. */
+/** Runs one step per turn. */
 export async function finishInTurns<T>(steps: Steps<T>, turn: Turn): Promise<T> {
   let step = steps.next()
   while (step.done !== true) {

@@ -1,4 +1,4 @@
-// The name under which every call goes out: a web application firewall blocks calls without one, and an operator finds them by it in a log.
+// The User-Agent of every call: web application firewalls block calls without one, and operators find them by it in logs.
 
 export function userAgentOf(version: string): string {
   return `webhook-reconciler/${version}`

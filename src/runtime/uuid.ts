@@ -2,7 +2,7 @@
 
 export const uuidPattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 
-/** Only such an id ever goes into a path. */
+/** Only such an id is ever put into a path. */
 export function isUuid(value: unknown): value is string {
   return typeof value === 'string' && uuidPattern.test(value)
 }
