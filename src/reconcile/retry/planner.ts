@@ -1,4 +1,4 @@
-// Maintains the retry plan of retry-plan.ts: applies changes at once, and rebuilds the plan each minute. @see docs/architecture.md "Retry plan"
+// Maintains the retry plan of retry-plan.ts: applies changes at once, and rebuilds each subscription's lanes every minute. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
@@ -27,7 +27,7 @@ export interface PlannerOptions {
 }
 
 export interface Planner {
-  /** The plan at this time of the platform's clock. */
+  /** The plan at this time of the platform's clock. Rebuilds some lanes. */
   plan(now: number): RetryPlan
   /** The picked record is sent. */
   take(picked: Picked): void
@@ -35,7 +35,7 @@ export interface Planner {
   changed(records: Iterable<FailedRecord>): void
   /** The circuit of this subscription has closed: backoffs may have ended. */
   closed(subscriptionId: string): void
-  /** Many records may no longer be retried: rebuilding the plan is cheaper than picking and skipping each. */
+  /** Many records may no longer be retried: rebuilding the lanes is cheaper than picking and skipping each. */
   renew(): void
   /** A span is no longer being listed: its records may be sent again. */
   listed(): void
@@ -43,10 +43,7 @@ export interface Planner {
   msUntilDue(): number
 }
 
-/**
- * Maximum age of a plan: records in it become old or expiring, and those that left the backlog stay in it. Building one takes
- * half a millisecond per thousand records.
- */
+/** Records whose lanes are rebuilt at one look at the plan, except the rest of their subscription: a few milliseconds. */
 const recordsPerLook = 5000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {

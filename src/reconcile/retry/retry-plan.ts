@@ -7,7 +7,7 @@ import { recentMs, type Policy } from '../policy.ts'
 import type { Lane, Subscription } from './subscriptions.ts'
 import { expiryWarningMs } from '../window.ts'
 
-/** Lanes last no longer: records become old or expiring in them, and those that left the backlog stay in them. */
+/** Maximum age of lanes: records become old or expiring in them, and those that left the backlog stay in them. */
 export const maxLaneAgeMs = 60_000
 
 interface BackingOff {
@@ -19,7 +19,7 @@ interface BackingOff {
 export interface RetryPlan {
   /** Round robin: the first lane is served next, a served lane moves to the end. None is empty. */
   lanes: Set<Lane>
-  /** Records that back off, with the end of the backoff when added; a heap with the next one first. */
+  /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
   later: TinyQueue<BackingOff>
   /** Due records that came up while their slice was being listed. */
   listed: FailedRecord[]
@@ -96,7 +96,7 @@ export function addTo(plan: RetryPlan, record: FailedRecord, options: PlanOption
   plan.lanes.add(lane)
 }
 
-/** Moves the records whose backoff has ended into their lanes. Decides records of `closed` circuits anew. */
+/** Moves the records whose backoff has ended into their lanes. */
 export function moveOn(plan: RetryPlan, options: PlanOptions): void {
   const { later } = plan
   for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
