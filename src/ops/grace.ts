@@ -28,7 +28,6 @@ export function createGrace(options: GraceOptions): Grace {
   let cutOff = 0
 
   function begin(): void {
-    if (kill.signal.aborted) return
     log.event('shutdown_started', {
       signal: stop.reason instanceof Error ? stop.reason.message : undefined,
       inFlight: inFlight(),

@@ -99,6 +99,9 @@ test.each(['is made again by its holder', 'may be made by another one, which doe
     expect(scene.terms).toHaveLength(1)
     expect(scene.leader()).toBe(first)
     expect(store.lease()).toMatchObject({ transitions: 0, holder: expect.stringContaining(first.name) as string })
+    const calls = store.calls()
+    await clock.run(second.stop())
+    expect(store.calls()).toBe(calls)
   },
 )
 

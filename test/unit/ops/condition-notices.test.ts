@@ -137,3 +137,47 @@ test.each([
   const texts = [summary.headline, ...summary.notices.map(({ text }) => text)]
   expect(texts.filter((text) => /fails some|keeps rejecting/.test(text))).toHaveLength(notices)
 })
+
+test.each<[string, (x: number) => Partial<StatusState>, before: number, reached: number, said: RegExp]>([
+  ['30 days', (days) => ({ certificateExpiresAt: incidentNow + days * 86_400_000 }), 30, 29.9, /certificate expires/],
+  [
+    '5 min',
+    (minutes) => ({
+      tokenExpiresAt: incidentNow + 60 * minuteMs,
+      tokenTrouble: { ...tokenTrouble, since: incidentNow - minutes * minuteMs },
+    }),
+    4.9,
+    5,
+    /^trouble The access token is not renewed/,
+  ],
+  [
+    '3 in a row',
+    (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
+    2,
+    3,
+    /all recent/,
+  ],
+  ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The platform allows about/],
+  [
+    '1 min',
+    (minutes) => shut('intercepted', incidentNow - minutes * minuteMs),
+    0.9,
+    1,
+    /^trouble Retries do not reach/,
+  ],
+  [
+    '10 min',
+    (minutes) => ({
+      unlisted: { from: '', to: '', seconds: 60, reason: 'timeout', status: null, forMs: minutes * minuteMs },
+    }),
+    9.9,
+    10,
+    /^trouble .* cannot be listed/,
+  ],
+])('its bound of %s', (_, stateOf, before, reached, said) => {
+  const isSaid = (x: number): boolean => {
+    const { headline, level, notices } = toStatus(aStatusState({ ...swept, ...stateOf(x) })).summary
+    return [{ level, text: headline }, ...notices].some((one) => said.test(`${one.level} ${one.text}`))
+  }
+  expect([before, reached].map(isSaid)).toEqual([false, true])
+})

@@ -366,7 +366,8 @@ describe('the document', () => {
   test('comes anew every ten seconds, or not', () => {
     expect(page).toContain('<meta http-equiv="refresh" content="10" />')
     expect(page).toContain('<a href="?refresh=off">Stop refreshing</a>')
-    const still = pageOf(anIncident(), { refreshes: false })
+    const still = pageOf(anIncident({ skewMs: { api: 2000, auth: -3000 } }), { refreshes: false })
+    expect(textOf(still)).toContain('Platform clock 2 s ahead Identity clock 3 s behind')
     expect(still).not.toContain('http-equiv')
     expect(still).toContain('<a href="?refresh=on">')
   })
