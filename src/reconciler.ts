@@ -220,7 +220,11 @@ export function createReconciler(
     wake: wake.retry,
     emit,
   })
-  const breaker = createPlatformBreaker({ client, clock, random, wake: wake.retry, emit })
+  const wakeBoth = (): void => {
+    wake.retry()
+    wake.confirm()
+  }
+  const breaker = createPlatformBreaker({ client, clock, random, wake: wakeBoth, emit })
   const gates = createGates({
     retriesEnabled: config.retry.enabled,
     leadership,
@@ -254,6 +258,7 @@ export function createReconciler(
     client,
     backlog,
     outcomes,
+    breaker,
     subscriptions,
     clock,
     random,

@@ -3,7 +3,7 @@ import { TokenError } from '../platform/auth/token-response.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 
 export interface PlatformBackoff {
-  /** When the next call may be sent, monotonic ms; -Infinity without a failure. */
+  /** When the next call may be sent, monotonic ms; -Infinity when there was no failure, or the platform has answered since. */
   until(): number
   /** A call failed: starts a backoff twice as long as the last one, up to its maximum. */
   failed(error?: unknown): void
@@ -16,17 +16,24 @@ const maxMs = 300_000
 /** Without an access token: the token cache backs off itself, and calls should resume soon after it has one. */
 const maxWithoutTokenMs = 10_000
 
-export function createPlatformBackoff(clock: Pick<Clock, 'monotonic'>, random: Pick<Random, 'next'>): PlatformBackoff {
+/** @param respondedAt - when the platform last answered a list call of somebody else, monotonic ms. Default: never. */
+export function createPlatformBackoff(
+  clock: Pick<Clock, 'monotonic'>,
+  random: Pick<Random, 'next'>,
+  respondedAt: () => number = () => -Infinity,
+): PlatformBackoff {
   let until = -Infinity
+  let failedAt = -Infinity
   let failures = 0
 
   return {
-    until: () => until,
+    until: () => (respondedAt() > failedAt ? -Infinity : until),
     failed(error) {
+      failedAt = clock.monotonic()
       const limitMs = error instanceof TokenError ? maxWithoutTokenMs : maxMs
       const delayMs = Math.min(limitMs, firstMs * 2 ** failures)
       if (delayMs < limitMs) failures += 1
-      until = clock.monotonic() + delayMs * (1 - random.next() / 2)
+      until = failedAt + delayMs * (1 - random.next() / 2)
     },
     end() {
       until = -Infinity

@@ -63,6 +63,8 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
     theme: 'limit',
     calmAt: 13 * minuteMs,
     periodMs: 30 * secondMs,
+    // In slices of a few records a sweep of days takes more calls than the records.
+    sweep: { ...scenario.sweep, sliceRecords: Math.max(500, scenario.sweep.sliceRecords) },
     env: { RECONCILER_WINDOW_SETTLE: '5s' },
     habits: {
       ...scenario.habits,

@@ -9,6 +9,7 @@ import type { FailedRecord } from '../failed-record.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isOfAnyCall, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
+import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import { asked } from '../sweep/list-slice.ts'
 import type { UnreadableEvent } from '../sweep/sweep-report.ts'
@@ -22,7 +23,9 @@ export interface ConfirmOptions {
   clock: Clock
   random: Random
   concurrency: number
-  /** Checks of subscriptions whose closed circuit is at its limit go first, and early. */
+  /** Its sweeps and pings show that the platform lists again. */
+  breaker: Pick<PlatformBreaker, 'respondedAt'>
+  /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
   subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
 }
@@ -63,7 +66,7 @@ const maxDelayMs = 300_000
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
-  const backoff = createPlatformBackoff(clock, random)
+  const backoff = createPlatformBackoff(clock, random, options.breaker.respondedAt)
   /** Monotonic ms. */
   let roundAt = -Infinity
   /** Rows per second of event time in the platform's list, as last seen. */

@@ -29,7 +29,7 @@ export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
   client: Pick<PlatformClient, 'list'>
-  /** Called when retries may be possible again. */
+  /** Called when retries or checks may be possible again. */
   wake: () => void
   emit: (event: TroubleEvent) => void
 }
@@ -49,9 +49,9 @@ export interface PlatformBreaker {
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
-  /** A sweep has listed the window: sends the next ping now, if the platform seems to be down. */
-  pingNow(): void
-  /** When the platform last responded to a ping, monotonic ms; -Infinity before the first response. */
+  /** A sweep has listed the window: the next ping comes now, if the platform seems to be down. */
+  listed(): void
+  /** When a sweep last listed the window, or a ping was answered, monotonic ms; -Infinity before the first time. */
   respondedAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
@@ -182,9 +182,9 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     pingAt: () => (isPinging ? undefined : pingAt),
-    pingNow() {
-      if (state.name !== 'open' || ofRetries.has(state.trouble)) return
-      pingAt = clock.monotonic()
+    listed() {
+      respondedAt = clock.monotonic()
+      if (state.name === 'open' && !ofRetries.has(state.trouble)) pingAt = clock.monotonic()
       options.wake()
     },
     respondedAt: () => respondedAt,

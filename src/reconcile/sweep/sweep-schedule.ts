@@ -52,8 +52,8 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const { breaker, clock, hasRoomAgain, random, rate } = options
   const jobs: Readonly<Record<SweepKind, Job>> = { full: newJob(), recent: newJob() }
   let isFullUnderWay = false
-  const backoff = createPlatformBackoff(clock, random)
-  let failedAt = -Infinity
+  // A sweep fails when a list call of one row does, so an answered ping shows that it may go on.
+  const backoff = createPlatformBackoff(clock, random, breaker.respondedAt)
 
   /** At least as long as it worked, up to its maximum from the start. */
   function rest(kind: SweepKind, workedMs: number): void {
@@ -65,15 +65,12 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const restOf = (kind: SweepKind): number =>
     kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
 
-  /** A sweep fails if a list call of one row does, so a later successful ping ends its backoff. */
-  const backsOffUntil = (): number => (breaker.respondedAt() > failedAt ? -Infinity : backoff.until())
-
   return {
     tick() {
       for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
     },
     dueInMs(kind) {
-      const dueAt = Math.max(jobs[kind].wantedAt, restOf(kind), backsOffUntil())
+      const dueAt = Math.max(jobs[kind].wantedAt, restOf(kind), backoff.until())
       return Math.max(0, dueAt - clock.monotonic(), rate.pausedForMs())
     },
     begin(kind) {
@@ -95,10 +92,9 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
         backoff.end()
         return
       }
-      failedAt = clock.monotonic()
       backoff.failed(failure)
-      // It is still wanted, but listing must not take all the time.
-      jobs[kind].wantedAt = failedAt + workedMs
+      // It is still wanted, but listing must not become all that goes on.
+      jobs[kind].wantedAt = clock.monotonic() + workedMs
     },
     restEndsInMs() {
       const ends = Object.values(jobs).flatMap(({ restsUntil }) => restsUntil ?? [])

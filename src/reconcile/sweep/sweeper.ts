@@ -34,7 +34,7 @@ export interface SweeperOptions {
   situations: () => SituationOf
   subscriptions: Pick<Subscriptions, 'circuitOf' | 'forgetIdle'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
-  breaker: Pick<PlatformBreaker, 'respondedAt' | 'pingNow'>
+  breaker: Pick<PlatformBreaker, 'respondedAt' | 'listed'>
   policy: Policy
   zone: TimeZone
   clock: Clock
@@ -336,7 +336,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       // A recent sweep may show more of them, but cannot show fewer.
       if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0)) findings.unreadable = rows.sum()
       schedule.end(kind, current.worked())
-      breaker.pingNow()
+      breaker.listed()
     } catch (error) {
       schedule.end(kind, current.worked(), error)
       signal.throwIfAborted()

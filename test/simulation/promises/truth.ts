@@ -102,7 +102,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     const caused = causes.list.reduce((total, { records }) => total + records, causes.more.records)
     for (const [decision, records] of Object.entries(failed))
       expect(sight, `failed_webhooks{decision="${decision}"}`, records)
-    expect(sight, 'expired_webhooks_total', expired)
+    // A counter does not fall where a clock that is put back brings records into the window again.
+    if (scenario.platformJumps.length === 0) expect(sight, 'expired_webhooks_total', expired)
     if (caused !== sum) violate('books', `/status gives causes for ${caused} records, ${sum} are missing`)
     if (exhausted.total !== failed.exhausted) violate('books', `/status lists ${exhausted.total} exhausted records`)
     if (pauses.length > 0 !== isPaused) violate('books', `/status is wrong on the operator's pause`)

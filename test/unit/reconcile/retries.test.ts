@@ -110,6 +110,10 @@ describe('checks', () => {
       `failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 90; ${back} 500`,
     ],
     [
+      'that fail go on as soon as a sweep has listed the window',
+      `failed 5 a apart=5s; deliver a 200 100ms; list 500; start; wait 10min; list works; sweep -> complete 0; wait 3s; outcomes -> recovered 5`,
+    ],
+    [
       'without a token back off within 10 s, as nothing is sent',
       `failed 2 a apart=1h; deliver a 200 100ms; list no-token; start; ${outage} 180; ${back} 2`,
     ],
