@@ -35,7 +35,9 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   }
 
   function learnTrouble(told: Told): void {
-    const { code, isLimited, kind, status = 0 } = told
+    const { code, isLimited, isVoid, kind, status = 0 } = told
+    // A void token may be answered like a failure: the call is replayed with another token.
+    if (isVoid === true) return
     const isUnreachable = kind === 'nothing' || kind === 'never-left'
     const isError = isUnreachable || isIntercepted(told) || status >= 500 || (kind === 'not-its-word' && status < 300)
     failures = isError && isLimited !== true && !(code !== undefined && status < 500) ? failures + 1 : 0
