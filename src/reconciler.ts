@@ -348,9 +348,8 @@ export function createReconciler(
 
   function* state(situationOf = situations()): Steps<ReconcilerState> {
     const summary = yield* backlog.summary(situationOf)
+    const monotonic = clock.monotonic()
     const findings = sweeper.findings()
-    const lately = responses.lately(clock.monotonic())
-    const takingNothing = new Set(lately.flatMap((one) => (one.takesNothing ? [one.subscriptionId] : [])))
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       ...findings,
@@ -360,15 +359,15 @@ export function createReconciler(
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
       mended: summary.mended,
-      lately,
+      lately: responses.lately(monotonic),
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),
       knowsTime: client.knowsTime(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
-      circuitCounts: subscriptions.counts(clock.monotonic()),
-      receivers: subscriptions.receivers(clock.monotonic(), (id) => takingNothing.has(id)),
+      circuitCounts: subscriptions.counts(monotonic),
+      receivers: subscriptions.receivers(monotonic, (id) => responses.receiverOf(id, monotonic)),
       gates: gates.shut(),
       pauses: pause.list(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },

@@ -177,7 +177,7 @@ export const metricDefinitions = {
   },
   subscriptions: {
     type: 'gauge',
-    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more; other: the rest.',
+    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more; taking: it took a delivery in the last ten minutes. A receiver of which neither is known is not counted.',
     labels: { receiver: receiverKinds },
     read: ({ receivers }) => receivers,
   },

@@ -85,7 +85,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     causes: noCauses,
     onlyCounted: 0,
     circuitCounts: { closed: 0, 'half-open': 0, open: 0 },
-    receivers: { failing: 0, other: 0 },
+    receivers: { failing: 0, taking: 0 },
     keyReload: undefined,
     lastIncompleteSweepAt: undefined,
     progressDueAt: 0,

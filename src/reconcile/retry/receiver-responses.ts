@@ -2,6 +2,7 @@
 import { refusesRecord } from '../../platform/record.ts'
 import type { OutcomeEvent } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
+import type { ReceiverKind } from './subscriptions.ts'
 
 /** The last finished deliveries of a subscription, at most 20. */
 export interface Lately {
@@ -25,6 +26,8 @@ export interface ReceiverResponses {
   note(event: OutcomeEvent, now: number): void
   /** `mendedAt` is -Infinity if such a failure was not seen to be over. */
   mendingOf(subscriptionId: string, record: Mendable): Mending
+  /** What its last deliveries show; undefined when they show nothing. */
+  receiverOf(subscriptionId: string, now: number): ReceiverKind | undefined
   /** Most failures first. */
   lately(now: number): Lately[]
 }
@@ -41,6 +44,8 @@ const maxWeakTries = 3
 const [partlyTries, someTries] = [9, 3]
 /** As many consecutive failures as open a new circuit, and for this long, ms. */
 const [deadStreak, deadMs] = [9, 300_000]
+/** A receiver that took a delivery within this time takes them, ms. */
+const latelyMs = 600_000
 /** Number of remembered keys, most recent first. */
 const maxLines = 20_000
 
@@ -55,6 +60,7 @@ interface Recent {
   /** When the last accepted delivery was followed by a failure. */
   failingSince: number
   failedAt: number
+  takenAt: number
   /** When a delivery was last accepted after many failures, and after any. */
   mendedAt: number
   takingSince: number
@@ -66,6 +72,7 @@ const untried: Recent = {
   isMixed: false,
   failingSince: 0,
   failedAt: -Infinity,
+  takenAt: -Infinity,
   mendedAt: -Infinity,
   takingSince: -Infinity,
   responseStatusCode: null,
@@ -101,6 +108,7 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
     // Earlier failures say nothing about now.
     outcomes: isMended ? [kind] : line.outcomes,
     isMixed,
+    takenAt: now,
     takingSince: inARow(line, 'taken') === 1 ? now : line.takingSince,
     mendedAt: isMended ? now : line.mendedAt,
   }
@@ -164,6 +172,11 @@ export function createReceiverResponses(): ReceiverResponses {
         takingSince,
         chanceTries: isOfRecord || !of.isMixed ? 0 : ofAll.isMixed ? partlyTries : someTries,
       }
+    },
+    receiverOf(subscriptionId, now) {
+      const line = subscriptions.of(subscriptionId)
+      if (takesNothing(line)) return 'failing'
+      return now - line.takenAt < latelyMs ? 'taking' : undefined
     },
     lately(now) {
       return [...subscriptions.all()]

@@ -108,14 +108,14 @@ export interface Subscriptions {
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
   counts(now: number): Record<CircuitState, number>
-  /** The same by receiver. */
-  receivers(now: number, isFailing: (id: string) => boolean): Record<ReceiverKind, number>
+  /** The same by their receiver, where it is known. `kindOf` is asked for closed circuits. */
+  receivers(now: number, kindOf: (id: string) => ReceiverKind | undefined): Record<ReceiverKind, number>
   /** The circuits that are not closed. */
   views(now: number): CircuitView[]
 }
 
-export const receiverKinds = ['failing', 'other'] as const
-/** `failing`: its circuit is not closed, or it still accepts nothing. */
+export const receiverKinds = ['failing', 'taking'] as const
+/** `failing`: its circuit is not closed, or it takes nothing all the same; `taking`: it took a delivery lately. */
 export type ReceiverKind = (typeof receiverKinds)[number]
 
 const idleMs = 600_000
@@ -242,10 +242,12 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       for (const { circuit, sent } of all.values()) if (sent > 0) counts[stateOf(circuit, now)] += 1
       return counts
     },
-    receivers(now, isFailing) {
-      const counts = { failing: 0, other: 0 }
-      for (const { circuit, id, sent } of all.values())
-        if (sent > 0) counts[stateOf(circuit, now) !== 'closed' || isFailing(id) ? 'failing' : 'other'] += 1
+    receivers(now, kindOf) {
+      const counts = { failing: 0, taking: 0 }
+      for (const { circuit, id, sent } of all.values()) {
+        const kind = stateOf(circuit, now) === 'closed' ? kindOf(id) : 'failing'
+        if (sent > 0 && kind !== undefined) counts[kind] += 1
+      }
       return counts
     },
     views(now) {

@@ -49,7 +49,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}expiring_webhooks{decision="exhausted"}`]: constant(0),
     [`${own}expired_webhooks_total`]: constant(0),
     [`${own}stuck_processing_webhooks`]: constant(0),
-    [`${own}subscriptions{receiver="other"}`]: constant(2),
+    [`${own}subscriptions{receiver="taking"}`]: constant(2),
     [`${own}subscriptions{receiver="failing"}`]: constant(0),
     [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
     [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
@@ -82,7 +82,7 @@ export function standbySeries(minutes: number): Series {
     [leader]: `0x${minutes}`,
     [`${own}last_complete_sweep_timestamp_seconds`]: `0x${minutes}`,
     [`${own}progress_due_timestamp_seconds`]: `60+60x${minutes}`,
-    [`${own}subscriptions{receiver="other"}`]: `0x${minutes}`,
+    [`${own}subscriptions{receiver="taking"}`]: `0x${minutes}`,
     [`${own}platform_requests_total{operation="list",reason="ok"}`]: `0x${minutes}`,
   }
 }

@@ -7,7 +7,7 @@ import {
   none,
   notAccepted,
   oldest,
-  others,
+  taking,
   outcomes,
   own,
   exhausted,
@@ -89,7 +89,7 @@ export const recovery: Scenario[] = [
   },
   {
     name: 'no receiver takes anything, and then one does',
-    series: { [others]: '0x90 2x500', [failing]: '0x30 1x500' },
+    series: { [taking]: '0x90 2x500', [failing]: '0x30 1x500' },
     firing: { 44: none, 50: ['AllReceiversFailing'], 89: ['AllReceiversFailing'], 110: ['ReceiverFailing'] },
   },
   {

@@ -6,7 +6,7 @@ export const refreshes = (result: string): string => `${own}access_token_refresh
 export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
 export const failing = `${own}subscriptions{receiver="failing"}`
-export const others = `${own}subscriptions{receiver="other"}`
+export const taking = `${own}subscriptions{receiver="taking"}`
 export const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
 export const notAccepted = `${own}consecutive_retries_not_accepted`
 export const due = `${own}progress_due_timestamp_seconds`
@@ -46,7 +46,7 @@ export const allSuffers = {
   [`${own}expiring_webhooks{decision="blocked"}`]: '0x60 5x500',
   [`${own}expired_webhooks_total`]: '0x60 1+1x500',
   [failing]: '0x60 1x500',
-  [others]: '2x60 1x500',
+  [taking]: '2x60 1x500',
   [outcomes('failed-again')]: '0x60 1+1x500',
   [throttledUntil]: '0x60 1000000x500',
   [failedDue]: '0x60 5x500',

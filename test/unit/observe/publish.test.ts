@@ -125,7 +125,7 @@ describe('a snapshot', () => {
       awaiting: 31,
       stuckProcessing: 32,
       circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
-      receivers: { failing: 44, other: 45 },
+      receivers: { failing: 44, taking: 45 },
       receiver: { up: true },
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
@@ -147,7 +147,7 @@ describe('a snapshot', () => {
     } satisfies Snapshot
     expect(await nonZero(metrics, snapshot)).toEqual({
       'subscriptions{receiver="failing"}': 44,
-      'subscriptions{receiver="other"}': 45,
+      'subscriptions{receiver="taking"}': 45,
       ...Object.fromEntries(
         Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
       ),

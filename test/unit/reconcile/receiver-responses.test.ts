@@ -1,6 +1,7 @@
 // What the last outcomes say of a receiver: dead, mended, failing a part of all, or refusing single records.
 import { expect, test } from 'vitest'
 import { createReceiverResponses, type ReceiverResponses } from '../../../src/reconcile/retry/receiver-responses.ts'
+import type { ReceiverKind } from '../../../src/reconcile/retry/subscriptions.ts'
 import { outcomeFact } from '../../support/facts.ts'
 
 const [subscriptionId, eventType] = ['one', 'account-activated']
@@ -53,21 +54,16 @@ test('an answer about the record itself is over when others of its type are take
   expect([at(eventType), at('other-type')]).toEqual([6000, -Infinity])
 })
 
-test.each<[string, string, number | null, number, boolean]>([
-  [
-    'nine in a row for five minutes: it fails all, also after it took many',
-    `${'t'.repeat(50)}fff------`,
-    null,
-    40,
-    true,
-  ],
-  ['eight', `${'t'.repeat(50)}--------`, null, 60, false],
-  ['nine within seconds', `t${'-'.repeat(9)}`, 500, 1, false],
-  ['one is taken', `${'-'.repeat(20)}t`, 500, 60, false],
-  ['it refuses single records', '-'.repeat(20), 422, 60, false],
-])('%s', (_, outcomes, answer, seconds, isDead) => {
-  const [lately] = after(outcomes, answer, 1000 * seconds).lately(0)
-  expect(lately?.takesNothing).toBe(isDead)
+test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
+  ['it fails all, also after it took many', `${'t'.repeat(50)}fff------`, null, 40, 'failing'],
+  ['eight failures are too few', `${'t'.repeat(50)}--------`, null, 60, 'taking'],
+  ['nine within seconds may be chance', `t${'-'.repeat(9)}`, 500, 1, 'taking'],
+  ['one is taken', `${'-'.repeat(20)}t`, 500, 60, 'taking'],
+  ['of single records that are refused it says nothing', '-'.repeat(20), 422, 60, undefined],
+  ['one was taken, ten minutes ago', 't-----', 500, 120, undefined],
+])('a receiver: %s', (_, outcomes, answer, seconds, kind) => {
+  const answers = after(outcomes, answer, 1000 * seconds)
+  expect(answers.receiverOf(subscriptionId, 1000 * seconds * outcomes.length)).toBe(kind)
 })
 
 test('the last twenty are counted, and how long they have failed', () => {
