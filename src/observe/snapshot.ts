@@ -14,8 +14,14 @@ import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { RecoveryPace } from './history.ts'
 import type { ProgressState } from './progress.ts'
 
-/** Decisions that count as expiring: excluded records are never retried, awaited ones may have arrived. */
-export const expiringDecisions = ['due', 'backing-off', 'exhausted', 'blocked'] as const satisfies readonly Decision[]
+/** Decisions that count as expiring: excluded records are not retried anyway. */
+export const expiringDecisions = [
+  'due',
+  'backing-off',
+  'exhausted',
+  'blocked',
+  'awaiting',
+] as const satisfies readonly Decision[]
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, durations in ms. */
 export interface ReconcilerState extends SweepFindings {

@@ -138,10 +138,10 @@ function drainStatus(state: StatusState) {
   }
 }
 
-/** Without excluded and awaited records. */
-function expiringStatus({ expiring: { 'backing-off': backingOff, blocked, due, exhausted } }: StatusState) {
-  const byDecision = { due, 'backing-off': backingOff, exhausted, blocked }
-  return { total: due + backingOff + exhausted + blocked, byDecision }
+/** Excluded records are left out. */
+function expiringStatus({ expiring: { awaiting, 'backing-off': backingOff, blocked, due, exhausted } }: StatusState) {
+  const byDecision = { due, 'backing-off': backingOff, exhausted, blocked, awaiting }
+  return { total: due + backingOff + exhausted + blocked + awaiting, byDecision }
 }
 
 function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {

@@ -50,14 +50,21 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
   /** A file that is read anew; `read` throws when it holds what is not usable. */
   function open<Content extends { fingerprint: string }>(first: Content, read: () => Content): Reloadable<Content> {
     let current = first
+    let last: { problem: string | undefined } | undefined
     return {
       current: () => current,
       reload() {
         const before = current.fingerprint
-        current = read()
+        try {
+          current = read()
+        } catch (error) {
+          last = { problem: error instanceof Error ? error.message : '' }
+          throw error
+        }
+        if (current.fingerprint !== before) last = { problem: undefined }
         return current.fingerprint !== before
       },
-      lastReload: () => undefined,
+      lastReload: () => last,
     }
   }
 

@@ -93,7 +93,7 @@ export interface Summary {
   counts: Counts
   /** Missing records by subscription, without excluded ones. */
   missingOf: Map<string, number>
-  /** Of these, the ones that leave the window soon, without awaited ones. */
+  /** Of these, the ones that leave the window soon. */
   expiring: Counts
   /** Epoch ms of the oldest event that is not exhausted; undefined without one. */
   oldestOpenAt: number | undefined
@@ -335,7 +335,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
           const verdict = decide(entry, policy, situation)
           if (verdict.decision !== 'excluded') missing += 1
           addUp(sums, entry, verdict, situation)
-          if (verdict.decision !== 'awaiting' && entry.localSecond < expiringUntil) sums.expiring[verdict.decision] += 1
+          if (entry.localSecond < expiringUntil) sums.expiring[verdict.decision] += 1
         }
         sums.missingOf.set(subscriptionId, missing)
       }

@@ -159,6 +159,7 @@ describe('a snapshot', () => {
       'expiring_webhooks{decision="backing-off"}': 22,
       'expiring_webhooks{decision="exhausted"}': 23,
       'expiring_webhooks{decision="blocked"}': 24,
+      'expiring_webhooks{decision="awaiting"}': 26,
       awaiting_webhooks: 31,
       stuck_processing_webhooks: 32,
       'circuits{state="closed"}': 41,

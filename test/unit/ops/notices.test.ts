@@ -195,11 +195,14 @@ describe('the headline', () => {
       {
         endless: { circuit: 0, paused: 0, partly: 0, refused: 3, unproven: 0 },
         failed: { ...noDecisions, due: 3 },
-        expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0 },
+        expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0, awaiting: 0 },
       },
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
-      { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0 } },
+      {
+        failed: { ...noDecisions, due: 3 },
+        expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0, awaiting: 0 },
+      },
     ],
   }
 
@@ -221,7 +224,7 @@ describe('notices', () => {
     ['an incomplete one', { ...incomplete, sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
     [
       'expiring ones',
-      { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
+      { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0, awaiting: 0 } },
       /^3 deliveries leave the window soon, but are retried first/,
     ],
     [
@@ -387,7 +390,7 @@ describe('notices', () => {
       ...shut('paused', incidentNow),
       failed: { ...noDecisions, exhausted: 12, due: 1 },
       beyondWindow: 1,
-      expiring: { due: 1, 'backing-off': 0, blocked: 0, exhausted: 12 },
+      expiring: { due: 1, 'backing-off': 0, blocked: 0, exhausted: 12, awaiting: 0 },
       certificateExpiresAt: incidentNow - 1,
     })
     expect(headline).toMatch(/^1 delivery expires soon/)
@@ -401,7 +404,7 @@ describe('notices', () => {
   })
 
   test('advice fits what stops retries: a receiver that is up is not to be brought up', () => {
-    const expiring = { due: 1, 'backing-off': 0, blocked: 0, exhausted: 0 }
+    const expiring = { due: 1, 'backing-off': 0, blocked: 0, exhausted: 0, awaiting: 0 }
     const failed = { ...noDecisions, blocked: 1 }
     const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
     expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)

@@ -49,7 +49,7 @@ test('an incident', () => {
     failed: { due: 1, 'backing-off': 2, exhausted: 4, excluded: 1000, blocked: 8, awaiting: 16 },
     oldestOpenAt: at - 3_600_000,
     // Excluded and awaited ones do not expire.
-    expiring: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4, ...{ excluded: 100, awaiting: 1000 } },
+    expiring: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4, awaiting: 5, ...{ excluded: 100 } },
     circuits: [aCircuit({ subscriptionId: uuid(7), state: 'half-open', outstanding: 1, pausesForMs: 0 }), aCircuit()],
     sweeps: Array.from({ length: 25 }, (_, index) => aSweep(index)),
     tokenExpiresAt: at + 60_000,
@@ -58,7 +58,7 @@ test('an incident', () => {
     missing: 31,
     oldestOpenEvent: '2026-01-15T11:00:00.000Z',
     firstExpiry: '2026-01-22T11:00:00.000Z',
-    expiring: { total: 10, byDecision: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4 } },
+    expiring: { total: 15, byDecision: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4, awaiting: 5 } },
     pauses: [{ subscriptionId: 'one', since: '2026-01-15T11:59:59.000Z', until: null, reason: 'INC-7' }],
     holding: gates,
     gates: [null, null, null, 0.1, null].map((opensInSeconds) => ({ opensInSeconds })),
