@@ -2,9 +2,8 @@
 import { expect, test } from 'vitest'
 import { quickKeys } from '../../support/in-process.ts'
 import { testKeys } from '../../support/keys.ts'
-import { success, unitTests } from './promtool.ts'
 import { startRecording, type Environment, type Recording } from './recording.ts'
-import { toTestFile } from './scenario.ts'
+import { firingOf, ofTarget } from './scenario.ts'
 
 interface Incident {
   name: string
@@ -161,10 +160,8 @@ const incidents: readonly Incident[] = [
   },
 ]
 
-const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, index) => from + index)
-
 test.each(incidents)('$name: $alert fires, no other, and it stops', async (incident) => {
-  const { alert, holds, name, timeZone, within } = incident
+  const { alert, holds, timeZone, within } = incident
   await using recording = await startRecording(timeZone === undefined ? {} : { timeZone })
   await recording.start(incident.env?.(recording))
   await recording.pass(wellMinutes)
@@ -174,20 +171,11 @@ test.each(incidents)('$name: $alert fires, no other, and it stops', async (incid
   await incident.mend(recording)
   await recording.pass(mendMinutes + quietMinutes)
 
-  const firing = (minutes: readonly number[], alerts: readonly string[]): [number, readonly string[]][] =>
-    minutes.map((minute) => [minute, alerts])
-  const scenario = {
-    name,
-    series: recording.series(),
-    healthy: false,
-    firing: Object.fromEntries([
-      ...firing(range(1, wellMinutes + 1), []),
-      ...firing(range(wellMinutes + within, mendedAt), [alert]),
-      ...firing(range(mendedAt + mendMinutes, recording.minutes()), []),
-    ]),
-    everFiring: [alert],
-  }
   expect(recording.sandbox.counts().failed).toBe(0)
-  const [told] = await unitTests(toTestFile(scenario))
-  expect(told).toMatch(success)
+  const input = ofTarget(recording.series(), 'webhook-reconciler', 'a')
+  const firing = firingOf({ input, minutes: recording.minutes() })
+  expect(firing.slice(1, wellMinutes + 1).flat()).toEqual([])
+  for (const alerts of firing.slice(wellMinutes + within, mendedAt)) expect(alerts).toEqual([alert])
+  expect(new Set(firing.flat())).toEqual(new Set([alert]))
+  expect(firing.slice(mendedAt + mendMinutes).flat()).toEqual([])
 })

@@ -1,9 +1,16 @@
 // A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
+import { createRules } from '../../support/promql/rules.ts'
 import { leader } from './series.ts'
 import { rulesFile } from './promtool.ts'
 
 /** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
 export type Series = Readonly<Record<string, string>>
+
+export interface Input {
+  /** With all its labels. */
+  series: string
+  values: string
+}
 
 export interface Scenario {
   name: string
@@ -23,8 +30,6 @@ export interface Scenario {
   stranger?: boolean
   /** Minutes, and the alerts that fire by then, without their prefix, each as often as there are targets with it; no other does. */
   firing: Readonly<Record<number, readonly string[]>>
-  /** All that fire at any time, if it is to be checked. */
-  everFiring?: readonly string[]
 }
 
 export const alertPrefix = 'WebhookReconciler'
@@ -88,11 +93,7 @@ export function standbySeries(minutes: number): Series {
 }
 
 /** The series of one target, with its labels. */
-export function ofTarget(
-  series: Scenario['series'],
-  job: string,
-  instance: string,
-): { series: string; values: string }[] {
+export function ofTarget(series: Scenario['series'], job: string, instance: string): Input[] {
   return Object.entries(series).flatMap(([name, values]) => {
     if (values === undefined) return []
     const target = `job="${job}",instance="${instance}"`
@@ -111,7 +112,7 @@ export function testFile(input: readonly object[], expected: object, rules = rul
 }
 
 /** Series of all targets, and how many minutes are looked at. */
-export function toInput(scenario: Scenario): { input: ReturnType<typeof ofTarget>; minutes: number } {
+export function toInput(scenario: Scenario): { input: Input[]; minutes: number } {
   const { series, healthy = true, neighbour = false, otherJob = false, replicas = [], firing } = scenario
   const { job = 'webhook-reconciler', stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
@@ -126,12 +127,10 @@ export function toInput(scenario: Scenario): { input: ReturnType<typeof ofTarget
   return { input, minutes }
 }
 
-const firingAlerts = 'ALERTS{alertstate="firing"}'
-
 /** These alerts fire at a minute, and no others. */
-export function expectedAt(minute: number, alerts: readonly string[], then = firingAlerts): object {
+export function expectedAt(minute: number, alerts: readonly string[]): object {
   return {
-    expr: `count by (alertname) (${then})`,
+    expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
     eval_time: `${minute}m`,
     exp_samples: [...new Set(alerts)].map((alert) => ({
       labels: `{alertname="${alertPrefix}${alert}"}`,
@@ -140,12 +139,27 @@ export function expectedAt(minute: number, alerts: readonly string[], then = fir
   }
 }
 
-export function toTestFile(scenario: Scenario): object {
-  const { everFiring, firing } = scenario
-  const { input, minutes } = toInput(scenario)
-  const expectations = Object.entries(firing).map(([minute, then]) => expectedAt(Number(minute), then))
-  if (everFiring !== undefined) {
-    expectations.push(expectedAt(minutes - 1, everFiring, `max_over_time(${firingAlerts}[${minutes}m])`))
-  }
-  return testFile(input, { promql_expr_test: expectations })
+/** promtool's notation, as values by minute; undefined: the series is not there. */
+function expand(notation: string): readonly (number | undefined)[] {
+  return notation.split(/\s+/).flatMap((part) => {
+    const [, from = '', by = '0', times] = /^(_|stale|[^_x+]+?)([+-][\d.]+)?(?:x(\d+))?$/.exec(part) ?? []
+    if (from === 'stale') return [undefined]
+    if (from === '_') return Array.from({ length: Number(times ?? 1) }, () => undefined)
+    const first = from === 'Inf' ? Infinity : Number(from)
+    return Array.from({ length: Number(times ?? 0) + 1 }, (_, index) => first + index * Number(by))
+  })
+}
+
+/** The alerts that fire at each minute by our own evaluator, as often as there are targets with each. */
+export function firingOf({ input, minutes }: ReturnType<typeof toInput>): readonly (readonly string[])[] {
+  const rules = createRules()
+  const all = input.map(({ series, values }) => [series, expand(values)] as const)
+  return Array.from({ length: minutes }, (_, minute) => {
+    const now = all.flatMap(([series, values]) => {
+      const value = values[minute]
+      return value === undefined ? [] : [[series, value] as const]
+    })
+    const alerts = rules.scrape(minute * 60_000, now)
+    return alerts.map(({ alertname = '' }) => alertname.replace(alertPrefix, '')).sort()
+  })
 }
