@@ -1,4 +1,4 @@
-// The sentences of /status, beside those of an incident in test/daemon/said.test.ts: the headline says why and how many, the level is that of what is retried, every notice has advice.
+// The sentences of /status. That an incident is said as it is: test/simulation/promises/said.ts. Here: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import { doneOf, seenText } from '../../../src/ops/figures.ts'
