@@ -277,8 +277,8 @@ export const metricDefinitions = {
   },
   access_token_refreshes_total: {
     type: 'counter',
-    help: 'Token requests, by result.',
-    labels: { result: ['success', 'transient', 'rejected'] },
+    help: 'Token requests, by result. new-key-rejected: of a new key, while the previous one stays in use.',
+    labels: { result: ['success', 'transient', 'rejected', 'new-key-rejected'] },
   },
   client_certificate_expiry_timestamp_seconds: {
     type: 'gauge',

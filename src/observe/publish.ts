@@ -19,8 +19,9 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   'platform-request': (metrics, event) => {
     countCall(metrics, event.operation, event)
   },
-  'token-refreshed': (metrics, { result }) => {
-    metrics.add('access_token_refreshes_total', { result })
+  'token-refreshed': (metrics, event) => {
+    const isNewKey = event.result === 'rejected' && event.isNewKey
+    metrics.add('access_token_refreshes_total', { result: isNewKey ? 'new-key-rejected' : event.result })
   },
   retry: (metrics, { response }) => {
     if (response.sent) metrics.add('retries_total', { result: response.result })

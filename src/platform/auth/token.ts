@@ -240,7 +240,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   function refuse(result: Refused, usedKey: SigningKey): TokenError {
     const { fingerprint } = usedKey
     refused = { result, fingerprint }
-    failingSince ??= clock.monotonic()
+    const isNewKey = keys.isNew(usedKey)
+    // The key that last got a token still signs: a new one that is rejected is the key's problem.
+    if (!isNewKey || result.kind === 'transient') failingSince ??= clock.monotonic()
     emit({
       type: 'token-refreshed',
       result: result.kind,
@@ -250,7 +252,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       code: result.transportCode,
       retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
       tokenHeld: valid() !== undefined,
-      isNewKey: keys.isNew(usedKey),
+      isNewKey,
     })
     return tokenError()
   }

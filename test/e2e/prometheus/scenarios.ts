@@ -95,13 +95,17 @@ const watchman: Scenario[] = [
 const credentials: Scenario[] = [
   {
     name: 'refused from the start: never succeeded',
-    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
+    series: {
+      ...{ ...neverWorked, [tokenExpiry]: '0x500' },
+      ...{ [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
+    },
     firing: { 15: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'tries every five minutes are enough',
     series: {
       ...neverWorked,
+      [tokenExpiry]: '0x500',
       [refreshes('success')]: '0x500',
       [refreshes('rejected')]: '0x4 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4 11x4 12x4',
     },
@@ -110,6 +114,16 @@ const credentials: Scenario[] = [
       40: ['ClientAuthenticationRejected'],
       60: ['ClientAuthenticationRejected'],
     },
+  },
+  {
+    name: 'refused while the last token lives, and then it has expired',
+    series: { [refreshes('success')]: '1x500', [refreshes('rejected')]: '0x60 1+1x500', [tokenExpiry]: '7200x500' },
+    firing: { 68: none, 90: ['TokenRefreshFailing'], 125: none, 135: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'a new key is refused, and the former one gets tokens',
+    series: { [refreshes('success')]: '1x500', [refreshes('new-key-rejected')]: '0x60 1+1x500' },
+    firing: { 80: none, 100: none },
   },
   {
     name: 'list refused although there are tokens',

@@ -26,6 +26,7 @@ test('each fact moves what it should, and no other series', async () => {
   const facts: TelemetryEvent[] = [
     ...Object.values(everyFact),
     tokenRefused(),
+    tokenRefused({ isNewKey: true }),
     failedSweep(),
     sweepFact({ kind: 'recent', result: 'incomplete' }),
     retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false }),
@@ -44,6 +45,7 @@ test('each fact moves what it should, and no other series', async () => {
     'platform_request_duration_seconds_count{operation="list"}': 1,
     'access_token_refreshes_total{result="success"}': 1,
     'access_token_refreshes_total{result="rejected"}': 1,
+    'access_token_refreshes_total{result="new-key-rejected"}': 1,
     'sweeps_total{kind="full",result="complete"}': 1,
     'sweeps_total{kind="full",result="failed"}': 1,
     'sweeps_total{kind="recent",result="incomplete"}': 1,

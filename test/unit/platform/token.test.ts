@@ -226,7 +226,7 @@ test.each<[what: string, TokenWorldOptions, script: string]>([
     'a new key that is not registered costs no token: the former one signs, and the new one is tried once a minute',
     {},
     `replies newKeyRefused:expires=60; start; get -> token-1; problem -> none; key beef; wait 15s; sent -> 2; get -> token-1
-     problem -> the platform rejects the key beef: its certificate is not registered
+     problem -> the platform rejects the key beef: its certificate is not registered; trouble -> none
      wait 25s; get -> token-3; wait 31s; sent -> 4; wait 10s; get -> token-5; said -> rejected new key 2
      replies grant; wait 50s; sent -> 7; problem -> none; replies oldKeyRefused; get -> token-7; void token-7; get -> token-8; stop`,
   ],
