@@ -1,4 +1,5 @@
-// `npm run bench:memory`, `npm run bench:scale`: a daemon recovers the sandbox's records in a real cgroup, with the image's own options of Node.
+// `npm run bench:memory`, `bench:scale`, `bench:held`: a daemon recovers the sandbox's records, or holds those of dead receivers, with the
+// image's own options of Node; in a real cgroup but for `held`.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
 import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
-import { cpuMs, freePort, imageOptions, memoryOf, statusOf } from './process-figures.ts'
+import { cpuMs, freePort, imageOptions, median, memoryOf, statusOf } from './process-figures.ts'
 import type { BenchCommand, BenchCounts, BenchSandbox } from './sandbox-process.ts'
 
 /** As fast as the platform answers. */
@@ -25,9 +26,16 @@ const benches = {
   memory: { records: '100000', limits: '512,128', seconds: '150', env: {} },
   /** At full pace, until all are recovered. */
   scale: { records: '10000,100000,1000000', limits: '256', seconds: 'Infinity', env: unthrottled },
+  /** Listed at full pace, and retried at 15 a second, while /status and /metrics are read every three seconds. */
+  held: {
+    records: '20000,100000,200000',
+    limits: '0',
+    seconds: '60',
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '400', RECONCILER_RETRY_MAX_PER_SECOND: '15' },
+  },
 }
 const [, , name = ''] = process.argv
-if (name !== 'memory' && name !== 'scale') throw new Error(`${name}: memory or scale`)
+if (name !== 'memory' && name !== 'scale' && name !== 'held') throw new Error(`${name}: memory, scale or held`)
 const bench = benches[name]
 const { values } = parseArgs({
   args: process.argv.slice(3),
@@ -38,6 +46,9 @@ const { values } = parseArgs({
     limits: { type: 'string', default: bench.limits },
     /** The longest that a run takes. */
     seconds: { type: 'string', default: bench.seconds },
+    /** Of the failed records; and of `held` what their receivers do: `dead`, `refusing` or `well`. */
+    subscriptions: { type: 'string', default: '20' },
+    receivers: { type: 'string', default: 'dead' },
     /** `backlog.maxRecords`. */
     backlog: { type: 'string', default: '200000' },
     /** Seconds between two `healthcheck` processes in the same cgroup, as Docker starts them; 0: none. */
@@ -51,6 +62,8 @@ const { values } = parseArgs({
 const [seconds, healthcheckEvery] = [Number(values.seconds), Number(values.healthcheck)]
 const nodeOptions = values['node-options']
 const pollMs = 500
+/** Seconds. */
+const readEvery = 3
 /** Docker's limit in the image. */
 const healthcheckTimeoutMs = 5000
 
@@ -134,7 +147,13 @@ const failedOf = ({ failed, asked }: { failed: number; asked: number }): string 
 
 async function measure(records: number, limitMiB: number): Promise<void> {
   await using platform = await startForked(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certificatePem])
-  const place = await platform.ask({ seed: records } satisfies BenchCommand)
+  const receivers = name === 'held' ? (values.receivers as BenchCommand['receivers']) : undefined
+  const subscriptions = Number(values.subscriptions)
+  const place = await platform.ask({
+    seed: records,
+    subscriptions,
+    ...(receivers && { receivers }),
+  } satisfies BenchCommand)
   const { baseUrl, clientId, issuerUrl } = place as BenchSandbox
   const askCounts = async (): Promise<BenchCounts> => (await platform.ask('counts')) as BenchCounts
   const port = await freePort()
@@ -171,6 +190,8 @@ async function measure(records: number, limitMiB: number): Promise<void> {
     { failed: 0, asked: 0 },
     { failed: 0, asked: 0 },
   ]
+  const read = { '/status': [] as number[], '/metrics': [] as number[] }
+  let readAt = 0
   let [counts, cpu, peakMiB] = [await askCounts(), 0, 0]
   while (elapsed() < seconds && isRunning() && counts.failed > 0) {
     await sleep(pollMs)
@@ -179,6 +200,13 @@ async function measure(records: number, limitMiB: number): Promise<void> {
     ;[cpu, peakMiB] = [cpuMs(pid), memoryOf(pid).peakMiB]
     livez.asked += 1
     if ((await statusOf(`http://127.0.0.1:${port}/livez`)) !== 200) livez.failed += 1
+    if (name === 'held' && elapsed() > readAt + readEvery) {
+      for (const path of ['/status', '/metrics'] as const) {
+        const [before, asked] = [cpuMs(pid), `http://127.0.0.1:${port}${path}`]
+        if ((await statusOf(asked)) === 200) read[path].push(cpuMs(pid) - before)
+      }
+      readAt = elapsed()
+    }
     if (healthcheckEvery > 0 && elapsed() > (checks.asked + 1) * healthcheckEvery) {
       checks.asked += 1
       if (!(await isHealthy(node, port))) checks.failed += 1
@@ -192,13 +220,20 @@ async function measure(records: number, limitMiB: number): Promise<void> {
   const each = (number: number): string => (number / recovered).toFixed(4)
   const figures = [
     `${records} failed, ${limitMiB} MiB: ${recovered} recovered in ${took.toFixed(0)} s (${(recovered / took).toFixed(1)}/s)`,
-    `${((1000 * cpu) / recovered).toFixed(0)} us CPU, ${each(counts.listCalls)} list calls and ${each(counts.retryCalls)} retries a record`,
+    ...(recovered === 0
+      ? []
+      : [
+          `${((1000 * cpu) / recovered).toFixed(0)} us CPU, ${each(counts.listCalls)} list calls and ${each(counts.retryCalls)} retries a record`,
+        ]),
     `peak RSS ${peakMiB.toFixed(0)} MiB`,
     `/livez ${failedOf(livez)}`,
     ...(checks.asked > 0 ? [`healthcheck ${failedOf(checks)}`] : []),
     ...(cgroup === undefined
       ? []
       : [`peak of the cgroup ${cgroup.peakMiB().toFixed(0)} MiB, limit hit ${cgroup.limitHits()} times`]),
+    ...Object.entries(read).flatMap(([path, ms]) =>
+      ms.length === 0 ? [] : [`${path} ${median(ms).toFixed(0)} ms CPU`],
+    ),
     ...(how === null ? [loopText()] : [`ENDED with ${how}; was it built (npm run build)?`]),
     ...(cgroup?.wasKilled() === true ? ['OUT OF MEMORY'] : []),
   ]

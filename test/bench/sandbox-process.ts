@@ -6,6 +6,10 @@ export interface BenchCommand {
   seed: number
   /** Deliveries are made after the response, so many milliseconds later; undefined: before it. */
   deliversAfterMs?: number
+  /** Default: 20. */
+  subscriptions?: number
+  /** Default: it takes all deliveries. */
+  receivers?: 'dead' | 'refusing' | 'well'
 }
 
 export type BenchSandbox = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId'>
@@ -23,7 +27,7 @@ let sandbox: Sandbox | undefined
 let seeded = 0
 
 /** A platform with fresh records in place of the one before, on a port of its own. */
-async function start({ deliversAfterMs, seed }: BenchCommand): Promise<BenchSandbox> {
+async function start({ deliversAfterMs, receivers, seed, subscriptions = 20 }: BenchCommand): Promise<BenchSandbox> {
   await sandbox?.close()
   const delivery = deliversAfterMs === undefined ? undefined : { mode: 'async' as const, delayMs: deliversAfterMs }
   sandbox = await startSandbox({
@@ -39,8 +43,10 @@ async function start({ deliversAfterMs, seed }: BenchCommand): Promise<BenchSand
     to: now - 12 * hour,
     attempts: 1,
     spread: 'even',
-    subscriptions: 20,
+    subscriptions,
   })
+  if (receivers === 'dead') sandbox.receiver.down()
+  if (receivers === 'refusing') sandbox.receiver.fail({ status: 422 })
   seeded = seed
   const { baseUrl, authUrl, issuerUrl, realm, clientId } = sandbox
   return { baseUrl, authUrl, issuerUrl, realm, clientId }
