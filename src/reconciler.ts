@@ -350,12 +350,13 @@ export function createReconciler(
     const summary = yield* backlog.summary(situationOf)
     const monotonic = clock.monotonic()
     const findings = sweeper.findings()
+    const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, findings.oldestOnlyCountedAt)
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       ...findings,
       failed: { ...summary.counts, excluded: sumOf(findings.excluded) },
       missingOf: summary.missingOf,
-      oldestOpenAt: summary.oldestOpenAt,
+      oldestOpenAt: oldestOpenAt === Infinity ? undefined : oldestOpenAt,
       lastDueAt: summary.lastDueAt,
       endless: summary.endless,
       mended: summary.mended,

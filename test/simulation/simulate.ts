@@ -91,6 +91,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   })
   const alerts = createAlertsWatch({
     ...{ scenario, config, timeline, platform, expectations },
+    tries: (id) => watch?.tries(id) ?? 0,
     exercise: tally.exercise,
     violate: (what) => {
       trace.violate('said', what)

@@ -84,6 +84,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     certificateExpiresAt: undefined,
     causes: noCauses,
     onlyCounted: 0,
+    oldestOnlyCountedAt: Infinity,
     circuitCounts: { closed: 0, 'half-open': 0, open: 0 },
     receivers: { failing: 0, taking: 0 },
     keyReload: undefined,

@@ -34,8 +34,9 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the window: the platform's clock was set back. */
   returned: number
-  /** Number of records evicted beyond `maxRecords`; and the subscriptions that lost due ones. */
+  /** Number of records evicted beyond `maxRecords`; the oldest event of those not exhausted, Infinity for none; and the subscriptions that lost due ones. */
   gaveWay: number
+  oldestGaveWayAt: number
   dueGaveWay: Set<string>
   /**
    * Records at the attempt limit with an event younger than ten minutes: another client retries, or attempts are counted
@@ -258,6 +259,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
         if (entry.awaiting !== undefined || !holds(entry)) continue
         drop(entry)
         learned.gaveWay += 1
+        if (decide(entry, policy, { now }).decision !== 'exhausted')
+          learned.oldestGaveWayAt = Math.min(learned.oldestGaveWayAt, entry.eventAt)
       }
     }
   }
@@ -270,6 +273,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       excluded: {},
       returned: 0,
       gaveWay: 0,
+      oldestGaveWayAt: Infinity,
       dueGaveWay: new Set(),
       earlyAtLimit: 0,
     }

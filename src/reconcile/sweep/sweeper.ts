@@ -50,6 +50,8 @@ export interface SweepFindings {
   excluded: Excluded
   /** Further failed records of the window beyond the limit of the backlog. */
   onlyCounted: number
+  /** Oldest event of these that is not exhausted, epoch ms; Infinity for none. */
+  oldestOnlyCountedAt: number
   /** Failed records of events before the window, and ahead of the platform's clock. */
   beyondWindow: number
   aheadOfClock: number
@@ -88,6 +90,7 @@ interface Sweep {
   /** Awaited records that their slice did not show: they are held in addition to the listed ones. */
   unshown: Set<FailedRecord>
   dueGaveWay: Set<string>
+  oldestGaveWayAt: number
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
@@ -116,7 +119,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
     ...{ excluded: {}, onlyCounted: 0, beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
-    ...{ unreadable: undefined, seenUntil: undefined },
+    ...{ oldestOnlyCountedAt: Infinity, unreadable: undefined, seenUntil: undefined },
   }
   /** Subscriptions that lost due records in or since the last full sweep. */
   let dueGaveWay = new Set<string>()
@@ -181,6 +184,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.gaveWay += learned.gaveWay
+    current.oldestGaveWayAt = Math.min(current.oldestGaveWayAt, learned.oldestGaveWayAt)
     for (const subscriptionId of learned.dueGaveWay) current.dueGaveWay.add(subscriptionId)
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
@@ -254,12 +258,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     // Only from here on: a recent sweep would list the newest part a second time.
     await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
     noteSkipped(current, whole)
-    const { excluded } = current
+    const { excluded, oldestGaveWayAt: oldestOnlyCountedAt } = current
     dueGaveWay = current.dueGaveWay
     idle.at = -Infinity
     const beside = [...current.unshown].filter(backlog.holds).length
     const gaveWay = Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
-    Object.assign(findings, { excluded, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
+    Object.assign(findings, { excluded, oldestOnlyCountedAt, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
     await sweepRecentIfDue(signal)
     const outside = outsideOf(whole, window)
     const { concurrency } = policy.sweep
@@ -275,6 +279,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     noteSkipped(current, await listNewest(current))
     // Only a full sweep shows their number: counted records return, and are evicted again.
     if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
+    findings.oldestOnlyCountedAt = Math.min(findings.oldestOnlyCountedAt, current.oldestGaveWayAt)
     dueGaveWay = dueGaveWay.union(current.dueGaveWay)
   }
 
@@ -322,6 +327,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       excluded: {},
       unshown: new Set(),
       dueGaveWay: new Set(),
+      oldestGaveWayAt: Infinity,
       unreadable: rows,
       skipped: [],
       hasListed: false,

@@ -38,12 +38,14 @@ export interface AlertsOptions {
   timeline: Timeline
   platform: SimulatedPlatform
   expectations: Expectations
+  /** Of the present process. */
+  tries: (id: string) => number
   exercise: Tally['exercise']
   violate: (what: string) => void
 }
 
 export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
-  const { config, exercise, expectations, platform, scenario, timeline, violate } = options
+  const { config, exercise, expectations, platform, scenario, timeline, tries, violate } = options
   const rules = createRules()
   /** By the series as the daemon names it. */
   const labelled = new Map<string, string>()
@@ -52,14 +54,14 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   let startedAt = -1
   /** Since when records are open without a break, ms since the start. */
   let openSince: number | undefined
-  /** Since when what needs a person is so, ms since the start. */
-  const needed = new Map<string, number>()
+  /** Since when each thing that needs a person is so, ms since the start. */
+  let needed = new Map<string, number>()
 
   /** What the daemon owes its recovery. */
   function isOpen(record: SimulatedRecord): boolean {
-    const { attempts, eventAt, plan, status } = record
+    const { attempts, eventAt, id, plan, status } = record
     if (status === 'successful' || plan.unreadable !== undefined || plan.aheadMs !== undefined) return false
-    if (!expectations.isSelected(record) || expectations.isExhausted({ attempts, tries: 0 })) return false
+    if (!expectations.isSelected(record) || expectations.isExhausted({ attempts, tries: tries(id) })) return false
     return (
       !expectations.isExpired(record, platform.now(), 0) && eventAt < platform.now() - config.window.settle - minuteMs
     )
@@ -107,34 +109,35 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   const identityNow = (): number => scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
   const clocksApart = (): number => Math.max(...[platform.now(), identityNow()].map((now) => Math.abs(hostNow() - now)))
 
-  /** What needs a person, each with the alerts of which one has to say it. */
-  function needs(open: readonly SimulatedRecord[]): [need: string, isNeeded: boolean, alerts: RegExp][] {
-    const all = [...platform.records.values()]
+  /** What needs a person, and for which things, each with the alerts of which one has to say it. */
+  function needs(open: readonly SimulatedRecord[]): [need: string, things: string[], alerts: RegExp][] {
+    const once = (isNeeded: boolean): string[] => (isNeeded ? [''] : [])
     const isCertificateEnding = scenario.certificates
       .filter(({ at }) => at <= timeline.now())
       .slice(-1)
       .some(({ notAfter }) => notAfter < prometheusNow() + 29 * 24 * hourMs)
-    const isUnreadable = all.some((record) => {
+    const unreadable = [...platform.records.values()].filter((record) => {
       const { plan, status } = record
       return status === 'failed' && plan.unreadable !== undefined && !expectations.isExpired(record, platform.now(), 0)
     })
-    // In other worlds these two hold for most, and not for seeds 610, 809, 854: still to be found out why.
-    const isStage = scenario.readings.includes('an outage that heals, or lasts')
-    const isOld = open.some(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000)
+    const dead = open.filter((record) => deadSince(record) <= timeline.now())
+    const old = open.filter(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000)
     return [
-      ['a dead receiver', open.some((record) => deadSince(record) <= timeline.now()), /./],
-      ['rows that cannot be read', isStage && isUnreadable, /^UnreadableRecords$/],
-      ['clocks that are apart', Math.abs(hostNow() - platform.now()) > 70_000, /^ClockSkew$/],
-      ['a certificate that ends', isCertificateEnding, /^ClientCertificateExpiring$/],
-      ['records of an hour ago', isStage && isOld, /./],
+      ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
+      ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
+      ['clocks that are apart', once(Math.abs(hostNow() - platform.now()) > 70_000), /^ClockSkew$/],
+      ['a certificate that ends', once(isCertificateEnding), /^ClientCertificateExpiring$/],
+      ['records of an hour ago', old.map(({ id }) => id), /./],
     ]
   }
 
   function checkWarned(open: readonly SimulatedRecord[], firing: readonly string[]): void {
-    for (const [need, isNeeded, alerts] of needs(open)) {
-      if (!isNeeded || startedAt < 0) needed.delete(need)
-      else needed.set(need, needed.get(need) ?? timeline.now())
-      const since = Math.max(needed.get(need) ?? Infinity, startedAt)
+    const before = needed
+    needed = new Map()
+    for (const [need, things, alerts] of startedAt < 0 ? [] : needs(open)) {
+      const keys = things.map((thing) => `${need} ${thing}`)
+      for (const key of keys) needed.set(key, before.get(key) ?? timeline.now())
+      const since = Math.max(startedAt, Math.min(...keys.map((key) => needed.get(key) ?? Infinity)))
       if (timeline.now() - since <= warnMs) continue
       exercise('what needs a person is a warning')
       if (!firing.some((name) => alerts.test(name)))
