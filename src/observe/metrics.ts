@@ -177,7 +177,7 @@ export const metricDefinitions = {
   },
   subscriptions: {
     type: 'gauge',
-    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more; taking: it took a delivery in the last ten minutes. A receiver of which neither is known is not counted.',
+    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more. suspected: so for 2 min; or it took none of the last 3 for as long, with responses that no single record causes, or rejected 9 records and took none. taking: it took a delivery in the last ten minutes. A receiver of which nothing is known is not counted.',
     labels: { receiver: receiverKinds },
     read: ({ receivers }) => receivers,
   },
@@ -299,6 +299,11 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Consecutive retries with the result rejected, intercepted, platform-error or unreachable; 0 after accepted, already-resolved or gone.',
     read: ({ notAccepted }) => notAccepted.inARow,
+  },
+  clock_timestamp_seconds: {
+    type: 'gauge',
+    help: "This host's time. Other times of this host are compared with it, as Prometheus may have another.",
+    read: ({ now }) => now / 1000,
   },
   clock_skew_seconds: {
     type: 'gauge',

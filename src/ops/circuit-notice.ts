@@ -38,13 +38,18 @@ function failingText(
 const credentials = "It rejects the platform's credentials: ask its team what has changed."
 const address = "It has nothing at the subscription's URL: compare the two."
 
-/** Meaning of a response to nearly all deliveries. */
-const meaningOf: Readonly<Partial<Record<string, string>>> = {
+const meanings: Readonly<Partial<Record<string, string>>> = {
   null: 'It cannot be reached, or takes too long.',
   401: credentials,
   403: credentials,
   404: address,
   410: address,
+}
+
+/** Meaning of a response to nearly all deliveries; none where they differ. */
+export function meaningOf(codes: readonly (number | null)[]): string[] {
+  const [meaning, ...others] = new Set(codes.map((code) => meanings[String(code)]))
+  return meaning === undefined || others.length > 0 ? [] : [meaning]
 }
 
 export function circuitReason(status: StatusFacts): NoticeReason {
@@ -68,13 +73,12 @@ export function circuitReason(status: StatusFacts): NoticeReason {
       .filter(({ subscriptionId }) => subscriptions.has(subscriptionId))
       .map(({ nextRetry }) => nextRetry?.getTime() ?? Infinity),
   )
-  const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
   return {
     level,
     text: `${failingText(failing, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
     deliveries: circuits.deliveries,
     detail: [
-      ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
+      ...meaningOf(failing.map(({ responseStatusCode }) => responseStatusCode)),
       `${count(failedAgain)} of ${counted(
         sum(({ judged }) => judged),
         'retry',

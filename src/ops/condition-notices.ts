@@ -1,8 +1,20 @@
-// Notices about lasting conditions: no token, a receiver that partly fails or has recovered, clocks, the certificate. Pure functions.
-import type { NoticeReason } from './circuit-notice.ts'
-import { openOf } from './figures.ts'
+// Notices about lasting conditions: no token, a receiver that fails all, partly fails or has recovered, clocks, the certificate. Pure functions.
+import { minRefused } from '../observe/incident.ts'
+import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
+import { openOf, refusedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { callText, clockTime, count, counted, response, sentence, span, subscriptionName, waitText } from './words.ts'
+import {
+  callText,
+  clockTime,
+  count,
+  counted,
+  response,
+  retryExhausted,
+  sentence,
+  span,
+  subscriptionName,
+  waitText,
+} from './words.ts'
 
 /** A notice, and whether it applies now. */
 export type NoticeCondition = NoticeReason & { isSo: boolean }
@@ -52,29 +64,26 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
 /** Deliveries in a row that show a change. */
 const minInARow = 3
 
-/** Receivers that fail some or all deliveries although their circuits allow retries. */
-export function partlyReason(status: StatusFacts): NoticeCondition {
-  const { causes, circuits, lately, now, subscriptions: names } = status
+type FailingReceiver = StatusFacts['lately'][number]
+
+/** Subscriptions whose receivers fail deliveries though their circuits allow retries, without those that only reject what has a notice of its own. */
+function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[] {
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
   const missing = new Set(causes.list.map(({ subscriptionId }) => subscriptionId))
-  // Those records have a notice of their own.
-  const isRefusing = (id: string, code: number | null): boolean =>
+  const isRefusing = ({ responseStatusCode: code, subscriptionId: id }: FailingReceiver): boolean =>
     causes.list.some(
       (cause) => cause.refusedAgain > 0 && cause.subscriptionId === id && cause.responseStatusCode === code,
     )
-  const partly = lately.filter(
-    ({ failedInARow, isPartly, responseStatusCode, subscriptionId }) =>
-      (failedInARow >= minInARow || isPartly) &&
-      // The subscriptions of merely counted records are unknown.
-      (causes.onlyCounted > 0 || missing.has(subscriptionId)) &&
-      !failing.has(subscriptionId) &&
-      !isRefusing(subscriptionId, responseStatusCode),
-  )
-  const whose = partly.length === 1 ? 'a subscription' : counted(partly.length, 'subscription')
-  const isDead = partly.every(({ takesNothing }) => takesNothing)
-  const takesNone = partly.every(({ taken }) => taken === 0)
-  const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
-  const texts = partly.slice(0, maxNamed).map((one) => {
+  return lately.filter((one) => {
+    const { failedInARow, isPartly, subscriptionId, takesNothing } = one
+    // The subscriptions of merely counted records are unknown.
+    if (failing.has(subscriptionId) || (causes.onlyCounted === 0 && !missing.has(subscriptionId))) return false
+    return takesNothing || ((failedInARow >= minInARow || isPartly) && !isRefusing(one))
+  })
+}
+
+function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions: names }: StatusFacts): string {
+  const texts = failing.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
     const shown = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
@@ -82,16 +91,68 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
       ? `${who} failed all of the last ${count(failedInARow)} deliveries (${shown}), since ${clockTime(failingSince, now)} UTC.`
       : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${shown}).`
   })
+  return texts.join(' ')
+}
+
+const whoseOf = ({ length }: readonly FailingReceiver[]): string =>
+  length === 1 ? 'a subscription' : counted(length, 'subscription')
+
+const deadOf = (status: StatusFacts): FailingReceiver[] => failingOf(status).filter(({ takesNothing }) => takesNothing)
+
+/** Receivers that fail all deliveries behind closed circuits, as they took many before. */
+export function deadReason(status: StatusFacts): NoticeCondition {
+  const dead = deadOf(status)
+  const since = new Date(Math.min(...dead.map(({ failingSince }) => failingSince?.getTime() ?? Infinity)))
+  return {
+    isSo: dead.length > 0 && openOf(status) > 0,
+    level: 'trouble',
+    text:
+      dead.length === 0
+        ? ''
+        : `The receiver fails all deliveries of ${whoseOf(dead)} since ${clockTime(since, status.now)} UTC.`,
+    detail: [...meaningOf(dead.map((one) => one.responseStatusCode)), failingDetail(dead, status)].join(' '),
+    advice: 'Fix the receiver: each delivery is retried after its backoff.',
+    runbook: 'ReceiverFailing',
+  }
+}
+
+/** Records that are rejected again and again, by receivers that take others. */
+export function refusedReason(status: StatusFacts): NoticeCondition {
+  const { causes, subscriptions: names } = status
+  const dead = new Set(deadOf(status).map(({ subscriptionId }) => subscriptionId))
+  const ofDead = causes.list.filter(({ subscriptionId }) => dead.has(subscriptionId))
+  const records = ofDead.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
+  const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofDead.includes(cause))
+  const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
+  const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
+    const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
+    return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
+  })
+  return {
+    isSo: records > 0,
+    level: records < minRefused ? 'waiting' : 'trouble',
+    text: refusedText(records, refusing),
+    deliveries: records,
+    detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),
+    advice: `Fix the receiver; the daemon then retries them. For those exhausted by then: ${retryExhausted(causes.list.map(({ oldestEvent }) => oldestEvent))}`,
+    runbook: 'RetriesFailing',
+  }
+}
+
+/** Receivers that fail some or all recent deliveries. */
+export function partlyReason(status: StatusFacts): NoticeCondition {
+  const partly = failingOf(status).filter(({ takesNothing }) => !takesNothing)
+  const takesNone = partly.every(({ taken }) => taken === 0)
+  const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
+  const whose = whoseOf(partly)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     // The level stays until the receiver accepts nearly all: the failing part changes from minute to minute.
     level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
-    text: isDead
-      ? `The receiver fails all deliveries of ${whose}.`
-      : isTaking
-        ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
-        : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,
-    detail: texts.join(' '),
+    text: isTaking
+      ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
+      : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,
+    detail: failingDetail(partly, status),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',
   }

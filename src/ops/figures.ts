@@ -1,6 +1,7 @@
 // The figures of /status for page and terminal: missing and recovered deliveries, the estimated end, and the age of the data.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { decisionLines } from './cause-columns.ts'
+import type { CauseStatus } from './causes.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from './words.ts'
 
@@ -51,6 +52,14 @@ function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
   return `Each is retried until it arrives or ${end}${first}.`
 }
 
+/** What the receiver does to repeatedly rejected records. */
+export function refusedText(records: number, causes: readonly CauseStatus[]): string {
+  const codes = causes.filter(({ refusedAgain }) => refusedAgain > 0).map((cause) => cause.responseStatusCode)
+  const isSilent = codes.length > 0 && codes.every((code) => code === null)
+  const does = isSilent ? 'does not respond to' : codes.includes(null) ? 'keeps failing' : 'keeps rejecting'
+  return `The receiver ${does} ${counted(records, 'delivery', 'deliveries')}.`
+}
+
 /** Why the end is unknown. */
 function unknownEnd(status: StatusFacts): string {
   const { circuits, drain, refusedAgain, subscriptions: names } = status
@@ -70,7 +79,7 @@ function unknownEnd(status: StatusFacts): string {
       return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
     }
     case 'refused':
-      return `The receiver keeps rejecting ${counted(refusedAgain, 'delivery', 'deliveries')}. ${untilWhen(status)}`
+      return `${refusedText(refusedAgain, status.causes.list)} ${untilWhen(status)}`
     case 'unproven':
       return `The outcome of ${counted(status.unproven, 'retry', 'retries')} is unknown.`
     case 'zone':

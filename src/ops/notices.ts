@@ -1,14 +1,15 @@
 // The sentences of /status for page, terminal and bots: a headline with the cause, and notices with advice.
-import { minRefused } from '../observe/incident.ts'
 import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
-import { responds, circuitReason, type NoticeReason } from './circuit-notice.ts'
+import { circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
   certificateReason,
+  deadReason,
   mendedReason,
   partlyReason,
+  refusedReason,
   skewReason,
   tokenBack,
   tokenReasonsOf,
@@ -56,12 +57,12 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
     ({ byDecision, records, subscriptionId }) =>
       records > byDecision.exhausted && !paused.some((one) => one.subscriptionId === subscriptionId),
   )
-  const shown = paused.slice(0, maxRefusing)
+  const shown = paused.slice(0, maxPaused)
   const details = shown.map((one) => {
     const since = one.since === null ? '' : `since ${clockTime(one.since, now)} UTC`
     return `${paused.length > 1 ? `${nameOf(one)}: ` : ''}${sentence(since)} ${pauseDetail(one, now)}`.trim()
   })
-  if (paused.length > maxRefusing) details.push('More are in /status.')
+  if (paused.length > maxPaused) details.push('More are in /status.')
   const advice = `To resume: ${shown.map((one) => `webhook-reconciler resume --subscription ${one.subscriptionId ?? ''}`).join(', ')}`
   return [
     {
@@ -159,18 +160,7 @@ function isHeldUp(status: StatusFacts): boolean {
   return blockForUnknownTime(gates) || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 
-const maxRefusing = 3
-
-/** The responses to repeatedly rejected records. */
-function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
-  const refusing = causes.list.filter((cause) => cause.refusedAgain > 0)
-  const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxRefusing)
-  const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
-    const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
-    return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
-  })
-  return [...texts, ...(refusing.length > maxRefusing ? ['More are in the causes.'] : [])].join(' ')
-}
+const maxPaused = 3
 
 /** Age of the data while sweeps fail. */
 function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
@@ -264,15 +254,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },
-    {
-      isSo: status.refusedAgain > 0,
-      level: status.refusedAgain < minRefused ? 'waiting' : 'trouble',
-      text: `The receiver keeps rejecting ${counted(status.refusedAgain, 'delivery', 'deliveries')}.`,
-      deliveries: status.refusedAgain,
-      detail: refusedDetail(status),
-      advice: `Fix the receiver; the daemon then retries them. For those exhausted by then: ${retryExhausted(status.causes.list.map(({ oldestEvent }) => oldestEvent))}`,
-      runbook: 'RetriesFailing',
-    },
+    deadReason(status),
+    refusedReason(status),
     partlyReason(status),
     mendedReason(status),
     {

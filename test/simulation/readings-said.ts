@@ -50,15 +50,15 @@ function deadWithFew(draw: Draw, scenario: Scenario): Scenario {
   // Short enough that the few are tried often.
   const stage = { ...few, env: { ...few.env, RECONCILER_RETRY_BACKOFF_MAX: '10m' } }
   const calmAt = draw.within(90, 150) * minuteMs
-  const how = draw.pick([503, 'no-answer', 'refused'] as const)
+  const how = draw.pick([503, 'no-answer', 'refused', 401] as const)
   const receivers = [{ outages: [{ from: 0, to: calmAt, how }], flaky: 0 }]
   return { ...stage, calmAt, patienceMs: 4 * hourMs, receivers }
 }
 
-/** Failures that come once a minute: the first delivery of each fails. */
-function coming(until: number): PlannedRecord[] {
-  return Array.from({ length: Math.floor(until / minuteMs) }, (_, index) => ({
-    at: (index + 1) * minuteMs,
+/** Events that come one after another, once a minute if not more often. */
+function coming(until: number, perMinute = 1): PlannedRecord[] {
+  return Array.from({ length: Math.floor((perMinute * until) / minuteMs) }, (_, index) => ({
+    at: ((index + 1) * minuteMs) / perMinute,
     subscription: 0,
     kind: 'plain' as const,
     attempts: 0,
@@ -106,12 +106,13 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
     records: [...stage.records, ...coming(calmAt)],
   }
   const kind = draw.pick(['receiver', 'receiver', 'refused-connection', 'server-error', 'forbidden', ...identityKinds])
-  const how = draw.pick([503, 500, 'no-answer', 'refused'] as const)
+  const how = draw.pick([503, 500, 'no-answer', 'refused', 401, 422, 422] as const)
   if (kind === 'receiver') {
     const receivers = [{ outages: [{ from, to: calmAt, how }], flaky: 0 }]
     const others = draw.chance(0.4) ? [{ outages: [], flaky: 0 }] : []
     const subscriptions = stage.subscriptions.map((_, index) => (index === 0 ? 0 : others.length))
-    return { ...staged, receivers: [...receivers, ...others], subscriptions }
+    const records = [...stage.records, ...coming(calmAt, draw.pick([1, 10]))]
+    return { ...staged, receivers: [...receivers, ...others], subscriptions, records }
   }
   const on = kind === 'forbidden' ? draw.pick(['all', 'retry'] as const) : 'all'
   return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }

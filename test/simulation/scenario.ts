@@ -87,7 +87,7 @@ export interface Habits {
 export interface Outage {
   from: number
   to: number
-  how: 503 | 500 | 429 | 'no-answer' | 'refused'
+  how: 503 | 500 | 429 | 401 | 422 | 'no-answer' | 'refused'
 }
 
 export interface PlannedReceiver {

@@ -51,6 +51,7 @@ export const promises = [
   'a number of missing ones is exact, or says at least',
   'nothing to do is said only where nothing is',
   'levels are steady where nothing changes',
+  'a receiver that takes nothing is trouble',
   'all is well two minutes after the last recovery',
   'the end that is said is the end',
   'the next try is the next call',

@@ -86,7 +86,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     onlyCounted: 0,
     oldestOnlyCountedAt: Infinity,
     circuitCounts: { closed: 0, 'half-open': 0, open: 0 },
-    receivers: { failing: 0, taking: 0 },
+    receivers: { failing: 0, suspected: 0, taking: 0 },
     keyReload: undefined,
     lastIncompleteSweepAt: undefined,
     progressDueAt: 0,

@@ -15,7 +15,7 @@ export interface Lately {
   failingForMs: number
   /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none. */
   isPartly: boolean
-  /** True if it accepted none for so long, and of so many, that it is no chance; not for rejected single records. */
+  /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
   takesNothing: boolean
   /** The last failed response; null: none. */
   responseStatusCode: number | null
@@ -42,8 +42,8 @@ const minStreak = 5
 const maxWeakTries = 3
 /** Failures of one record that may be chance, while its receiver fails at least half of all, and fewer. */
 const [partlyTries, someTries] = [9, 3]
-/** As many consecutive failures as open a new circuit, and for this long, ms. */
-const [deadStreak, deadMs] = [9, 300_000]
+/** As many consecutive failures as open a new circuit; or fewer, without earlier ones, by responses that no single record causes; and for this long, ms. */
+const [deadStreak, silentStreak, deadMs, sureMs] = [9, 3, 120_000, 300_000]
 /** A receiver that took a delivery within this time takes them, ms. */
 const latelyMs = 600_000
 /** Number of remembered keys, most recent first. */
@@ -65,7 +65,20 @@ interface Recent {
   mendedAt: number
   takingSince: number
   responseStatusCode: number | null
+  /** Of the failures since one was last taken. */
+  streak: Streak
 }
+
+interface Streak {
+  /** Records that failed first in it, at most `deadStreak`, and the number of their failures: others may fail for themselves. */
+  own: ReadonlySet<string>
+  ownFailures: number
+  /** Whether any response refused its record, or may be of one record alone. */
+  isRefusing: boolean
+  isDoubtful: boolean
+}
+
+const noStreak: Streak = { own: new Set(), ownFailures: 0, isRefusing: false, isDoubtful: false }
 
 const untried: Recent = {
   outcomes: [],
@@ -76,6 +89,7 @@ const untried: Recent = {
   mendedAt: -Infinity,
   takingSince: -Infinity,
   responseStatusCode: null,
+  streak: noStreak,
 }
 
 const countOf = ({ outcomes }: Recent, kind: ReceiverResult): number => outcomes.filter((one) => one === kind).length
@@ -94,13 +108,24 @@ function isMixedNow(line: Recent, minShare: number): boolean {
   return relapses >= 2 && (minShare === 0 || (outcomes.length >= minOutcomes && failed >= minShare * outcomes.length))
 }
 
-function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, minShare: number, now: number): Recent {
+function goOn(streak: Streak, { isRepeated, responseStatusCode, webhookId }: OutcomeEvent): Streak {
+  const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, webhookId])
+  return {
+    own,
+    ownFailures: streak.ownFailures + Number(own.has(webhookId)),
+    isRefusing: streak.isRefusing || refusesRecord(responseStatusCode),
+    isDoubtful: streak.isDoubtful || responseStatusCode === 500,
+  }
+}
+
+function follow(before: Recent, event: OutcomeEvent, minShare: number, now: number): Recent {
+  const { outcome, responseStatusCode } = event
   const kind = outcome === 'recovered' ? 'taken' : 'failed'
   const line: Recent = { ...before, outcomes: [kind, ...before.outcomes.slice(0, maxOutcomes - 1)] }
   const isMixed = isMixedNow(line, minShare)
   if (kind === 'failed') {
     const failingSince = inARow(line, 'failed') === 1 ? now : line.failingSince
-    return { ...line, isMixed, failingSince, failedAt: now, responseStatusCode }
+    return { ...line, isMixed, failingSince, failedAt: now, responseStatusCode, streak: goOn(line.streak, event) }
   }
   const isMended = !isMixed && (before.isMixed || inARow(before, 'failed') >= minStreak)
   return {
@@ -111,14 +136,19 @@ function follow(before: Recent, { outcome, responseStatusCode }: OutcomeEvent, m
     takenAt: now,
     takingSince: inARow(line, 'taken') === 1 ? now : line.takingSince,
     mendedAt: isMended ? now : line.mendedAt,
+    streak: noStreak,
   }
 }
 
 /** Its circuit may still be closed: it accepted others before. */
 function takesNothing(line: Recent): boolean {
-  const { failedAt, failingSince, responseStatusCode } = line
-  const isRefusing = refusesRecord(responseStatusCode)
-  return !isRefusing && inARow(line, 'failed') >= deadStreak && failedAt - failingSince >= deadMs
+  const { failedAt, failingSince, streak } = line
+  const { isDoubtful, isRefusing, own, ownFailures } = streak
+  const failed = inARow(line, 'failed')
+  // A few may be chance where others have failed before.
+  const enough = failed === countOf(line, 'failed') ? silentStreak : deadStreak
+  const isSoMany = isRefusing ? own.size >= deadStreak : isDoubtful ? ownFailures >= deadStreak : failed >= enough
+  return isSoMany && failedAt - failingSince >= deadMs
 }
 
 interface RecentByKey {
@@ -175,8 +205,10 @@ export function createReceiverResponses(): ReceiverResponses {
     },
     receiverOf(subscriptionId, now) {
       const line = subscriptions.of(subscriptionId)
-      if (takesNothing(line)) return 'failing'
-      return now - line.takenAt < latelyMs ? 'taking' : undefined
+      if (!takesNothing(line)) return now - line.takenAt < latelyMs ? 'taking' : undefined
+      // One that rejects its records, or has failed few, pages nobody.
+      const isSure = inARow(line, 'failed') >= deadStreak && now - line.failingSince >= sureMs
+      return isSure && !line.streak.isRefusing ? 'failing' : 'suspected'
     },
     lately(now) {
       return [...subscriptions.all()]

@@ -114,8 +114,11 @@ export interface Subscriptions {
   views(now: number): CircuitView[]
 }
 
-export const receiverKinds = ['failing', 'taking'] as const
-/** `failing`: its circuit is not closed, or it takes nothing all the same; `taking`: it took a delivery lately. */
+export const receiverKinds = ['failing', 'suspected', 'taking'] as const
+/**
+ * `failing`: its circuit is not closed, or it takes nothing all the same; `suspected`: it takes nothing, of few, or rejects all;
+ * `taking`: it took a delivery lately.
+ */
 export type ReceiverKind = (typeof receiverKinds)[number]
 
 const idleMs = 600_000
@@ -243,7 +246,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       return counts
     },
     receivers(now, kindOf) {
-      const counts = { failing: 0, taking: 0 }
+      const counts = { failing: 0, suspected: 0, taking: 0 }
       for (const { circuit, id, sent } of all.values()) {
         const kind = stateOf(circuit, now) === 'closed' ? kindOf(id) : 'failing'
         if (sent > 0 && kind !== undefined) counts[kind] += 1

@@ -13,6 +13,7 @@ import {
   exhausted,
   receiverUp,
   stallsAt60,
+  suspected,
 } from './series.ts'
 
 const missing = { [failedDue]: '0x60 5x500' }
@@ -93,6 +94,11 @@ export const recovery: Scenario[] = [
     firing: { 44: none, 50: ['AllReceiversFailing'], 89: ['AllReceiversFailing'], 110: ['ReceiverFailing'] },
   },
   {
+    name: 'few deliveries failed of one that is dead, and then more',
+    series: { [taking]: '0x500', [suspected]: '0x30 1x40 0x500', [failing]: '0x71 1x500' },
+    firing: { 47: none, 50: ['ReceiverFailing'], 84: ['ReceiverFailing'], 90: ['AllReceiversFailing'] },
+  },
+  {
     name: 'no retry is accepted, and then one is',
     series: { ...missing, [notAccepted]: '0x60 5+5x60 0x500' },
     firing: { 74: none, 79: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
@@ -129,7 +135,7 @@ export const recovery: Scenario[] = [
   {
     name: 'most retries fail again, and then do not',
     series: { [outcomes('failed-again')]: '0x60 0+1x60 60x500', [outcomes('recovered')]: '0x120 4+4x500' },
-    firing: { 65: none, 85: ['RetriesFailing'], 119: ['RetriesFailing'], 150: none },
+    firing: { 80: none, 100: ['RetriesFailing'], 119: ['RetriesFailing'], 150: none },
   },
   {
     name: 'half of the retries fail again',

@@ -6,6 +6,7 @@ export const refreshes = (result: string): string => `${own}access_token_refresh
 export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
 export const failing = `${own}subscriptions{receiver="failing"}`
+export const suspected = `${own}subscriptions{receiver="suspected"}`
 export const taking = `${own}subscriptions{receiver="taking"}`
 export const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
 export const notAccepted = `${own}consecutive_retries_not_accepted`

@@ -7,6 +7,7 @@ import type { Expectations } from '../expectations.ts'
 import { identityFaults } from '../fault-kinds.ts'
 import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
 import type { Scenario } from '../scenario.ts'
+import { createStreaks } from '../streaks.ts'
 import type { Tally } from '../tally.ts'
 import type { Timeline } from '../timeline.ts'
 
@@ -18,8 +19,6 @@ const pageMs = 20 * minuteMs
 const healMs = 10 * minuteMs
 /** What needs a person is said by then. */
 const warnMs = 30 * minuteMs
-/** A receiver that fails so many in a row, and for so long, ms, is known to be dead. @see docs/architecture.md "Circuits" */
-const [deadFailures, deadMs] = [9, 5 * minuteMs]
 const target = 'job="webhook-reconciler",instance="a"'
 
 function ofTarget(series: string): string {
@@ -49,8 +48,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   const rules = createRules()
   /** By the series as the daemon names it. */
   const labelled = new Map<string, string>()
-  /** When each subscription's deliveries failed since one last did not, ms since the start. */
-  const failures = new Map<string, number[]>()
+  const streaks = createStreaks(options)
   let startedAt = -1
   /** Since when records are open without a break, ms since the start. */
   let openSince: number | undefined
@@ -67,14 +65,6 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     )
   }
 
-  /** Since when a record's receiver is known to be dead, ms since the start; Infinity: it is not. */
-  function deadSince({ plan, subscriptionId }: SimulatedRecord): number {
-    const receiver = scenario.subscriptions[plan.subscription] ?? 0
-    const [first = Infinity, ...others] = failures.get(subscriptionId) ?? []
-    const from = platform.outageAt(receiver, timeline.now())?.from ?? Infinity
-    return Math.max(from, first + deadMs, others[deadFailures - 2] ?? Infinity)
-  }
-
   /** Since when nothing at all could be recovered, ms since the start; undefined while something can. */
   function stoppedSince(open: readonly SimulatedRecord[]): number | undefined {
     const now = timeline.now()
@@ -83,7 +73,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       if (share < 1 || from > now || to <= now || !isHard || on === 'list') return []
       return [identityFaults.has(kind) ? from + 1000 * scenario.habits.tokenLifeSeconds : from]
     })
-    const dead = open.map(deadSince)
+    const dead = open.map((record) => streaks.deadSince(record, 'surely'))
     // Others that take what is sent show that not everything is stopped.
     const isAll = scenario.subscriptions.every((receiver) => platform.outageAt(receiver, now) !== undefined)
     const since = Math.min(...causes, isAll && dead.length > 0 ? Math.max(...dead) : Infinity)
@@ -120,7 +110,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       const { plan, status } = record
       return status === 'failed' && plan.unreadable !== undefined && !expectations.isExpired(record, platform.now(), 0)
     })
-    const dead = open.filter((record) => deadSince(record) <= timeline.now())
+    const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
     const old = open.filter(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000)
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
@@ -157,16 +147,11 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return config.window.lookback < 24 * hourMs
       case 'ClockSkew':
         return clocksApart() > 40_000
-      // They compare this host's times with Prometheus's: beyond a minute ClockSkew says so as well.
-      case 'NoAccessToken':
-      case 'SweepStalled':
-        return Math.abs(hostNow() - prometheusNow()) > 60_000
       case 'ClientCertificateExpiring':
         return certificates.length > 0
       case 'OldestFailedTooOld':
-      // It looks at half an hour, so also at one that has healed: still to be mended.
-      case 'RetriesFailing':
         return true
+      case 'RetriesFailing':
       case 'RetriesNotAccepted':
       case 'ExhaustedRising':
       case 'ReceiverFailing':
@@ -197,15 +182,10 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   }
 
   return {
-    fact(fact) {
-      if (fact.type !== 'outcome' || fact.outcome === 'unknown') return
-      const id = fact.subscriptionId.toLowerCase()
-      if (fact.outcome === 'recovered') failures.delete(id)
-      else failures.getOrInsertComputed(id, () => []).push(timeline.now())
-    },
+    fact: streaks.note,
     scraped(process) {
       if (process?.startedAt !== startedAt) {
-        if (startedAt >= 0) failures.clear()
+        if (startedAt >= 0) streaks.forget()
         startedAt = process?.startedAt ?? -1
       }
       const samples = [...(process?.metrics ?? [])].map(

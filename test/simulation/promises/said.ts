@@ -1,6 +1,7 @@
 // The oracle: what is said is what is so. Level, headline, advice and notices of /status, at every scrape, against the world. @see docs/status.md
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
+import { createStreaks } from '../streaks.ts'
 import { changedBefore, changesOf } from '../world.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
@@ -22,6 +23,8 @@ const minTries = 3
 type Party =
   'platform' | 'retries' | 'lists' | 'identity' | 'identity clock' | 'receiver' | 'key' | 'host clock' | 'time zone'
 
+const isOfReceiver = /^The receiver (is down|is failing|keeps|does not|fails)|^Subscription|subscriptions are failing/
+
 /** The party that is named as broken, by the words of a headline or a notice. */
 const named: readonly (readonly [RegExp, Party])[] = [
   [/^The platform rejects (all calls|each access token)/, 'platform'],
@@ -33,10 +36,7 @@ const named: readonly (readonly [RegExp, Party])[] = [
   [/^The platform rejects retries|^Retries do not reach|^None of the last/, 'retries'],
   [/^The platform is unavailable/, 'platform'],
   [/^The platform cannot be listed/, 'lists'],
-  [
-    /^The receiver (is down|is failing)|^Subscription|subscriptions are failing|^The receiver keeps rejecting|^The receiver fails/,
-    'receiver',
-  ],
+  [isOfReceiver, 'receiver'],
 ]
 
 interface Delivery {
@@ -49,6 +49,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const { settle } = config.window
   const changes = changesOf(scenario)
+  const streaks = createStreaks(options)
   const startedAt = timeline.now()
   /** Deliveries whose outcome this process knows, oldest first. */
   let deliveries: Delivery[] = []
@@ -246,6 +247,27 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     }
   }
 
+  /** A receiver that takes nothing since minutes is trouble, however few are missing, and is named. */
+  function checkDead({ status }: Sight): void {
+    const { headline, level, notices } = status.summary
+    const isOpen = (id: string): boolean =>
+      status.causes.list.some(
+        ({ byDecision, records, subscriptionId }) =>
+          subscriptionId.toLowerCase() === id && records > byDecision.exhausted,
+      )
+    const dead = [...platform.records.values()].find(
+      (record) =>
+        streaks.deadSince(record, 'probably') < timeline.now() - minuteMs / 2 && isOpen(record.subscriptionId),
+    )
+    if (dead === undefined) return
+    exercise('a receiver that takes nothing is trouble')
+    const isNamed = [headline, ...notices.map(({ text }) => text)].some((text) => isOfReceiver.test(text))
+    if (level !== 'trouble' || !isNamed)
+      say(
+        `says "${headline}" (${level}) while ${dead.subscriptionId} takes nothing: ${notices.map(({ text }) => text).join(' | ')}`,
+      )
+  }
+
   /** No level changes more than four times in an hour of a world that does not change. */
   function checkLevels({ status }: Sight): void {
     const now = timeline.now()
@@ -298,6 +320,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       row[party] = isGood ? 0 : row[party] + 1
     },
     fact(fact) {
+      streaks.note(fact)
       if (fact.type === 'outcome' && fact.outcome !== 'unknown') {
         const { outcome, subscriptionId } = fact
         const isTaken = outcome === 'recovered'
@@ -316,6 +339,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       checkMissing(sight)
       checkParties(sight)
       checkNothingToDo(sight)
+      checkDead(sight)
       checkLevels(sight)
       checkWellAgain(sight)
     },

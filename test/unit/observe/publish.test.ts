@@ -127,7 +127,7 @@ describe('a snapshot', () => {
       awaiting: 31,
       stuckProcessing: 32,
       circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
-      receivers: { failing: 44, taking: 45 },
+      receivers: { failing: 44, suspected: 46, taking: 45 },
       receiver: { up: true },
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
@@ -149,6 +149,7 @@ describe('a snapshot', () => {
     } satisfies Snapshot
     expect(await nonZero(metrics, snapshot)).toEqual({
       'subscriptions{receiver="failing"}': 44,
+      'subscriptions{receiver="suspected"}': 46,
       'subscriptions{receiver="taking"}': 45,
       ...Object.fromEntries(
         Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
@@ -175,6 +176,7 @@ describe('a snapshot', () => {
       consecutive_retries_not_accepted: 12,
       platform_request_rate_limit: 12.5,
       platform_request_rate_max: 15,
+      clock_timestamp_seconds: 5,
       access_token_expiry_timestamp_seconds: 2.5,
       client_certificate_expiry_timestamp_seconds: 3.5,
       throttled_until_timestamp_seconds: 5.5,

@@ -79,8 +79,13 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that fails all, behind a closed circuit',
-    { failed: blocked, causes, lately: [lately({ failed: 12, failedInARow: 12, takesNothing: true })] },
-    /^The receiver fails all deliveries of a subscription\. /,
+    {
+      failed: blocked,
+      causes: { ...noCauses, list: [aCause({ subscriptionId: 'three', responseStatusCode: 401, refusedAgain: 1 })] },
+      ...{ endless: { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 } },
+      lately: [lately({ failedInARow: 12, failingForMs: minuteMs, responseStatusCode: 401, takesNothing: true })],
+    },
+    /^The receiver fails all deliveries of a subscription since 11:59:00 UTC\. 10 deliveries are missing\. It rejects the platform's credentials.*failed all of the last 12 deliveries \(HTTP 401\), since 11:59:00 UTC\.$/,
   ],
   [
     'a receiver that has failed a part until a moment ago',

@@ -1,10 +1,11 @@
 // The end as page and terminal say it: when all has arrived, or why that is not known.
 import { expect, test } from 'vitest'
-import { doneOf, recoveredOf } from '../../../src/ops/figures.ts'
+import { showCause } from '../../../src/ops/causes.ts'
+import { doneOf, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusFacts } from '../../../src/ops/status-document.ts'
 import { aStatusState } from '../../support/status.ts'
-import { incidentNow } from '../../support/incident.ts'
+import { aCause, incidentNow } from '../../support/incident.ts'
 
 const now = new Date(incidentNow)
 const swept = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
@@ -31,6 +32,15 @@ test.each<[object, object, string]>([
   ],
 ])('the end is not known: %o %o', (changes, drain, basis) => {
   expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])
+})
+
+test.each<[string, (number | null)[]]>([
+  ['keeps rejecting', [422, 500]],
+  ['does not respond to', [null]],
+  ['keeps failing', [422, null]],
+])('the receiver %s what it answers with %j', (does, codes) => {
+  const causes = codes.map((responseStatusCode) => showCause(aCause({ responseStatusCode, refusedAgain: 1 })))
+  expect(refusedText(2, causes)).toBe(`The receiver ${does} 2 deliveries.`)
 })
 
 test('the pace is shown while deliveries arrive, the total for the last day or since the start', () => {

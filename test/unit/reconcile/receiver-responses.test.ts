@@ -9,12 +9,14 @@ const [subscriptionId, eventType] = ['one', 'account-activated']
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
   const answers = createReceiverResponses()
+  let webhookId = 'old'
   for (const [index, sign] of [...outcomes].entries()) {
+    if (sign === 'f') webhookId = `new ${index}`
     const isRepeated = !'tf'.includes(sign)
     const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
     answers.note(
-      outcomeFact({ subscriptionId, eventType, outcome, isRepeated, responseStatusCode }),
+      outcomeFact({ webhookId, subscriptionId, eventType, outcome, isRepeated, responseStatusCode }),
       (index + 1) * stepMs,
     )
   }
@@ -55,12 +57,18 @@ test('an answer about the record itself is over when others of its type are take
 })
 
 test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
-  ['it fails all, also after it took many', `${'t'.repeat(50)}fff------`, null, 40, 'failing'],
-  ['eight failures are too few', `${'t'.repeat(50)}--------`, null, 60, 'taking'],
-  ['nine within seconds may be chance', `t${'-'.repeat(9)}`, 500, 1, 'taking'],
-  ['one is taken', `${'-'.repeat(20)}t`, 500, 60, 'taking'],
-  ['of single records that are refused it says nothing', '-'.repeat(20), 422, 60, undefined],
-  ['one was taken, ten minutes ago', 't-----', 500, 120, undefined],
+  ['nine in a row for five minutes, also after it took many', `${'t'.repeat(50)}fff------`, 500, 40, 'failing'],
+  ['for two', `${'t'.repeat(50)}fff------`, 500, 15, 'suspected'],
+  ['eight are too few', `${'t'.repeat(50)}f-------`, 500, 60, 'taking'],
+  ['nine that had failed when others were taken say nothing', `-t${'-'.repeat(9)}`, 500, 60, 'taking'],
+  ['nine within seconds may be chance', `t${'-'.repeat(9)}`, null, 1, 'taking'],
+  ['one is taken', `${'-'.repeat(20)}t`, null, 60, 'taking'],
+  ['three without a response', 'tt---', null, 60, 'suspected'],
+  ['two are too few', 'tt--', null, 120, 'taking'],
+  ['so are three where others had failed before', 't-t---', null, 60, 'taking'],
+  ['or that one record may cause', 'tt---', 500, 60, 'taking'],
+  ['it rejects single records', '-'.repeat(20), 422, 60, undefined],
+  ['it rejects nine records', `tt${'f'.repeat(9)}--`, 422, 15, 'suspected'],
 ])('a receiver: %s', (_, outcomes, answer, seconds, kind) => {
   const answers = after(outcomes, answer, 1000 * seconds)
   expect(answers.receiverOf(subscriptionId, 1000 * seconds * outcomes.length)).toBe(kind)

@@ -1,0 +1,68 @@
+// Failures in a row of each subscription, as a daemon's outcomes show them, and since when they show that its receiver takes nothing.
+import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { refusesRecord } from '../../src/platform/record.ts'
+import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
+import type { Scenario } from './scenario.ts'
+import type { Timeline } from './timeline.ts'
+
+const minuteMs = 60_000
+/** So many in a row are no chance; so few are none of a receiver that never fails otherwise, by an answer that no single record causes. */
+const [surelyDead, probablyDead] = [9, 3]
+
+export interface Streaks {
+  note(fact: TelemetryEvent): void
+  /** A process has ended. */
+  forget(): void
+  /** Since when it is known that the receiver of a record takes nothing, ms since the start; Infinity: it is not. */
+  deadSince(record: SimulatedRecord, known: 'surely' | 'probably'): number
+}
+
+export function createStreaks({
+  platform,
+  scenario,
+  timeline,
+}: {
+  platform: SimulatedPlatform
+  scenario: Scenario
+  timeline: Timeline
+}): Streaks {
+  /** When deliveries failed since one last did not, how, and whether each was its record's first retry; by subscription. */
+  const failures = new Map<string, { at: number; id: string; isRepeated: boolean; code: number | null }[]>()
+  const hasOthers = scenario.records.some(({ kind }) => kind === 'poison' || kind === 'unwanted')
+
+  return {
+    note(fact) {
+      if (fact.type !== 'outcome' || fact.outcome === 'unknown') return
+      const id = fact.subscriptionId.toLowerCase()
+      if (fact.outcome === 'recovered') failures.delete(id)
+      else
+        failures
+          .getOrInsertComputed(id, () => [])
+          .push({ at: timeline.now(), id: fact.webhookId, isRepeated: fact.isRepeated, code: fact.responseStatusCode })
+    },
+    forget() {
+      failures.clear()
+    },
+    deadSince({ plan, subscriptionId }, known) {
+      const receiver = scenario.subscriptions[plan.subscription] ?? 0
+      const { flaky = 0, outages = [] } = scenario.receivers[receiver] ?? {}
+      const outage = platform.outageAt(receiver, timeline.now())
+      const all = failures.get(subscriptionId) ?? []
+      const [first = { at: Infinity }] = all
+      // It is up, and refuses each record, or did so.
+      const isRefusing = all.some(({ code }) => refusesRecord(code))
+      if (outage === undefined || (isRefusing && known === 'surely')) return Infinity
+      // Others may fail for themselves.
+      const firsts = all.filter(({ isRepeated }) => !isRepeated)
+      const own = all.filter(({ id }) => firsts.some((one) => one.id === id))
+      const isDoubtful = all.some(({ code }) => code === 500)
+      const counted = isRefusing ? firsts : isDoubtful ? own : all
+      if (known === 'surely')
+        return Math.max(outage.from, first.at + 5 * minuteMs, counted[surelyDead - 1]?.at ?? Infinity)
+      const isPlain = counted === all && flaky === 0 && outages.length === 1 && !hasOthers
+      const shown = counted[(isPlain ? probablyDead : surelyDead) - 1]?.at ?? Infinity
+      const last = all.find(({ at }) => at >= Math.max(shown, first.at + 2 * minuteMs))
+      return Math.max(outage.from, last?.at ?? Infinity)
+    },
+  }
+}
