@@ -18,7 +18,7 @@ import {
   type Pauses,
   type PauseWish,
 } from './reconcile/retry/operator-pause.ts'
-import { createHistory, type ChartedState, type History } from './observe/history.ts'
+import { createHistory, type History, type MinuteState } from './observe/history.ts'
 import { createIncidents, type Incidents } from './observe/incident.ts'
 import type { CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
@@ -103,12 +103,12 @@ export interface DaemonParts {
   end: () => void
 }
 
-/** The values of the status page's chart, without iterating over records. */
-function chartedOf(
-  { backlog, pause, subscriptions, sweeper }: Reconciler,
+/** The state of a minute of the history, without iterating over records. */
+function minuteOf(
+  { backlog, gates, pause, subscriptions, sweeper }: Reconciler,
   progress: Progress,
   monotonicNow: number,
-): ChartedState {
+): MinuteState {
   const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
   const { expired, lastFullSweepAt } = progress.state()
   const isListed = lastFullSweepAt !== undefined
@@ -116,6 +116,7 @@ function chartedOf(
     missing: isListed ? backlog.size() + sweeper.findings().onlyCounted + expired : null,
     circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
+    gates: gates.shut().map(({ gate }) => gate),
   }
 }
 
@@ -148,13 +149,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt(), toWallClock })
   let isOver = false
-  const history = createHistory({ clock, state: () => chartedOf(current, progress, clock.monotonic()) })
-
-  const incidents = createIncidents({
-    clock,
-    gates: () => current.gates.shut(),
-    report: reporter.incident,
-  })
+  const history = createHistory({ clock, state: () => minuteOf(current, progress, clock.monotonic()) })
+  const incidents = createIncidents({ clock, history, report: reporter.incident })
 
   function emit(event: TelemetryEvent): void {
     if (isOver) return

@@ -1,4 +1,5 @@
-// The last week by minute, counted from events: missing and recovered deliveries, and what blocked retries.
+// The last week by minute: the state, and the counts of events. Chart, pace and the sums of an incident are read from it.
+import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 
@@ -10,10 +11,12 @@ export interface ChartedState {
   paused: boolean
 }
 
+export type MinuteState = ChartedState & { gates: readonly Gate[] }
+
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** Called once a minute, and after each sweep. */
-  state: () => ChartedState
+  state: () => MinuteState
 }
 
 /**
@@ -36,6 +39,19 @@ export interface RecoveryPace {
   isSteady: boolean
 }
 
+/** Sums since the minute of a moment, of a week at most. */
+export interface HistorySums {
+  /** Maximum of missing deliveries. */
+  peak: number
+  recovered: number
+  /** Records that left the window undelivered. */
+  expired: number
+  /** Longest time from an event until its delivery was seen; null before the first. */
+  longestSeconds: number | null
+  /** How long each gate was shut: the finished minutes that started with it. */
+  gates: { gate: Gate; seconds: number }[]
+}
+
 export interface History {
   /** Counts an event; most only advance the time. */
   note(event: TelemetryEvent): void
@@ -47,6 +63,8 @@ export interface History {
   pace(): RecoveryPace
   /** Recovered deliveries of the last 24 hours, and the time of the last, epoch ms. */
   recovered(): { lastDay: number; lastAt: number | undefined }
+  /** `since`: monotonic ms. */
+  sums(since: number): HistorySums
 }
 
 const minuteMs = 60_000
@@ -54,125 +72,127 @@ const hourMinutes = 60
 const dayMinutes = 24 * 60
 const keptMinutes = 7 * dayMinutes
 const maxSteps = 120
-/** Small steps, so that the pace follows a change quickly. */
-const stepMs = 5000
-const paceMs = [minuteMs, 5 * minuteMs] as const
+/** Minutes of the pace, and the minimum of its time. */
+const [recent, all, minPaceMs] = [1, 5, 5000]
 /** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
-const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
-type Minute = ChartedState & typeof noRecords
+const noRecords = { recovered: 0, failedAgain: 0, expired: 0, longestMs: 0 }
 
-const noRecords = { recovered: 0 }
+type Minute = MinuteState & typeof noRecords
+
+const sumOf = (of: 'recovered' | 'failedAgain' | 'expired', minutes: readonly Minute[]): number =>
+  minutes.reduce((sum, minute) => sum + minute[of], 0)
+
+function peakOf(minutes: readonly ChartedState[]): number | null {
+  const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
+  return known.length === 0 ? null : Math.max(...known)
+}
 
 function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
-  const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
   return {
     at: new Date(at),
-    missing: known.length === 0 ? null : Math.max(...known),
+    missing: peakOf(minutes),
     circuits: Math.max(...minutes.map(({ circuits }) => circuits)),
     paused: minutes.some(({ paused }) => paused),
-    recovered: minutes.reduce((sum, { recovered }) => sum + recovered, 0),
+    recovered: sumOf('recovered', minutes),
   }
 }
 
 /** Minutes are those of the wall clock at the start; if that clock is set later, counts keep their age. */
 export function createHistory({ clock, state }: HistoryOptions): History {
-  const startedAt = clock.monotonic()
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
+  const startedAt = clock.monotonic()
   const minutes: Minute[] = []
   /** Number of the last minute. */
   let last = -1
-  const steps = new Map<number, { recovered: number; failed: number }>()
   /** Monotonic ms. */
   let lastAt: number | undefined
 
-  const sinceStart = (): number => clock.monotonic() - startedAt
+  /** In minutes since the start of the first one. */
+  const age = (monotonic = clock.monotonic()): number => (monotonic - startedAt + intoMinute) / minuteMs
 
   /** Nothing changes without an event, so at the first event of a minute the state is still that of its start. */
-  function moveOn(): void {
-    const now = Math.floor((sinceStart() + intoMinute) / minuteMs)
+  function present(): Minute {
+    const now = Math.floor(age())
     const before = minutes.at(-1)
-    if (now === last) return
+    if (before !== undefined && now === last) return before
     // After years of suspension, only the kept minutes matter.
     for (let quiet = Math.max(last + 1, now - keptMinutes); before !== undefined && quiet < now; quiet += 1)
       minutes.push({ ...before, ...noRecords })
     last = now
-    minutes.push({ ...state(), ...noRecords })
+    const minute = { ...state(), ...noRecords }
+    minutes.push(minute)
     minutes.splice(0, minutes.length - keptMinutes)
+    return minute
   }
 
-  /** A sweep may find many in the middle of a minute. */
-  function countMissing(): void {
-    const minute = minutes.at(-1)
-    const { missing } = state()
-    if (minute !== undefined && missing !== null) minute.missing = Math.max(minute.missing ?? 0, missing)
-  }
-
-  function count(of: 'recovered' | 'failed'): void {
-    const step = Math.floor(sinceStart() / stepMs)
-    steps.getOrInsertComputed(step, () => ({ recovered: 0, failed: 0 }))[of] += 1
-    for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
-  }
-
-  function countRecovered(): void {
-    const minute = minutes.at(-1)
-    if (minute !== undefined) minute.recovered += 1
+  function countRecovered(minute: Minute, sinceEventMs: number): void {
+    minute.recovered += 1
+    minute.longestMs = Math.max(minute.longestMs, sinceEventMs)
     lastAt = clock.monotonic()
-    count('recovered')
   }
 
-  /** Between two ages, and the length of that time: right after the start at least one step. */
-  function sumOf(of: 'recovered' | 'failed', fromMs: number, toMs = 0): { sum: number; ms: number } {
-    const now = sinceStart()
-    const first = Math.floor((now - fromMs) / stepMs) + 1
-    const end = toMs === 0 ? Infinity : Math.floor((now - toMs) / stepMs) + 1
-    let sum = 0
-    for (const [step, counts] of steps) if (step >= first && step < end) sum += counts[of]
-    return { sum, ms: Math.max(stepMs, now - toMs - Math.max(0, first * stepMs)) }
-  }
-
-  function paceIn(spanMs: number): number {
-    const { ms, sum } = sumOf('recovered', spanMs)
-    return sum / ms
-  }
-
-  function pace(): RecoveryPace {
-    const [recent, all] = paceMs
-    const sums = [sumOf('recovered', 2 * recent, recent), sumOf('recovered', recent)].map(({ sum }) => sum)
-    const [less = 0, more = 0] = sums.toSorted((a, b) => a - b)
-    const failed = sumOf('failed', all).sum
-    return {
-      recoveredPerMs: paceIn(recent) || paceIn(all),
-      failedShare: failed / Math.max(1, failed + sumOf('recovered', all).sum),
-      isSteady: less + more >= minSteady && more <= maxRatio * less,
-    }
+  /** Of the last minutes, up to now: the oldest minute counts in part. */
+  function countIn(of: 'recovered' | 'failedAgain', length: number): number {
+    const oldest = sumOf(of, minutes.slice(-length - 1, -length || undefined))
+    return sumOf(of, minutes.slice(-length)) + oldest * (1 - (age() % 1))
   }
 
   return {
     note(event) {
-      moveOn()
-      if (event.type === 'sweep') countMissing()
-      if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
-      if (event.type === 'outcome' && event.outcome === 'failed-again') count('failed')
+      const minute = present()
+      // A sweep may find many in the middle of a minute.
+      if (event.type === 'sweep') minute.missing = peakOf([minute, state()])
+      if (event.type === 'expired') minute.expired += event.records
+      if (event.type === 'returned') minute.expired -= event.records
+      if (event.type !== 'outcome') return
+      if (event.outcome === 'recovered') countRecovered(minute, event.sinceEventMs)
+      if (event.outcome === 'failed-again') minute.failedAgain += 1
     },
     steps(since = Infinity) {
-      moveOn()
+      const minute = present()
       // The two clocks differ slightly, or more when one is set: a minute starts at second 0.
-      const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
+      const beginsAt = Math.round((clock.now() - age() * minuteMs) / minuteMs) * minuteMs
       const wanted = Math.max(hourMinutes, Math.ceil((clock.now() - since) / minuteMs) + 1)
-      const shown = [...minutes.slice(-wanted, -1), { ...minutes.at(-1), ...state() }] as typeof minutes
+      const shown = [...minutes.slice(-wanted, -1), { ...minute, ...state() }]
       const length = Math.ceil(shown.length / maxSteps)
       const firstAt = beginsAt + (last - shown.length + 1) * minuteMs
       return Array.from({ length: Math.ceil(shown.length / length) }, (_, index) =>
         toStep(firstAt + index * length * minuteMs, shown.slice(index * length, (index + 1) * length)),
       )
     },
-    pace,
+    pace() {
+      present()
+      const perMs = (length: number): number =>
+        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, clock.monotonic() - startedAt))
+      const [newer, both] = [countIn('recovered', recent), countIn('recovered', 2 * recent)]
+      const failed = countIn('failedAgain', all)
+      return {
+        recoveredPerMs: perMs(recent) || perMs(all),
+        failedShare: failed / Math.max(1, failed + countIn('recovered', all)),
+        isSteady: both >= minSteady && Math.max(newer, both - newer) <= maxRatio * Math.min(newer, both - newer),
+      }
+    },
     recovered() {
-      moveOn()
-      const lastDay = minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0)
-      return { lastDay, lastAt: lastAt && onWallClock(clock, lastAt) }
+      present()
+      return { lastDay: sumOf('recovered', minutes.slice(-dayMinutes)), lastAt: lastAt && onWallClock(clock, lastAt) }
+    },
+    sums(since) {
+      present()
+      const within = minutes.slice(Math.min(-1, Math.floor(age(since)) - last - 1))
+      const shut = within
+        .slice(0, -1)
+        .flatMap(({ gates }) => gates.filter((gate) => gateTable[gate].level !== 'working'))
+      const recovered = sumOf('recovered', within)
+      return {
+        peak: peakOf([...within, state()]) ?? 0,
+        recovered,
+        expired: Math.max(0, sumOf('expired', within)),
+        longestSeconds:
+          recovered === 0 ? null : Math.ceil(Math.max(...within.map(({ longestMs }) => longestMs)) / 100) / 10,
+        gates: [...Map.groupBy(shut, (gate) => gate)].map(([gate, { length }]) => ({ gate, seconds: 60 * length })),
+      }
     },
   }
 }

@@ -1,18 +1,39 @@
-// The incident: from the first missing delivery after a calm until the last one arrived, with its sums. @see docs/glossary.md
+// The incident: from the first missing delivery after a calm until the last one arrived. Its sums are read from the minutes. @see docs/glossary.md
 import type { Counts } from '../reconcile/decide.ts'
-import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { SweepKind } from '../reconcile/sweep/sweep-report.ts'
 import { onWallClock, type Clock } from '../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from './events.ts'
+import type { History, HistorySums } from './history.ts'
 
 /** A cause: the response of a receiver to events of one type, and the number of retries that got it. */
 export type IncidentCause = Pick<FactOf<'outcome'>, 'eventType' | 'responseStatusCode' | 'subscriptionId'> & {
   failedAgain: number
 }
 
+/** As /status shows it. Times are by this host's clock. */
+export interface Incident extends HistorySums {
+  since: Date
+  /** When the last delivery arrived or was resolved otherwise; null during the incident. */
+  endedAt: Date | null
+  /** True if the first sweep of this process or term found it: it may have started earlier. */
+  begunBefore: boolean
+  /** The oldest missing event at its start. */
+  oldestEvent: Date | null
+  /** Until when sweeps failed, from its start; null if none did. */
+  unlistedUntil: Date | null
+  failedAgain: number
+  /** Largest first; with the others they add up to `failedAgain`. */
+  causes: IncidentCause[]
+  /** Records that reached the attempt limit. */
+  exhausted: number
+  /** Open records still backing off at the last full sweep. */
+  backingOff: number
+}
+
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  gates: () => readonly { gate: Gate }[]
+  /** It is told of each event first. */
+  history: Pick<History, 'recovered' | 'sums'>
   /** Called when an incident starts or ends, and when the process ends during one. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
 }
@@ -32,195 +53,125 @@ export const minRefused = 10
 /** Number of causes shown, and counted. */
 const [maxCauses, maxCounted] = [5, 1000]
 
-/** Events that may open or shut a gate. */
-const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
-const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
-
-type Open = NonNullable<FactOf<'sweep'>['open']>
-
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
 const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
 
-/** The sums of a current incident, or of one that the next full sweep may find. Monotonic ms. */
-function empty() {
-  const sums = {
-    /** True if the first sweep of this process or term found it: it may have started earlier. */
-    begunBefore: false,
-    /** The oldest missing event at its start; epoch ms. */
-    oldestAt: undefined as number | undefined,
-    /** Until when sweeps failed, from its start; null if none did. */
-    unlistedUntil: null as number | null,
-    /** Maximum of open records at the end of a full sweep. */
-    peak: 0,
-    /** Outcomes of retries since then. */
-    recovered: 0,
-    failedAgain: 0,
-    /** Records that reached the attempt limit, and those that left the window undelivered. */
-    exhausted: 0,
-    expired: 0,
-    /** Open records still backing off at the last full sweep. */
-    backingOff: 0,
-  }
-  return {
-    sums,
-    /** By subscription, response and event type. */
-    causes: new Map<string, IncidentCause>(),
-    since: 0,
-    shutMs: new Map<Gate, number>(),
-    exhaustedBefore: 0,
-    lastArrivalAt: undefined as number | undefined,
-    /** Longest time from an event until its delivery was seen. */
-    longestMs: undefined as number | undefined,
-  }
+type Open = NonNullable<FactOf<'sweep'>['open']>
+
+/** Monotonic ms. */
+interface Beginning {
+  since: number
+  begunBefore: boolean
+  oldestEvent: Date | null
+  unlistedUntil: number | undefined
+  exhaustedBefore: number
 }
 
-type Running = ReturnType<typeof empty>
-
-const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
-
-function toIncident(clock: IncidentOptions['clock'], running: Running, endedAt?: number) {
-  const {
-    causes,
-    longestMs,
-    shutMs,
-    since,
-    sums: { oldestAt, ...sums },
-  } = running
-  const toDate = (monotonic: number | null): Date | null =>
-    monotonic === null ? null : new Date(onWallClock(clock, monotonic))
-  return {
-    since: new Date(onWallClock(clock, since)),
-    /** When the last delivery arrived or was resolved otherwise; null during the incident. */
-    endedAt: toDate(endedAt ?? null),
-    ...sums,
-    unlistedUntil: toDate(sums.unlistedUntil),
-    oldestEvent: oldestAt === undefined ? null : new Date(oldestAt),
-    /** Largest first; with the others they add up to `failedAgain`. */
-    causes: [...causes.values()].sort((a, b) => b.failedAgain - a.failedAgain).slice(0, maxCauses),
-    /** Null before the first delivery. */
-    longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
-    /** How long each gate was shut, as seen by sweeps and commands. */
-    gates: [...shutMs].map(([gate, ms]) => ({ gate, seconds: toSeconds(ms) })),
-  }
-}
-
-/** As /status shows it. Times are by this host's clock. */
-export type Incident = ReturnType<typeof toIncident>
-
-export function createIncidents({ clock, gates, report }: IncidentOptions): Incidents {
-  let running: Running | undefined
-  /** Since the last sweep: retries may be sent and arrive before the sweep that finds the incident ends. */
-  let next = empty()
+export function createIncidents({ clock, history, report }: IncidentOptions): Incidents {
+  let running: Beginning | undefined
+  let last: Incident | undefined
+  /** Of the last full sweep; undefined before the first of this term. */
+  let counts: Counts | undefined
   /** Open records that the last incident left backing off: falling due, they start no new one. */
   let leftOver = 0
-  /** The last finished incident, and its end. */
-  let last: [Running, endedAt: number] | undefined
-  let isFirstSweep = true
-  let exhausted = 0
-  /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
-  const failingSince = new Map<SweepKind, number>()
   /** Since when nothing is urgent. */
   let calmSince: number | undefined
-  let shut: readonly Gate[] = []
-  let seenAt = clock.monotonic()
+  /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
+  const failingSince = new Map<SweepKind, number>()
+  /** By subscription, response and event type, since the last sweep that started no incident. Too many for each minute. */
+  const causes = new Map<string, IncidentCause>()
+  let failedAgain = 0
 
-  function noteGates(): void {
-    const now = clock.monotonic()
-    for (const gate of shut) running?.shutMs.set(gate, (running.shutMs.get(gate) ?? 0) + now - seenAt)
-    seenAt = now
-    shut = running === undefined ? [] : gates().flatMap(({ gate }) => (isBlocking(gate) ? [gate] : []))
+  const toDate = (monotonic: number): Date => new Date(onWallClock(clock, monotonic))
+
+  function shown(
+    { exhaustedBefore, since, unlistedUntil, ...others }: Beginning,
+    endedAt: Date | null = null,
+  ): Incident {
+    const { exhausted = 0, 'backing-off': backingOff = 0 } = counts ?? {}
+    return {
+      ...others,
+      ...history.sums(since),
+      since: toDate(since),
+      endedAt,
+      unlistedUntil: unlistedUntil === undefined ? null : toDate(unlistedUntil),
+      failedAgain,
+      causes: [...causes.values()].sort((a, b) => b.failedAgain - a.failedAgain).slice(0, maxCauses),
+      exhausted: Math.max(0, exhausted - exhaustedBefore),
+      backingOff,
+    }
   }
 
-  function begin({ oldestAt }: Open, counts: Counts, seconds: number): Running {
-    const sweptAt = clock.monotonic() - seconds * 1000
-    next.sums.begunBefore = isFirstSweep
-    next.sums.oldestAt = oldestAt
-    next.sums.unlistedUntil = failingSince.size === 0 ? null : sweptAt
-    const exhaustedBefore = isFirstSweep ? counts.exhausted : exhausted
-    return Object.assign(next, { since: Math.min(sweptAt, ...failingSince.values()), exhaustedBefore })
+  function begin({ oldestAt }: Open, found: Counts, sweptAt: number): Beginning {
+    return {
+      since: Math.min(sweptAt, ...failingSince.values()),
+      begunBefore: counts === undefined,
+      oldestEvent: oldestAt === undefined ? null : new Date(oldestAt),
+      unlistedUntil: failingSince.size === 0 ? undefined : sweptAt,
+      exhaustedBefore: (counts ?? found).exhausted,
+    }
   }
 
-  function noteCounts(incident: Running, counts: Counts): void {
-    incident.sums.backingOff = counts['backing-off']
-    incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
-    incident.sums.peak = Math.max(incident.sums.peak, openOf(counts))
-  }
-
-  /** True while enough records keep being rejected, although others succeed, for the incident to continue. */
-  function isRefused({ refusedAgain }: Open): boolean {
-    return running !== undefined && refusedAgain >= minRefused
-  }
-
-  function noteSweep({ open, report: { failed: counts, kind, result, seconds } }: FactOf<'sweep'>): void {
-    if (result === 'failed') failingSince.getOrInsert(kind, clock.monotonic() - seconds * 1000)
-    else if (kind === 'recent') failingSince.delete(kind)
-    if (counts === undefined || open === undefined) return
-    const isUrgent = urgentOf(counts) > 0
-    if (running === undefined) leftOver = Math.min(leftOver, openOf(counts))
-    const isNew = isUrgent && running === undefined && openOf(counts) > leftOver
-    if (isNew) running = begin(open, counts, seconds)
-    next = empty()
-    failingSince.clear()
-    isFirstSweep = false
-    exhausted = counts.exhausted
-    calmSince = isUrgent || isRefused(open) ? undefined : (calmSince ?? clock.monotonic())
-    if (running === undefined) return
-    noteCounts(running, counts)
-    noteGates()
-    if (isNew) report('started', toIncident(clock, running))
-    if (calmSince === undefined || clock.monotonic() - calmSince < calmMs) return
-    last = [running, running.lastArrivalAt ?? calmSince]
+  /** The last arrival ends it. */
+  function end(incident: Beginning, calmSince: number): void {
+    const { lastAt = -Infinity } = history.recovered()
+    const hasArrived = lastAt >= onWallClock(clock, incident.since)
+    last = shown(incident, hasArrived ? new Date(lastAt) : toDate(calmSince))
     running = undefined
-    leftOver = openOf(counts)
-    report('ended', toIncident(clock, ...last))
+    leftOver = last.backingOff
+    report('ended', last)
   }
 
-  function noteFailure({ causes, sums }: Running, fact: FactOf<'outcome'>): void {
-    const { eventType, responseStatusCode, subscriptionId } = fact
-    sums.failedAgain += 1
+  function noteCounts(open: Open, found: Counts, sweptAt: number): void {
+    const isUrgent = urgentOf(found) > 0
+    if (running === undefined) leftOver = Math.min(leftOver, openOf(found))
+    const begun =
+      running === undefined && isUrgent && openOf(found) > leftOver ? begin(open, found, sweptAt) : undefined
+    running ??= begun
+    failingSince.clear()
+    counts = found
+    const isRejected = running !== undefined && open.refusedAgain >= minRefused
+    calmSince = isUrgent || isRejected ? undefined : (calmSince ?? clock.monotonic())
+    if (begun !== undefined) report('started', shown(begun))
+    if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)
+      end(running, calmSince)
+  }
+
+  function noteSweep({ open, report: { failed, kind, result, seconds } }: FactOf<'sweep'>): void {
+    const sweptAt = clock.monotonic() - seconds * 1000
+    if (result === 'failed') return void failingSince.getOrInsert(kind, sweptAt)
+    if (kind === 'recent') failingSince.delete(kind)
+    if (failed !== undefined && open !== undefined) noteCounts(open, failed, sweptAt)
+    if (running === undefined) forgetFailures()
+  }
+
+  function forgetFailures(): void {
+    causes.clear()
+    failedAgain = 0
+  }
+
+  function noteFailure({ eventType, responseStatusCode, subscriptionId }: FactOf<'outcome'>): void {
+    failedAgain += 1
     const key = [subscriptionId, responseStatusCode, eventType].join(' ')
     if (causes.size >= maxCounted && !causes.has(key)) return
-    causes.getOrInsertComputed(key, () => ({
-      subscriptionId,
-      responseStatusCode,
-      eventType,
-      failedAgain: 0,
-    })).failedAgain += 1
-  }
-
-  function noteOutcome(incident: Running, fact: FactOf<'outcome'>): void {
-    const { outcome, sinceEventMs } = fact
-    if (outcome === 'failed-again') noteFailure(incident, fact)
-    if (outcome !== 'recovered') return
-    incident.sums.recovered += 1
-    incident.lastArrivalAt = clock.monotonic()
-    incident.longestMs = Math.max(incident.longestMs ?? 0, sinceEventMs)
+    const none = { subscriptionId, responseStatusCode, eventType, failedAgain: 0 }
+    causes.getOrInsert(key, none).failedAgain += 1
   }
 
   return {
     note(event) {
-      const { sums } = running ?? next
-      if (event.type === 'expired') sums.expired += event.records
-      if (event.type === 'returned') sums.expired = Math.max(0, sums.expired - event.records)
       if (event.type === 'sweep') noteSweep(event)
-      if (event.type === 'outcome') noteOutcome(running ?? next, event)
-      if (gateEvents.has(event.type)) noteGates()
+      if (event.type === 'outcome' && event.outcome === 'failed-again') noteFailure(event)
       if (event.type !== 'leading') return
       // Another instance has worked since.
-      running = undefined
-      next = empty()
+      running = counts = undefined
       leftOver = 0
       failingSince.clear()
-      isFirstSweep = true
+      forgetFailures()
     },
-    last() {
-      noteGates()
-      if (running !== undefined) return toIncident(clock, running)
-      return last && toIncident(clock, ...last)
-    },
+    last: () => (running === undefined ? last : shown(running)),
     end() {
-      noteGates()
-      if (running !== undefined) report('open', toIncident(clock, running))
+      if (running !== undefined) report('open', shown(running))
     },
   }
 }

@@ -1,7 +1,7 @@
 // The incident as names and values, for the page and `status --incident`.
 import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
-import { isWholeKnown, openOf } from './figures.ts'
+import { isWholeKnown } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, fromNow, response, span, subscriptionName } from './words.ts'
 
@@ -56,9 +56,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
     ...(endedAt === null || backingOff === 0
       ? []
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
-    ...(openOf(status) > peak && endedAt === null
-      ? [['peak', 'not yet: more are missing now'] as const]
-      : [['peak', `${count(peak)} missing at once`] as const]),
+    ['peak', `${count(peak)} missing at once`],
     ['recovered', `${count(recovered)}${slowest}`],
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...(failedAgain === 0 ? [] : [['failed again', failedText(incident, status)] as const]),

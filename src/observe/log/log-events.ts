@@ -40,17 +40,6 @@ type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' 
 type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
-/** The sums of an incident; durations in seconds. */
-type IncidentFields = Pick<
-  Incident,
-  'backingOff' | 'begunBefore' | 'causes' | 'exhausted' | 'expired' | 'failedAgain' | 'gates' | 'peak' | 'recovered'
-> & {
-  from: string
-  longestSeconds: number | undefined
-  oldestEvent: string | undefined
-  to: string | undefined
-  unlistedUntil: string | undefined
-}
 /** The target of the daemon, and what it may do there. */
 interface Started {
   version: string
@@ -127,9 +116,9 @@ export interface LogFields {
   certificate_invalid: { file: string; problem: string }
   key_weak: { key: string; problem: string }
   memory_limit_low: MemoryShortfall
-  incident_started: Pick<IncidentFields, 'begunBefore' | 'oldestEvent' | 'peak'>
-  incident_ended: IncidentFields
-  incident_open: IncidentFields
+  incident_started: Pick<Incident, 'begunBefore' | 'oldestEvent' | 'peak'>
+  incident_ended: Incident
+  incident_open: Incident
   ledger_unusable: Pick<FactOf<'ledger'>, 'problem' | 'result'> & StillFailing
   ledger_usable: { failures: number }
   hour_compared: Own<FactOf<'hour-compared'>>
@@ -307,7 +296,7 @@ export const logEvents = {
   incident_ended: [
     ['info'],
     'incident ended',
-    'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once; `causes` of `failedAgain`: the largest five; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+    'For 5 min nothing was due, blocked or awaited. The fields of `incident` in /status. `peak`: the most missing at once; `causes` of `failedAgain`: the largest five; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
   ],
   incident_open: [
     ['info'],

@@ -172,18 +172,9 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logIncident(what: 'started' | 'ended' | 'open', incident: Incident): void {
-    const { endedAt, longestSeconds, oldestEvent, since: begunAt, unlistedUntil, ...sums } = incident
-    const { begunBefore, peak } = sums
-    const oldest = oldestEvent?.toISOString()
-    if (what === 'started') return log.event('incident_started', { begunBefore, oldestEvent: oldest, peak })
-    log.event(`incident_${what}`, {
-      ...sums,
-      from: begunAt.toISOString(),
-      oldestEvent: oldest,
-      unlistedUntil: unlistedUntil?.toISOString(),
-      to: endedAt?.toISOString(),
-      longestSeconds: longestSeconds ?? undefined,
-    })
+    const { begunBefore, oldestEvent, peak } = incident
+    if (what === 'started') log.event('incident_started', { begunBefore, oldestEvent, peak })
+    else log.event(`incident_${what}`, incident)
   }
 
   function logLedger({ problem, result }: FactOf<'ledger'>): void {

@@ -78,6 +78,7 @@ function plain(value: unknown, isData = false): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value === 'string') return cut(value)
   if (typeof value === 'number') return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : String(value)
+  if (value instanceof Date) return value.toISOString()
   if (Array.isArray(value))
     return value.slice(0, maxEntries).map((entry) => (isData ? plain(entry, true) : cut(String(plain(entry)))))
   return isData && typeof value === 'object' ? plainFields(value) : `[${typeof value}]`

@@ -11,7 +11,7 @@ const start = Date.UTC(2026, 0, 15, 12, 0, 30)
 
 function scene() {
   const clock = createVirtualClock(start)
-  const state = { missing: null as number | null, circuits: 0, paused: false }
+  const state = { missing: null as number | null, circuits: 0, paused: false, gates: [] }
   let asked = 0
   const history = createHistory({
     clock,
@@ -120,7 +120,7 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   const { clock: whole } = scene()
   let fraction = 0
   const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
-  const history = createHistory({ clock, state: () => ({ missing: 0, circuits: 0, paused: false }) })
+  const history = createHistory({ clock, state: () => ({ missing: 0, circuits: 0, paused: false, gates: [] }) })
   for (const more of [0.4, 0.9, 0.1]) {
     fraction = more
     await whole.advance(minuteMs)

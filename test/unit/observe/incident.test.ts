@@ -1,8 +1,8 @@
 // The incident: begins with the first missing delivery, ends with the last one that arrived, and sums up what lay between.
 import { expect, test } from 'vitest'
-import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import type { FactOf, TelemetryEvent } from '../../../src/observe/events.ts'
+import { createHistory } from '../../../src/observe/history.ts'
 import { createIncidents, type Incident } from '../../../src/observe/incident.ts'
-import type { Gate } from '../../../src/reconcile/retry/gates.ts'
 import { everyFact, failedSweep, outcomeFact, sweepFact } from '../../support/facts.ts'
 import { noDecisions } from '../../support/incident.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
@@ -11,32 +11,43 @@ const minuteMs = 60_000
 
 type Step = Partial<typeof noDecisions> | TelemetryEvent | 'failed' | 'a year ahead'
 
-/** With these the gates open. */
-const opening = [everyFact.operator, everyFact.receiver, everyFact.trouble]
+/** Those that are rejected back off. */
+function sweepOf(seconds: number, failed: typeof noDecisions, refusedAgain = 0): FactOf<'sweep'> {
+  const open = { refusedAgain: Math.min(refusedAgain, failed['backing-off']), oldestAt: -minuteMs }
+  return { ...sweepFact({ seconds, failed }), open }
+}
 
-/** Plays a step each minute: the decisions of a full sweep, or an event. */
+/** Plays a step each minute: the decisions of a full sweep, or an event. A circuit is open while some are blocked. */
 async function play(
   steps: readonly Step[],
   refusedAgain = 0,
 ): Promise<{ reports: (Incident & { what: string })[]; last: Incident | undefined }> {
   const clock = createVirtualClock(0)
   const reports: (Incident & { what: string })[] = []
-  let isShut = true
-  const gates = (): { gate: Gate }[] => (isShut ? [{ gate: 'circuit' }, { gate: 'limit' }] : [])
-  const incidents = createIncidents({
+  let found = noDecisions
+  const history = createHistory({
     clock,
-    gates,
+    state: () => ({
+      missing: found.due + found.blocked + found['backing-off'] + found.exhausted,
+      gates: found.blocked > 0 ? ['circuit', 'limit'] : [],
+      ...{ circuits: 0, paused: false },
+    }),
+  })
+  const incidents = createIncidents({
+    ...{ clock, history },
     report: (what, incident) => reports.push({ ...incident, what }),
   })
+  const note = (event: TelemetryEvent): void => {
+    history.note(event)
+    incidents.note(event)
+  }
   for (const step of steps) {
-    if (opening.some((fact) => fact === step)) isShut = false
     if (step === 'a year ahead') clock.jump(525_600 * minuteMs)
-    else if (step === 'failed') incidents.note(failedSweep({ seconds: 1 }))
-    else if ('type' in step) incidents.note(step)
+    else if (step === 'failed') note(failedSweep({ seconds: 1 }))
+    else if ('type' in step) note(step)
     else {
-      // Those that are rejected back off.
-      const open = { refusedAgain: Math.min(refusedAgain, step['backing-off'] ?? 0), oldestAt: -minuteMs }
-      incidents.note({ ...sweepFact({ seconds: 1, failed: { ...noDecisions, ...step } }), open })
+      found = { ...noDecisions, ...step }
+      note(sweepOf(1, found, refusedAgain))
     }
     await clock.advance(minuteMs)
   }
@@ -75,8 +86,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
     },
     1,
   ],
-  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 3, longestSeconds: 7 }, 1], // prettier-ignore
-  ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
+  ['what arrived while a sweep found it is part of it', [recovered(7), recovered(5), sweepOf(120, { ...noDecisions, due: 3 })], { recovered: 2, longestSeconds: 7 }, 1], // prettier-ignore
+  ['what arrived before is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
   [
     'a host clock that is set is no calm',
     [{ due: 1 }, {}, 'a year ahead', {}],
@@ -117,14 +128,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['recent sweeps that failed, and then succeeded', [{}, failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(3, -1), unlistedUntil: null }, 1], // prettier-ignore
   ['full sweeps that fail, while recent ones succeed', [{}, 'failed', sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(1, -1) }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5 }], { expired: 5 }, 1],
-  ['only what blocks is a gate that was shut', [{ due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 1],
-  ...opening.map((fact): [string, Step[], Partial<Incident>, number] => [
-    `until it opens: ${fact.type}`,
-    [{ due: 1 }, fact, { due: 1 }],
-    { gates: [{ gate: 'circuit', seconds: 60 }] },
-    1,
-  ]),
-  ['and not between two', [{ due: 1 }, ...calm, {}, { due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 2],
+  ['the gates of its own minutes, of those that block', [{ blocked: 1 }, { blocked: 1 }, ...calm, { blocked: 1 }, { due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 2], // prettier-ignore
   ['nor with those before another instance led', ['failed', everyFact.leading, { due: 1 }], { since: at(2, -1) }, 1],
   ['another instance led', [{}, { due: 1 }, everyFact.leading, { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
 ])('%s', async (_, steps, shown, started) => {
