@@ -5,6 +5,7 @@ import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
 import {
   addTo,
+  close,
   maxLaneAgeMs,
   moveOn,
   newPlan,
@@ -97,6 +98,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     },
     renew() {
       renewAll()
+      for (const lane of plan.lanes) close(plan, lane)
       wake()
     },
     listed() {

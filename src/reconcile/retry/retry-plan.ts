@@ -106,7 +106,7 @@ export function moveOn(plan: RetryPlan, options: PlanOptions): void {
 }
 
 /** An empty lane is no lane. */
-function close({ lanes }: RetryPlan, lane: Lane): void {
+export function close({ lanes }: RetryPlan, lane: Lane): void {
   lanes.delete(lane)
   delete lane.subscription.lanes[lane.age]
 }

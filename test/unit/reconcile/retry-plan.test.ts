@@ -183,6 +183,11 @@ test('lanes of thousands of records are made anew a few at a look; those of reco
     [3, Infinity],
     [3, Infinity],
   ])
+  planner.renew()
+  expect([look(), look()]).toEqual([
+    [2, 0],
+    [3, Infinity],
+  ])
   records.delete('b')
   monotonic += minuteMs + 1
   expect([look(), look()]).toEqual([
