@@ -82,7 +82,7 @@ function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<stri
   if (status === 503 && told !== undefined) return new CommandFailure(exitCode.platformUnreachable, `${url}: ${told}`)
   const other = `${url} returns HTTP ${status}, unlike a daemon of this version: check server.host and server.port, or use the daemon's own version (kubectl exec).`
   const code = status === 403 ? exitCode.authenticationRejected : exitCode.incomplete
-  return new CommandFailure(code, told === undefined ? other : `${url} refuses: ${told}`)
+  return new CommandFailure(code, told === undefined ? other : `${url} rejects the request: ${told}`)
 }
 
 /** The daemon itself waits up to 20 s for the Kubernetes API. */

@@ -88,15 +88,15 @@ export function certificateFinding(
   const problem = (found: string, advice: string): Finding => failed(exitCode.configuration, found, advice)
   if (keyFingerprint !== key.fingerprint) {
     const advice = 'set the certificate that belongs to the key, or the key that belongs to the certificate'
-    return problem(`it is of another key (${keyFingerprint})`, advice)
+    return problem(`it belongs to another key (${keyFingerprint})`, advice)
   }
   if (notAfter <= now) return problem(`it expired at ${show(notAfter)}`, renew)
   if (notBefore > now) {
     const advice = "check this host's clock; else wait, or make a new pair"
     return problem(`it is not valid before ${show(notBefore)}`, advice)
   }
-  const ending = notAfter - now < expiryWarningMs ? `it ends in ${span(notAfter - now)}: ${renew}` : undefined
-  return okUnless(`of this key, valid until ${show(notAfter)}`, ending)
+  const ending = notAfter - now < expiryWarningMs ? `it expires in ${span(notAfter - now)}: ${renew}` : undefined
+  return okUnless(`for this key, valid until ${show(notAfter)}`, ending)
 }
 
 /** NTP keeps clocks closer than this; the measurement is accurate to about a second. */

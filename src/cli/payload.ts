@@ -91,7 +91,7 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
       const notFound = await writeAll(ids, payloads, session, io)
       isWhole = true
       session.progress.clear()
-      for (const id of notFound) io.stderr.write(`${cell(id)}: neither an event nor a webhook of the last days\n`)
+      for (const id of notFound) io.stderr.write(`${cell(id)}: no event and no recent webhook has this id\n`)
       return notFound.length === 0 ? exitCode.done : exitCode.incomplete
     } finally {
       payloads.close(isWhole)

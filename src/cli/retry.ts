@@ -119,8 +119,8 @@ function sumsText({ listing, sums }: JobDocument): string {
     ['gone', sums.absent, '(no longer failed: delivered or in delivery for another client)'],
     ['not sent', sums.left, '(still failed: the daemon retries them by its rules)'],
     ['not failed', listing.notFailed, '(nothing to do)'],
-    ['exhausted', sums.exhausted, 'left alone (retry.maxAttempts): add --exhausted for these'],
-    ['excluded', sums.excluded, 'left alone (select.*, window.notBefore): name these by their webhook ids'],
+    ['exhausted', sums.exhausted, 'skipped (retry.maxAttempts): add --exhausted to include them'],
+    ['excluded', sums.excluded, 'skipped (select.*, window.notBefore): select them by webhook id'],
   ]
   const lines: [string, string | undefined][] = [
     ['recovered', count(sums.recovered)],
@@ -152,8 +152,8 @@ function badTable({ retried }: JobDocument, width: number | undefined): string {
 const stops: Readonly<Record<string, string>> = {
   timeout: 'timed out (--timeout)',
   interrupted: 'this command was interrupted',
-  cancelled: 'somebody cancelled the job',
-  'not-leader': 'this instance does not lead any more',
+  cancelled: 'the job was cancelled',
+  'not-leader': 'this instance no longer leads',
   platform: 'the platform cannot be listed',
 }
 
@@ -181,7 +181,7 @@ function jobText(job: JobDocument, isDryRun: boolean, shown: TextShown): string 
   }
   const left = [
     ...(sums.exhausted > 0 ? [`${count(sums.exhausted)} exhausted (--exhausted retries them)`] : []),
-    ...(sums.excluded > 0 ? [`${count(sums.excluded)} excluded (by webhook id alone)`] : []),
+    ...(sums.excluded > 0 ? [`${count(sums.excluded)} excluded (only by webhook id)`] : []),
   ]
   const would = `Would be retried: ${count(sums.asked)} of ${counted(sums.found, 'failed record')}.`
   const alone = left.length > 0 ? ` Left alone: ${left.join(', ')}.` : ''

@@ -104,7 +104,7 @@ const encrypted: Check = (config) =>
         const url = config.value(key)
         if (typeof url !== 'string' || !/^http:/i.test(url) || isLoopback(new URL(url))) return []
         const message =
-          'must start with https://; http:// is taken only for this machine (127.0.0.1, ::1, localhost), or with platform.allowInsecure'
+          'must start with https://; http:// is accepted only for this machine (127.0.0.1, ::1, localhost), or with platform.allowInsecure'
         return [{ key, origin: config.origin(key), message }]
       })
 

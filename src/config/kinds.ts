@@ -129,7 +129,7 @@ export function word(): Kind<z.ZodMiniType<string, string>> {
 
 /** A scope of RFC 6749, or empty. @see RFC 6749 section 3.3 */
 export function scope(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be scope names with one space between, or empty'
+  const must = 'must be scope names separated by single spaces, or empty'
   return written({ type: 'text, may be empty', must, pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, shown: false })
 }
 

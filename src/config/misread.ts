@@ -9,7 +9,7 @@ export function misreadOf(text: string, { secret }: { secret: boolean }): string
   const [placeholder] = /\$\{\w[^}]*\}|\$\(\w+\)|\{\{.*\}\}|^<[^<>]+>$/.exec(text) ?? []
   if (placeholder !== undefined) {
     const shown = secret ? 'a placeholder such as ${NAME}' : `the placeholder ${placeholder.slice(0, 60)}`
-    return `holds ${shown}, which nothing has filled in: write the value itself`
+    return `holds ${shown}, which was not filled in: write the value itself`
   }
   const [invisible] = /\p{Cf}|\u00a0/u.exec(text) ?? []
   if (invisible === undefined) return undefined
@@ -22,8 +22,8 @@ const foreignForms: readonly (readonly [form: RegExp, message: string])[] = [
   [/\0|\ufffd\ufffd/, 'is UTF-16, or no text: save it as UTF-8'],
   [/\r(?!\n)/, 'has lines that end with a carriage return alone: save it with line feeds'],
   [/^[ \t]*\u00a0/m, 'a no-break space in the indentation: YAML takes plain spaces only'],
-  [/^[^#\n'"]*\{\{/m, 'a template ({{ ... }}) that nothing has filled in: render it before the start'],
-  [/^kind:\s/m, 'a Kubernetes manifest: give the file that it holds below data, not the manifest'],
+  [/^[^#\n'"]*\{\{/m, 'an unrendered template ({{ ... }}): render it before the start'],
+  [/^kind:\s/m, 'a Kubernetes manifest: give the file below its data, not the manifest'],
   [/^\s*\[[\w.]+\]\s*$/m, 'TOML; YAML is needed: write a section as "platform:", its keys indented below it'],
   [/^\s*\/\//m, 'a comment begins with #, not with //'],
 ]

@@ -42,7 +42,7 @@ const syntaxWords: Record<string, string> = {
   MULTIPLE_DOCS: 'a second document (---): the file may hold one only',
   RESOURCE_EXHAUSTION: 'nested too deeply',
   NON_STRING_KEY: 'a key must be plain text',
-  TAG_RESOLVE_FAILED: 'a tag (!...) is not understood: leave it out',
+  TAG_RESOLVE_FAILED: 'a tag (!...) is not supported: omit it',
 }
 
 interface Walk extends Source {
@@ -93,7 +93,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
       const example = keys.find((key) => key.startsWith(`${path}.`)) ?? path
       if (!isNothing(value)) refuse(`is a section: it takes keys below it, such as ${example}`)
     } else if (isNothing(value)) {
-      refuse("has no value: give one, or take the key out; '' is an empty text and [] an empty list")
+      refuse("has no value: give one, or remove the key; '' is an empty text and [] an empty list")
     } else values.set(path, { raw: (value as { toJSON(): unknown }).toJSON(), origin })
   }
 }
@@ -152,7 +152,7 @@ function fromYaml(file: string, text: string, keys: readonly Key[]): Source {
     return offset === undefined ? file : lineAt(offset)
   }
   for (const key of repeatedKeys(document).slice(0, maxProblems))
-    refuse(originAt(key), 'this key stands here a second time: keep one')
+    refuse(originAt(key), 'this key is repeated: keep one')
   const top: unknown = document.contents
   if (isMap(top)) takeMap(top, '', { ...source, keys: paths, sections, originAt })
   else if (!isNothing(top))

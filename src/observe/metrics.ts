@@ -323,7 +323,7 @@ export const metricDefinitions = {
   },
   unexpected_records_total: {
     type: 'counter',
-    help: 'Listed rows whose own time or status was not requested. They are not retried.',
+    help: 'Listed rows with a time or status that was not requested. They are not retried.',
     labels: { kind: ['time', 'status'] },
   },
   log_messages_total: {

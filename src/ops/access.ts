@@ -78,6 +78,9 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
     const [match] = accepted.filter(({ secret }) => timingSafeEqual(digest(Buffer.from(secret, 'utf8')), given))
     if (match !== undefined) return { by: match.by }
     const how = 'Send control.token as a bearer token in the header "authorization".'
-    return { status: 401, error: isHere ? `${how} The program's own commands need none where the key is.` : how }
+    return {
+      status: 401,
+      error: isHere ? `${how} The program's own commands need none if they can read the private key.` : how,
+    }
   }
 }

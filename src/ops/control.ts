@@ -146,7 +146,7 @@ export function createControl(options: ControlOptions): Control {
   async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<OpsResponse> {
     if (request.method !== 'POST') return respond(405, { error: 'Send a POST.' }, { allow: 'POST' })
     const body = await bodyOf(request, maxBodyBytes)
-    if (body === undefined) return respond(400, { error: `Send a whole body of at most ${maxBodyBytes} bytes.` })
+    if (body === undefined) return respond(400, { error: `Send a complete body of at most ${maxBodyBytes} bytes.` })
     try {
       const done = await command(body)
       return 'problem' in done ? respond(503, { error: done.problem }) : respond(200, done)

@@ -42,12 +42,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
   return [
     ['time', lasted(incident, status.now)],
     ...(begunBefore && oldestEvent !== null
-      ? [
-          [
-            'oldest event',
-            `${clockTime(oldestEvent, status.now)} UTC, of those that were missing at its beginning`,
-          ] as const,
-        ]
+      ? [['oldest event', `${clockTime(oldestEvent, status.now)} UTC, the oldest one missing at its start`] as const]
       : []),
     ...(unlistedUntil === null
       ? []

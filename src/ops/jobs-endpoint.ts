@@ -132,12 +132,12 @@ export function createJobsEndpoint(
   async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<OpsResponse> {
     if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
     const body = await bodyOf(request, maxBodyBytes)
-    if (body === undefined) throw new BadRequest(`The body was cut off, or has more than ${maxBodyBytes} bytes.`)
+    if (body === undefined) throw new BadRequest(`The body is truncated, or has more than ${maxBodyBytes} bytes.`)
     const job = readJob(body, options)
     const standby = standsBy()
     if (standby !== undefined) return standbyResponse(standby)
     if (!retriesEnabled && !job.dryRun) {
-      return refuse(409, 'retry.enabled is false: set it to true, and start the daemon again.', { gate: 'disabled' })
+      return refuse(409, 'retry.enabled is false: set it to true, and restart the daemon.', { gate: 'disabled' })
     }
     const view = jobs.start(job, by)
     return view === undefined

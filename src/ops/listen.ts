@@ -58,7 +58,7 @@ const listenProblems: Readonly<Record<string, readonly [key: 'host' | 'port', me
   EADDRNOTAVAIL: ['host', 'this host has no such address; choose one of its own, or 0.0.0.0'],
   EAFNOSUPPORT: ['host', 'this host has no addresses of that family; choose 0.0.0.0 or ::'],
   ENOTFOUND: ['host', 'no host of that name is known; choose an address of this host, or 0.0.0.0'],
-  EAI_AGAIN: ['host', 'the host name can not be looked up now; choose an address of this host, or 0.0.0.0'],
+  EAI_AGAIN: ['host', 'the host name cannot be looked up now; choose an address of this host, or 0.0.0.0'],
 }
 
 function listenError({ code, name }: NodeJS.ErrnoException, options: ListenOptions): ConfigurationError {

@@ -152,7 +152,7 @@ export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
     if (read === undefined) return { status: 404, contentType: plainText, body: nothing }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       const headers = { allow: 'GET, HEAD' }
-      return { status: 405, contentType: plainText, body: 'Only GET and HEAD are answered here.\n', headers }
+      return { status: 405, contentType: plainText, body: 'Only GET and HEAD are supported here.\n', headers }
     }
     return read(url.slice(path.length + 1), request)
   }

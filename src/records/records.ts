@@ -184,7 +184,7 @@ export function createRecords({
       }
     } catch (error) {
       if (!isAbort(error, late)) throw error
-      all.problem = 'The list is too long to search: name the event, or a time.'
+      all.problem = 'The list is too long to search: give the event, or a time.'
     }
     return all
   }
@@ -236,7 +236,7 @@ export function createRecords({
       if (failure === undefined && !isAbort(error, signal)) throw error
       end.next = last
       if (failure !== undefined) end.error = sentencesOf(failure)
-      else if (last === undefined) end.error = `The platform has listed nothing within ${maxListingMs / 1000} s.`
+      else if (last === undefined) end.error = `The platform listed nothing within ${maxListingMs / 1000} s.`
     } finally {
       cancel()
     }

@@ -45,7 +45,7 @@ export interface LinkedAbort extends Disposable {
 }
 
 /** Abort reason of a signal that is no longer needed. */
-const over = new Error('what the signal was for is over')
+const over = new Error('the signal is no longer needed')
 
 /**
  * A signal that aborts with the first of its sources, or when disposed of. Unlike AbortSignal.any, it does not grow with each

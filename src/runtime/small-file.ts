@@ -12,7 +12,7 @@ export class FileRefusal extends Error {
   readonly code: 'EISDIR' | 'NOT_REGULAR' | 'TOO_LARGE'
 
   constructor(code: FileRefusal['code']) {
-    super(`the file can not be read: ${code}`)
+    super(`the file cannot be read: ${code}`)
     this.name = 'FileRefusal'
     this.code = code
   }

@@ -216,7 +216,7 @@ describe('a request at fault is answered with the field and what is allowed, and
     ['null', 'The body: a JSON object.'],
     ['[]', 'The body: a JSON object.'],
     ['"all"', 'The body: a JSON object.'],
-    ['x'.repeat(1_048_577), 'The body was cut off, or has more than 1048576 bytes.'],
+    ['x'.repeat(1_048_577), 'The body is truncated, or has more than 1048576 bytes.'],
     [{}, 'selection: a JSON object.'],
     [{ selection: [] }, 'selection: a JSON object.'],
     [{ selection: {} }, 'selection: unbounded'],

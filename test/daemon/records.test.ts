@@ -264,10 +264,10 @@ describe('what the daemon does not hold is listed on the platform', () => {
     }
     day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 25_000 } })
     const { error } = await daemon.records('since=500h')
-    expect(error).toBe('The platform has listed nothing within 20 s.')
+    expect(error).toBe('The platform listed nothing within 20 s.')
     const id = '00000000-0000-4000-8000-000000000000'
     expect(await daemon.records(`webhook=${id}`)).toMatchObject({
-      incomplete: 'The list is too long to search: name the event, or a time.',
+      incomplete: 'The list is too long to search: give the event, or a time.',
     })
     const words = day.clock.run(createResponseEndpoint(daemon.ops().records)(`event=${id}`, asker(token)))
     expect(await textOf(await words)).toContain('The platform did not respond within 20 s.')

@@ -79,7 +79,7 @@ test.each([[[]], [['eventId'] as const]])(
     const { eventId, webhookId } = addDelivered(sandbox)
     const { code, err, out } = await payload(sandbox, [webhookId, unknown])
     expect(linesOf(out).map((line) => [line.webhookId, line.eventId])).toEqual([[webhookId, eventId]])
-    expect([code, err]).toEqual([1, expect.stringContaining(`${unknown}: neither an event nor a webhook`)])
+    expect([code, err]).toEqual([1, expect.stringContaining(`${unknown}: no event and no recent webhook`)])
   },
 )
 

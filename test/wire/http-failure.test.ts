@@ -41,7 +41,7 @@ test('a 100 Continue that nobody asked for is a failure, which the advice names'
   await using server = await startRawServer(says(`HTTP/1.1 100 Continue\r\n\r\n${ok}`))
   const failure = await failureOf(http.request(server.url, { method: 'POST', body: '{}' }))
   expect(failure).toMatchObject({ reason: 'connection', requestNotSent: false })
-  expect(callAdvice(failure, { address: 'here', late: 'soon' })).toMatch(/sends 100 Continue, which was not asked for/)
+  expect(callAdvice(failure, { address: 'here', late: 'soon' })).toMatch(/sends an unrequested 100 Continue/)
   await server.idle()
 })
 

@@ -200,6 +200,6 @@ export function errorFields(error: unknown): ErrorFields {
   try {
     return fieldsOf(error)
   } catch {
-    return { errorName: 'an error that can not be read' }
+    return { errorName: 'an unreadable error' }
   }
 }

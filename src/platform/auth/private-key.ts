@@ -73,7 +73,7 @@ function refusePassphrase(setting: PrivateKeySetting, message: string): Configur
 function choose(content: Buffer, place: Place): PemBlock {
   const { blocks, damage } = readPem(content.toString('utf8'))
   const [key, second] = blocks.filter(({ label }) => privateLabels.has(label))
-  if (second !== undefined) throw refuse(place, 'holds two private keys; leave the one that is to be used')
+  if (second !== undefined) throw refuse(place, 'holds two private keys; keep the one to use')
   if (key !== undefined) return key
   if (damage !== undefined) throw refuse(place, damage)
   const other = blocks[0]?.label
@@ -118,8 +118,8 @@ function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
         `does not open the private key (${placeOf(setting).origin}): wrong, or the key is damaged`,
       )
     }
-    const repair = 'encrypt it again with `openssl pkcs8 -topk8 -v2 aes-256-cbc`'
-    throw refuse(placeOf(setting), `is encrypted in a way that is no longer supported; ${repair}`)
+    const repair = 're-encrypt it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`'
+    throw refuse(placeOf(setting), `uses an encryption that is no longer supported; ${repair}`)
   }
 }
 

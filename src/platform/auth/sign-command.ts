@@ -150,7 +150,7 @@ function keyOf(content: Buffer, options: SignCommandOptions): SigningKey {
         )
       const signature = Buffer.from(base64, 'base64')
       if (!verify('sha256', Buffer.from(input), publicKey, signature)) {
-        const advice = `let it sign by RS256 (RSASSA-PKCS1-v1_5 with SHA-256), the text itself and no digest of it, with the key of SHA-256 ${fingerprint}`
+        const advice = `sign with RS256 (RSASSA-PKCS1-v1_5 with SHA-256), the text itself instead of a digest, with the key of SHA-256 ${fingerprint}`
         throw new SignCommandError(
           'OTHER_KEY',
           'wrote a signature that does not verify with auth.certificateFile',

@@ -201,7 +201,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const { advice, message } = explainRefusal(result, { fingerprint, knowsTime: options.serverClock.isKnown() })
       return new TokenError(message, { ...result, retryAt, advice })
     }
-    const message = 'no access token: the API refuses tokens as soon as they are issued'
+    const message = 'no access token: the API rejects tokens as soon as they are issued'
     return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
   }
 

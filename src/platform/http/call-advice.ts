@@ -27,14 +27,14 @@ const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UN
 function tlsAdvice(code: string | undefined): string {
   if (code === undefined || unknownIssuer.test(code)) return authorities
   return (
-    tlsAdviceByCode[code] ?? 'the TLS handshake failed: check that TLS is spoken at this address, and any proxy between'
+    tlsAdviceByCode[code] ?? 'the TLS handshake failed: check that this address speaks TLS, and any proxy in between'
   )
 }
 
 const causeByCode: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there',
   ENOTFOUND: 'DNS does not know its host',
-  EAI_AGAIN: 'DNS does not answer',
+  EAI_AGAIN: 'DNS does not respond',
   EHOSTUNREACH: 'there is no route to its host',
   ENETUNREACH: 'there is no route to its network',
 }
@@ -45,20 +45,20 @@ const proxyVariables = 'HTTPS_PROXY (or HTTP_PROXY), and NO_PROXY'
 function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): string {
   const [, status] = /^STATUS_(\d+)$/.exec(code) ?? []
   if (status === '407') {
-    return 'the proxy wants a user and password: put them into the URL of HTTPS_PROXY (or HTTP_PROXY), or name the host in NO_PROXY'
+    return 'the proxy requires a user and password: put them into the URL of HTTPS_PROXY (or HTTP_PROXY), or name the host in NO_PROXY'
   }
   if (status?.startsWith('5') === true) {
-    return `the proxy does not reach the host (${status}): check ${address}, then ask the proxy's operator, or check ${proxyVariables}`
+    return `the proxy cannot reach the host (${status}): check ${address}, then ask the proxy's operator, or check ${proxyVariables}`
   }
   if (status !== undefined) {
-    return `the proxy refuses (${status}): have its operator allow the host, or check ${proxyVariables}`
+    return `the proxy rejects the call (${status}): have its operator allow the host, or check ${proxyVariables}`
   }
   const cause = reason === 'tls' ? tlsAdvice(code) : reason === 'timeout' ? 'timed out' : (causeByCode[code] ?? code)
   return `the proxy cannot be used: ${cause}: check ${proxyVariables}`
 }
 
 const continueAdvice =
-  'the server or a gateway before it sends 100 Continue, which was not asked for: have its operator turn that off'
+  'the server or a gateway before it sends an unrequested 100 Continue: have its operator turn that off'
 
 const notHttp = /^HPE_|^HTTPParserError$/
 
@@ -76,7 +76,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
   intercepted: ({ address }) =>
     `something in front of the server (a gateway, firewall or login page) responds in its place: check ${address}, then have it allow the call`,
-  'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
+  'invalid-body': ({ address }) => `a login page or a proxy responds in its place: check ${address}`,
 }
 
 /** If the reason has no advice of its own. */

@@ -207,7 +207,8 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   unauthorized: 'the platform rejects the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }
-const orGateway = '; without an error body, a gateway or firewall in front of the platform may refuse: ask who runs it'
+const orGateway =
+  '; without an error body, a gateway or firewall in front of the platform may be the cause: ask its operator'
 
 /**
  * A failed call to the platform. Holds no URL, header or body except the scrubbed error, so that logging it can't leak them.

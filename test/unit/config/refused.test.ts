@@ -44,7 +44,7 @@ window: {settle: soon}
 
 /** The beginning of the problem, by the file that has it. */
 const files: Record<string, string> = {
-  'log:\n  level: info\n  level: debug': '--config (config.yaml:3): this key stands here a second time: keep one',
+  'log:\n  level: info\n  level: debug': '--config (config.yaml:3): this key is repeated: keep one',
   'log:\n\tlevel: info': '--config (config.yaml:2): a tab in the indentation',
   'retry:\n    enabled: true\n  concurrency: 2': '--config (config.yaml:3): the indentation does not fit',
   'log:\n  level: "info\n': '--config (config.yaml:3): something is not closed',
@@ -52,7 +52,7 @@ const files: Record<string, string> = {
   'log:\n  level: @info': '--config (config.yaml:2): the value starts with a character',
   'schedule:\n  cron: */30 * * * * *': '--config (config.yaml:2): not understood: put values that start with *',
   'log: {}\n---\nretry: {}': '--config (config.yaml:2): a second document',
-  'log:\n  level: !secret info': '--config (config.yaml:2): a tag (!...) is not understood',
+  'log:\n  level: !secret info': '--config (config.yaml:2): a tag (!...) is not supported',
   '? [log]\n: {}': '--config (config.yaml:1): a key must be plain text',
   '- log': '--config (config.yaml): must hold sections with keys',
   // Forms that people bring from elsewhere.
@@ -60,14 +60,14 @@ const files: Record<string, string> = {
   '\ufffd\ufffdl\0o': '--config (config.yaml:1): is UTF-16, or no text',
   'log:\r  level: info\r': '--config (config.yaml:1): has lines that end with a carriage return alone',
   'log:\n\u00a0 level: info': '--config (config.yaml:2): a no-break space in the indentation',
-  'log:\n  level: {{ .Values.level }}': '--config (config.yaml:2): a template ({{ ... }})',
+  'log:\n  level: {{ .Values.level }}': '--config (config.yaml:2): an unrendered template ({{ ... }})',
   'apiVersion: v1\nkind: ConfigMap\ndata: {}': '--config (config.yaml:2): a Kubernetes manifest',
   '[platform]\nbaseUrl = "https://api.example.com"': '--config (config.yaml:1): TOML',
   '// the log\nlog: {}': '--config (config.yaml:1): a comment begins with #',
   'reconciler:\n  log: {level: info}':
     'reconciler (config.yaml:1): there is no such section: what is below it belongs to the top',
   'subscriptions:\n  123e4567-e89b-12d3-a456-426614174000: b\n  123e4567-e89b-12d3-a456-426614174000: c\n':
-    '--config (config.yaml:3): this key stands here a second time: keep one',
+    '--config (config.yaml:3): this key is repeated: keep one',
   'instance: {name: "\'svc\'"}': 'instance.name (config.yaml:1): has quotes that are part of the value',
   'receiver: {healthUrl: "https://${HOST}/v1"}':
     'receiver.healthUrl (config.yaml:1): holds the placeholder ${HOST}, which',

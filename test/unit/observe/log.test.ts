@@ -210,7 +210,7 @@ describe('errors of others', () => {
         throw new Error(secret)
       },
     })
-    expect(errorFields(hostile)).toEqual({ errorName: 'an error that can not be read' })
+    expect(errorFields(hostile)).toEqual({ errorName: 'an unreadable error' })
   })
 
   test('a deep stack is cut, also when its places hold the text of the message', () => {

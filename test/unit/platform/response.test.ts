@@ -176,5 +176,5 @@ test('a failure says what, why and what to do, and holds nothing else', () => {
   expect(advice).toContain('nothing listens there: check platform.baseUrl')
   const forbidden = (problem?: string): string => new PlatformFailure('forbidden', 403, 'list', { problem }).advice
   expect(forbidden('svc.denied')).toMatch(/access to the webhooks$/)
-  expect(forbidden()).toContain('a gateway or firewall in front of the platform may refuse')
+  expect(forbidden()).toContain('a gateway or firewall in front of the platform may be the cause')
 })
