@@ -4,6 +4,7 @@ import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import { periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 test('only a tick starts a sweep', async () => {
   const gapMs = 14 * 3_600_000
@@ -34,6 +35,20 @@ test('when progress is due, and how long the process runs, does not change when 
     scene.clock.jump(ms)
     expect([ages(), await dueIn()]).toEqual(before)
   }
+})
+
+test('a dispatch loop that has not turned for two minutes is not alive, unless the daemon stops', async () => {
+  const clock = createVirtualClock()
+  let aheadMs = 0
+  const hostClock = { ...clock, monotonic: () => clock.monotonic() + aheadMs }
+  await using scene = startDaemon({ clock, hostClock })
+  await clock.settle()
+  const { live } = scene.ops()
+  expect(live()).toEqual([])
+  aheadMs = 121_000
+  expect(live()).toEqual(['the dispatch loop is stuck'])
+  scene.stop()
+  expect(live()).toEqual([])
 })
 
 test('a bug that a sweep meets ends the daemon, and the server with it', async () => {

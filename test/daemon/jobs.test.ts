@@ -81,7 +81,9 @@ test('a job that is deleted leaves what was not sent, as it was; another that wa
   const daemon = await day.start()
   await daemon.ops().control.pause.pause()
   const [first, second] = [await start(daemon, named), await start(daemon, named)]
+  const none = await start(daemon, { selection: { since: '1d', type: 'none' } })
   await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${none}`)).toMatchObject({ state: 'ended', sums: { asked: 0 }, blockedBy: [] })
   const waiting = await daemon.job('GET', `/${first}`)
   expect(waiting).toMatchObject({ state: 'running', sums: { waiting: 40 }, blockedBy: ['paused'] })
   expect((await daemon.records('decision=blocked')).count).toBe(40)

@@ -43,6 +43,7 @@ test('all are there at once, with values that can be', async () => {
   }
   expect(of('nodejs_heap_size_used_bytes')).toBeLessThanOrEqual(of('nodejs_heap_size_total_bytes'))
   expect(of('process_cpu_user_seconds_total')).toBeGreaterThan(0)
+  expect(await registry.metrics()).toContain('# TYPE process_cpu_seconds_total counter')
   // Asked again in the same moment, too.
   for (const [series, value] of await samplesOf(registry)) {
     expect(value, series).toBeGreaterThanOrEqual(0)

@@ -162,6 +162,16 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     3,
     /all recent/,
   ],
+  [
+    '4 paused',
+    (length) => ({
+      ...shut('subscription-paused'),
+      pauses: Array.from({ length }, (_, n) => ({ subscriptionId: `sub-${n}`, since: incidentNow })),
+    }),
+    3,
+    4,
+    /More are in \/status\./,
+  ],
   ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The platform allows about/],
   [
     '1 min',
@@ -181,8 +191,8 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   ],
 ])('its bound of %s', (_, stateOf, before, reached, said) => {
   const isSaid = (x: number): boolean => {
-    const { headline, level, notices } = toStatus(aStatusState({ ...swept, ...stateOf(x) })).summary
-    return [{ level, text: headline }, ...notices].some((one) => said.test(`${one.level} ${one.text}`))
+    const { detail, headline, level, notices } = toStatus(aStatusState({ ...swept, ...stateOf(x) })).summary
+    return [{ level, text: `${headline} ${detail}` }, ...notices].some((one) => said.test(`${one.level} ${one.text}`))
   }
   expect([before, reached].map(isSaid)).toEqual([false, true])
 })

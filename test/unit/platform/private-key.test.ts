@@ -129,6 +129,7 @@ describe('what is no usable key is named', () => {
   test.each<[string, string | (() => string | Buffer), RegExp]>([
     ['an empty file', '', /is empty/],
     ['a file that is too large', () => Buffer.alloc(128 * 1024 + 1), /too large/],
+    ['a file as large as one may be', () => Buffer.alloc(128 * 1024, 'x'), /no PEM/],
     ['a certificate', () => keys.certificatePem, /holds a certificate; give the private key/],
     ['an OpenSSH key', label('OPENSSH PRIVATE KEY'), /OpenSSH.*ssh-keygen -p/],
     ['a PuTTY key', 'PuTTY-User-Key-File-3: ssh-rsa\n', /PuTTY/],
