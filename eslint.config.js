@@ -51,8 +51,18 @@ export default tseslint.config(
     rules: { 'no-restricted-syntax': ['error', ...ambient] },
   },
   {
-    // The two places where time, randomness and the environment enter.
-    files: ['src/runtime/clock.ts', 'src/main.ts'],
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        ...ambient,
+        { selector: 'ImportDeclaration[source.value=/^(node:)?(fs|child_process)/]', message: fromArguments },
+      ],
+    },
+  },
+  {
+    // The places where time, randomness, files and the environment enter.
+    files: ['src/runtime/clock.ts', 'src/runtime/small-file.ts', 'src/platform/auth/sign-command.ts', 'src/main.ts'],
     rules: { 'no-restricted-syntax': 'off' },
   },
 )

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { processMetricNames } from '../../src/observe/process-metrics.ts'
 import { logEvents } from '../../src/observe/log/log-events.ts'
 import { metricDefinitions } from '../../src/observe/metrics.ts'
+import { keys, schema } from '../../src/config/schema.ts'
 import { heapPercent } from '../../src/runtime/memory.ts'
 import { load } from '../support/configuration.ts'
 import { filesIn, read, root } from './texts.ts'
@@ -120,6 +121,35 @@ test('every npm script and command that documents name exists', () => {
       return named.map(([match]) => `${file}: ${match}`)
     })
   expect(missing).toEqual([])
+})
+
+/** Names of the flags of all commands. */
+const flags = new Set([...read('src/cli/program.ts').matchAll(/'(?:-\w, )?(--[a-z-]+)/g)].map(([, name = '']) => name))
+
+test('the documents of commands name each flag', () => {
+  const texts = read('docs/commands.md') + read('docs/compare.md')
+  const own = new Set(['--format', '--version'])
+  expect([...flags].filter((flag) => !own.has(flag) && !texts.includes(flag))).toEqual([])
+})
+
+test('every flag that a document gives to a command exists', () => {
+  const unknown = documents.flatMap((file) =>
+    [...read(file).matchAll(/webhook-reconciler ([a-z-]+)((?: [^\s`|;&]+)*)/g)].flatMap(([, name = '', rest = '']) =>
+      [...rest.matchAll(/ (--[a-z-]+)/g)].flatMap(([, flag = '']) =>
+        !commands.has(name) || flags.has(flag) || flag === '--help' ? [] : `${file}: ${flag}`,
+      ),
+    ),
+  )
+  expect(unknown).toEqual([])
+})
+
+test('each key of the configuration is read somewhere, and its group is described', () => {
+  const source = filesIn('src', ['.ts']).filter((file) => file !== 'src/config/schema.ts')
+  const text = source.map(read).join('\n')
+  const unread = keys.filter(({ key }) => !new RegExp(`\\b${key.split('.').at(-1) ?? ''}\\b`).test(text))
+  expect(unread.map(({ key }) => key)).toEqual([])
+  const groups = /## Groups\n([^#]*)/.exec(read('docs/configuration.md'))?.[1] ?? ''
+  for (const group of Object.keys(schema.shape)) expect(groups).toContain(`\`${group}\``)
 })
 
 test('the configuration in README is whole', () => {
