@@ -1,9 +1,8 @@
 // Failures in a row of each subscription, as a daemon's outcomes show them, and since when they show that its receiver takes nothing.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { refusesRecord } from '../../src/platform/record.ts'
-import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
-import type { Scenario } from './scenario.ts'
-import type { Timeline } from './timeline.ts'
+import type { SimulatedRecord } from './platform.ts'
+import type { WatcherOptions } from './promises/watcher.ts'
 
 const minuteMs = 60_000
 /** So many in a row are no chance; so few are none of a receiver that never fails otherwise, by an answer that no single record causes. */
@@ -21,11 +20,7 @@ export function createStreaks({
   platform,
   scenario,
   timeline,
-}: {
-  platform: SimulatedPlatform
-  scenario: Scenario
-  timeline: Timeline
-}): Streaks {
+}: Pick<WatcherOptions, 'platform' | 'scenario' | 'timeline'>): Streaks {
   /** When deliveries failed since one last did not, how, and whether each was its record's first retry; by subscription. */
   const failures = new Map<string, { at: number; id: string; isRepeated: boolean; code: number | null }[]>()
   const hasOthers = scenario.records.some(({ kind }) => kind === 'poison' || kind === 'unwanted')

@@ -103,15 +103,6 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^The receiver fails all recent deliveries of a subscription\. /,
   ],
   [
-    'a receiver that takes nothing any more',
-    {
-      failed: blocked,
-      causes,
-      lately: [lately({ failed: 1, failedInARow: 4, failingForMs: minuteMs })],
-    },
-    /Subscription three failed all of the last 4 deliveries \(HTTP 500\), since 11:59:00 UTC\.$/,
-  ],
-  [
     'a receiver that was mended',
     { failed: blocked, mended: { records: 10, since: incidentNow - minuteMs, lastDueAt: incidentNow + minuteMs } },
     /^Deliveries succeed again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,
