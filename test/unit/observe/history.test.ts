@@ -147,6 +147,23 @@ test('most facts only take the time: the number is asked for once a minute', asy
 })
 
 describe('the pace', () => {
+  test.each([
+    [4, 4, false],
+    [6, 6, true],
+    [60, 44, true],
+    [44, 60, true],
+    [70, 44, false],
+    [44, 70, false],
+  ])('after %d recoveries in a minute, and %d in the next: steady %s', async (before, now, isSteady) => {
+    const { clock, history, tell } = scene()
+    await clock.advance(minuteMs / 2)
+    tell('recovered', before)
+    await clock.advance(minuteMs)
+    tell('recovered', now)
+    await clock.advance(minuteMs - 1)
+    expect(history.pace().isSteady).toBe(isSteady)
+  })
+
   test('is that of the last minute, of the last five when nothing arrived in that, and then nothing', async () => {
     const { clock, history, tell } = scene()
     for (let second = 0; second < 600; second += 1) {
