@@ -1,5 +1,5 @@
 // Writes what is made from other files (`npm run generate`): from the schema config/default.yaml, config/schema.json and the
-// tables of docs/, from config/prometheus the PrometheusRule, and the list of what follows SemVer.
+// tables of docs/, from config/prometheus the PrometheusRule, from config/grafana a ConfigMap, and the list of what follows SemVer.
 // With --check it writes nothing and fails naming what is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,6 +14,7 @@ import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/o
 import { renderPublicApi, typesOf } from './public-api.ts'
 
 const rulesFile = 'config/prometheus/alerts.yaml'
+const dashboardFile = 'config/grafana/dashboard.json'
 
 /** A file, or a part of one, that is made from code. */
 export interface Target {
@@ -194,11 +195,25 @@ function prometheusRule(): string {
   return `${head.join('\n')}\n${rules.replaceAll(/^(?=.)/gm, '  ')}`
 }
 
+/** The dashboard for the sidecar of Grafana's Helm chart, which loads each ConfigMap with this label. */
+function dashboardConfigMap(): string {
+  const dashboard: unknown = JSON.parse(readFileSync(join(import.meta.dirname, '..', dashboardFile), 'utf8'))
+  const configMap = {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: 'webhook-reconciler-dashboard', labels: { grafana_dashboard: '1' } },
+    data: { 'webhook-reconciler.json': JSON.stringify(dashboard) },
+  }
+  const head = `# Made from ${dashboardFile} by \`npm run generate\`; not to be edited here.`
+  return `${head}\n${stringify(configMap, { defaultStringType: Scalar.QUOTE_SINGLE, defaultKeyType: Scalar.PLAIN, lineWidth: 0 })}`
+}
+
 /** Everything that is generated. */
 export const targets: readonly Target[] = [
   wholeFile('config/default.yaml', defaultYaml),
   wholeFile('config/schema.json', jsonSchema),
   wholeFile('config/kubernetes/monitoring/prometheus-rule.yaml', prometheusRule),
+  wholeFile('config/kubernetes/monitoring/dashboard.yaml', dashboardConfigMap),
   markdownPart('docs/configuration.md', 'configuration', configurationTable),
   markdownPart('docs/metrics.md', 'metrics', metricsTable),
   markdownPart('docs/status.md', 'gates', gatesTable),

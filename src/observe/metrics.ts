@@ -58,8 +58,7 @@ const whenSwept =
   (snapshot: Snapshot): T | undefined =>
     snapshot.lastFullSweepAt === undefined ? undefined : read(snapshot)
 
-const operations = ['token', ...trafficClasses] as const
-export const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+export const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
 const outcomeSeconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800, 3600]
 /** From a minute to a week. */
@@ -208,11 +207,6 @@ export const metricDefinitions = {
     read: ({ leadership: { lastingProblem, lease } }) =>
       lease === undefined ? undefined : Number(lastingProblem === undefined),
   },
-  paused: {
-    type: 'gauge',
-    help: 'Operator pause: 1 while an operator has paused the retries, otherwise 0.',
-    read: ({ gates }) => Number(gates.some(({ gate }) => gate === 'paused')),
-  },
   gates: {
     type: 'gauge',
     help: 'Gates: 1 while the gate is shut, for all retries or those of any subscription. Otherwise 0.',
@@ -247,20 +241,30 @@ export const metricDefinitions = {
   platform_requests_total: {
     type: 'counter',
     help: 'HTTP calls to the platform, by operation and result.',
-    labels: { operation: operations, reason: reasons },
+    labels: { operation: trafficClasses, reason: reasons },
   },
   platform_request_duration_seconds: {
     type: 'histogram',
     help: 'Duration of HTTP calls to the platform.',
-    labels: { operation: operations },
+    labels: { operation: trafficClasses },
     buckets: callSeconds,
   },
-  platform_request_rate_limit: {
+  token_requests_total: {
+    type: 'counter',
+    help: 'HTTP calls to the identity host for an access token, by result.',
+    labels: { reason: reasons },
+  },
+  token_request_duration_seconds: {
+    type: 'histogram',
+    help: 'Duration of HTTP calls to the identity host.',
+    buckets: callSeconds,
+  },
+  platform_request_limit_per_second: {
     type: 'gauge',
     help: 'Current limit of calls per second, learned from the platform.',
     read: ({ rateLimit }) => rateLimit,
   },
-  platform_request_rate_max: {
+  platform_request_max_per_second: {
     type: 'gauge',
     help: 'Calls per second that platform.maxRequestsPerSecond allows.',
     read: ({ rateMaximum }) => rateMaximum,
@@ -277,8 +281,8 @@ export const metricDefinitions = {
   },
   access_token_refreshes_total: {
     type: 'counter',
-    help: 'Token requests, by result. new-key-rejected: of a new key, while the previous one stays in use.',
-    labels: { result: ['success', 'transient', 'rejected', 'new-key-rejected'] },
+    help: 'Attempts to get a new access token, by result. new-key-rejected: of a new key, while the previous one stays in use.',
+    labels: { result: ['ok', 'transient', 'rejected', 'new-key-rejected'] },
   },
   client_certificate_expiry_timestamp_seconds: {
     type: 'gauge',

@@ -118,7 +118,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       known = { ...nothingSeen }
     },
     observe(event, now) {
-      if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
+      if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.response)

@@ -2,22 +2,15 @@
 import type { FactOf, TelemetryEvent } from './events.ts'
 import type { Metrics } from './registry.ts'
 
-function countCall(
-  metrics: Metrics,
-  operation: FactOf<'platform-request'>['operation'] | 'token',
-  { reason, seconds }: Pick<FactOf<'platform-request'>, 'reason' | 'seconds'>,
-): void {
-  metrics.add('platform_requests_total', { operation, reason })
-  metrics.observe('platform_request_duration_seconds', seconds, { operation })
-}
-
 /** Events with a counter or histogram; the others only have a log line. */
 const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics, event: FactOf<Type>) => void } = {
-  'token-request': (metrics, event) => {
-    countCall(metrics, 'token', event)
+  'token-request': (metrics, { reason, seconds }) => {
+    metrics.add('token_requests_total', { reason })
+    metrics.observe('token_request_duration_seconds', seconds, {})
   },
-  'platform-request': (metrics, event) => {
-    countCall(metrics, event.operation, event)
+  'platform-request': (metrics, { operation, reason, seconds }) => {
+    metrics.add('platform_requests_total', { operation, reason })
+    metrics.observe('platform_request_duration_seconds', seconds, { operation })
   },
   'token-refreshed': (metrics, event) => {
     const isNewKey = event.result === 'rejected' && event.isNewKey

@@ -44,7 +44,7 @@ async function msUntil(scene: RunningDaemon, isSo: () => boolean): Promise<numbe
 const sweepsOf = ({ facts }: RunningDaemon, result: string): number =>
   facts.filter((fact) => fact.type === 'sweep' && fact.report.result === result).length
 const hasToken = ({ facts }: RunningDaemon): boolean =>
-  facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
+  facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'ok')
 
 test('a refused key: alive, not ready, and said again within 15 minutes; a sweep comes within seconds after a token', async () => {
   let isRefused = true

@@ -14,9 +14,11 @@ function everywhere(value: unknown, name: string): unknown[] {
 }
 
 function problemsOfQuery({ expr }: { expr: string }): string[] {
-  const selectors = [...expr.matchAll(/\b(?:webhook_reconciler|process|nodejs)[\w:]*(?:\{([^}]*)\})?/g)]
+  const selectors = [...expr.matchAll(/\b(webhook_reconciler|process|nodejs|ALERTS)[\w:]*(?:\{([^}]*)\})?/g)]
+  // An alert of a target that vanished has no instance.
   const isLimited = selectors.every(
-    ([, matchers]) => matchers?.includes('job=~"$job"') === true && matchers.includes('instance=~"$instance"'),
+    ([, metric, matchers = '']) =>
+      matchers.includes('job=~"$job"') && (metric === 'ALERTS' || matchers.includes('instance=~"$instance"')),
   )
   return [
     ...(selectors.length === 0 ? ['no metric'] : []),
@@ -44,6 +46,7 @@ function problemsOf(dashboard: Dashboard): string[] {
   return [
     ...foreign.map((one) => `a data source of its own: ${JSON.stringify(one)}`),
     ...(new Set(panels.map(({ id }) => id)).size === panels.length ? [] : ['two panels with the same id']),
+    ...dashboard.annotations.list.flatMap((one) => problemsOfQuery(one).map((problem) => `${one.name}: ${problem}`)),
     ...panels.flatMap((panel) => problemsOfPanel(panel).map((problem) => `${panel.title ?? panel.id}: ${problem}`)),
   ]
 }
@@ -52,13 +55,18 @@ test('keeps the rules', () => {
   expect(problemsOf(readDashboard())).toEqual([])
 })
 
-test('asks by data source, job and instance, each of the last two any number at once', () => {
-  const many = { type: 'query', multi: true, includeAll: true, allValue: '.*' }
-  expect(readDashboard().templating.list).toMatchObject([
+test('asks by data source, job, name and instance, each of the last three any number at once', () => {
+  const many = { type: 'query', multi: true, includeAll: true }
+  const { list } = readDashboard().templating
+  expect(list).toMatchObject([
     { name: 'datasource', type: 'datasource' },
-    { name: 'job', ...many },
+    { name: 'job', ...many, allValue: '.*' },
+    { name: 'name', ...many, allValue: '.*' },
     { name: 'instance', ...many },
+    { name: 'runbook', type: 'query' },
   ])
+  // All instances are those of the chosen names.
+  expect(list[3]).not.toHaveProperty('allValue')
 })
 
 test.each<[problem: string, breakIt: (panel: Panel) => unknown]>([

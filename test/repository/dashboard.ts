@@ -29,6 +29,7 @@ export interface Dashboard {
   uid: string
   title: string
   templating: { list: { name: string; type: string }[] }
+  annotations: { list: { name: string; expr: string }[] }
   panels: Panel[]
 }
 

@@ -29,6 +29,7 @@ import {
 } from '../support/overlays.ts'
 import { describeWith } from '../support/needs.ts'
 import { read } from './texts.ts'
+import { readDashboard } from './dashboard.ts'
 
 const overlays = ['deployment', 'sidecar'] as const
 
@@ -132,10 +133,12 @@ function describeOverlays(): void {
     })
   })
 
-  test('monitoring brings the rules of config/prometheus, once for all overlays', () => {
+  test('monitoring brings rules and dashboard, once for all overlays', () => {
     const manifests = renderOverlay(join(folder, 'monitoring'))
     expect(manifests.flatMap(problemsOfManifest)).toEqual([])
     expect(only(manifests, 'PrometheusRule')['spec']).toEqual(parse(alerts))
+    const { data } = only(manifests, 'ConfigMap') as { data?: Record<string, string> }
+    expect(Object.values(data ?? {}).map((text) => JSON.parse(text) as unknown)).toEqual([readDashboard()])
     const kinds = [...overlays, 'issuers'].flatMap((name) => renderOverlay(join(folder, name)).map(({ kind }) => kind))
     expect(kinds).not.toContain('PrometheusRule')
     expect(kinds).not.toContain('PodMonitor')

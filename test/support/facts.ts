@@ -81,13 +81,13 @@ export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'o
 
 export const tokenHad: FactOf<'token-refreshed'> = {
   type: 'token-refreshed',
-  result: 'success',
+  result: 'ok',
   reason: 'ok',
   expiresInSeconds: 3600,
 }
 
 export function tokenRefused(
-  changes: Partial<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>> = {},
+  changes: Partial<Exclude<FactOf<'token-refreshed'>, { result: 'ok' }>> = {},
 ): TelemetryEvent {
   return {
     type: 'token-refreshed',

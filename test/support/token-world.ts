@@ -154,7 +154,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       expect(error.code).toBe(error.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE')
       retryAt = error.retryAt ?? NaN
       const told = events.findLast((event) => event.type === 'token-refreshed')
-      const said = told?.result === 'success' ? undefined : told?.oauthError
+      const said = told?.result === 'ok' ? undefined : told?.oauthError
       return `${error.kind} ${said ?? error.reason}`
     }
   }
@@ -207,7 +207,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     said: () =>
       tally(
         events.flatMap((event) =>
-          event.type === 'token-refreshed' && event.result !== 'success'
+          event.type === 'token-refreshed' && event.result !== 'ok'
             ? `${event.result}${event.isNewKey ? ' new key' : ''}`
             : [],
         ),

@@ -36,7 +36,7 @@ type ResponseFields = {
   [Name in 'result' | 'reason' | 'status' | 'problem' | 'found' | 'lost']: FactOf<'retry'>['response'][Name]
 }
 type Failure = NonNullable<SweepReport['failure']>
-type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
+type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'ok' }>>
 type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
@@ -107,7 +107,7 @@ export interface LogFields {
   receiver_up: Pick<FactOf<'receiver'>, 'detail'>
   circuit_opened: Own<FactOf<'circuit'>>
   circuit_closed: Pick<FactOf<'circuit'>, 'subscriptionId' | 'to'>
-  token_obtained: Own<Extract<FactOf<'token-refreshed'>, { result: 'success' }>> & { failures: number | undefined }
+  token_obtained: Own<Extract<FactOf<'token-refreshed'>, { result: 'ok' }>> & { failures: number | undefined }
   token_unavailable: RefusalFields & StillFailing
   token_rejected: RefusalFields & StillFailing
   token_scope_missing: Own<FactOf<'token-scope-missing'>>

@@ -105,7 +105,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logToken(event: FactOf<'token-refreshed'>): void {
-    if (event.result === 'success') {
+    if (event.result === 'ok') {
       const failures = tokenFailure.ends() || undefined
       log.event('token_obtained', { ...event, failures }, hadToken && failures === undefined ? 'debug' : 'info')
       hadToken = true

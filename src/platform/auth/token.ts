@@ -63,7 +63,7 @@ export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason'> {
 export type TokenEvent =
   /** One HTTP try. */
   | { type: 'token-request'; reason: Reason; seconds: number }
-  | { type: 'token-refreshed'; result: 'success'; reason: 'ok'; expiresInSeconds: number }
+  | { type: 'token-refreshed'; result: 'ok'; reason: 'ok'; expiresInSeconds: number }
   | {
       type: 'token-refreshed'
       result: 'rejected' | 'transient'
@@ -232,7 +232,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     failingSince = undefined
     keys.succeeded(usedKey)
     const expiresInSeconds = result.lifetimeMs / 1000
-    emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
+    emit({ type: 'token-refreshed', result: 'ok', reason: 'ok', expiresInSeconds })
     reportScope(result.scope)
     return cached.token
   }

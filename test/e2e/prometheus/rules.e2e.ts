@@ -77,7 +77,7 @@ test('promtool finds out a scenario whose alerts are others', async () => {
     ['1x0', ['Paused']],
     ['1x500', []],
   ] as const) {
-    const input = ofTarget({ [`${own}paused`]: series }, 'j', 'a')
+    const input = ofTarget({ [`${own}gates{gate="paused"}`]: series }, 'j', 'a')
     const [told] = await unitTests(testFile(input, { promql_expr_test: [expectedAt(100, firing)] }))
     expect(told).toContain('FAILED')
   }
@@ -115,11 +115,11 @@ test('the recording rules', async () => {
     [bucket('+Inf')]: '0x120 0+2x120',
   }
   const expected = Object.entries({
-    'recovery_ratio:1h': 0.75,
+    'recovered_outcomes:ratio_1h': 0.75,
     'recovery_duration_seconds:p50_1h': 60,
     'recovery_duration_seconds:p95_1h': 276,
   }).flatMap(([name, value]) => {
-    const expr = `round(webhook_reconciler:${name}, 0.01)`
+    const expr = `round(job_instance:webhook_reconciler_${name}, 0.01)`
     const labels = '{job="j",instance="a"}'
     return [
       { expr, eval_time: '100m', exp_samples: [] },
@@ -153,9 +153,12 @@ test("the runbook's address stands in one line of the file, and an alert names i
     description: paused?.['description'],
     runbook_url: `${own}#webhookreconcilerpaused`,
   }
-  const alert = { exp_labels: { severity: 'warning', job: 'j', instance: 'a' }, exp_annotations: annotations }
+  const alert = {
+    exp_labels: { severity: 'warning', gate: 'paused', job: 'j', instance: 'a' },
+    exp_annotations: annotations,
+  }
   const expected = [{ eval_time: '200m', alertname: 'WebhookReconcilerPaused', exp_alerts: [alert] }]
-  const series = { webhook_reconciler_build_info: '1x200', webhook_reconciler_paused: '1x200' }
+  const series = { webhook_reconciler_build_info: '1x200', 'webhook_reconciler_gates{gate="paused"}': '1x200' }
   const [told] = await unitTests(testFile(ofTarget(series, 'j', 'a'), { alert_rule_test: expected }, file))
   expect(told).toMatch(success)
 })

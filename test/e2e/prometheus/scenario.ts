@@ -62,7 +62,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
     [`${own}outcomes_total{outcome="unknown"}`]: constant(0),
     [`${own}access_token_expiry_timestamp_seconds`]: rising(3600, 60),
-    [`${own}access_token_refreshes_total{result="success"}`]: `1x30 2x30 3x30 4x${minutes}`,
+    [`${own}access_token_refreshes_total{result="ok"}`]: `1x30 2x30 3x30 4x${minutes}`,
     [`${own}access_token_refreshes_total{result="rejected"}`]: constant(0),
     [`${own}access_token_refreshes_total{result="transient"}`]: constant(0),
     [`${own}platform_requests_total{operation="list",reason="ok"}`]: rising(0, 3),
@@ -78,7 +78,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}unreadable_records`]: constant(0),
     [`${own}unexpected_records_total{kind="time"}`]: constant(0),
     [`${own}unexpected_records_total{kind="status"}`]: constant(0),
-    [`${own}paused`]: constant(0),
+    [`${own}gates{gate="paused"}`]: constant(0),
   }
 }
 

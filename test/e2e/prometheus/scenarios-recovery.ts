@@ -123,7 +123,7 @@ export const recovery: Scenario[] = [
       ...missing,
       [notAccepted]: '0x60 10x500',
       [receiverUp]: '1x60 0x60 1x500',
-      [`${own}paused`]: '0x120 1x500',
+      [`${own}gates{gate="paused"}`]: '0x120 1x500',
     },
     firing: { 90: ['ReceiverDown'], 120: ['ReceiverDown'], 175: none },
   },
@@ -178,7 +178,7 @@ export const recovery: Scenario[] = [
   },
   {
     name: 'paused, and old because of it',
-    series: { [`${own}paused`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
+    series: { [`${own}gates{gate="paused"}`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
     firing: { 20: none, 79: none, 85: ['Paused'], 139: ['OldestFailedTooOld', 'Paused'], 153: none },
   },
 ]

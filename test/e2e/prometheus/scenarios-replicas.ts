@@ -4,7 +4,7 @@ import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhauste
 
 /** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }
-const paused = `${own}paused`
+const paused = `${own}gates{gate="paused"}`
 const healthy = [{}, {}]
 /** As `leader` is for the others: instances of another namespace in the same job. */
 const otherLease = leaderOf('payments/webhook-reconciler')

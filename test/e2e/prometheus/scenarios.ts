@@ -32,7 +32,7 @@ const watchman: Scenario[] = [
       [due]: '180+60x60 stale',
       process_start_time_seconds: '0x60 stale',
       [oldest]: '60x60 stale',
-      [refreshes('success')]: '1+1x60 stale',
+      [refreshes('ok')]: '1+1x60 stale',
     },
     firing: { 60: none, 72: ['Down'], 130: ['Down'] },
   },
@@ -97,7 +97,7 @@ const credentials: Scenario[] = [
     name: 'refused from the start: never succeeded',
     series: {
       ...{ ...neverWorked, [tokenExpiry]: '0x500' },
-      ...{ [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
+      ...{ [refreshes('ok')]: '0x500', [refreshes('rejected')]: '1+1x500' },
     },
     firing: { 15: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
   },
@@ -106,7 +106,7 @@ const credentials: Scenario[] = [
     series: {
       ...neverWorked,
       [tokenExpiry]: '0x500',
-      [refreshes('success')]: '0x500',
+      [refreshes('ok')]: '0x500',
       [refreshes('rejected')]: '0x4 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4 11x4 12x4',
     },
     firing: {
@@ -117,12 +117,12 @@ const credentials: Scenario[] = [
   },
   {
     name: 'refused while the last token lives, and then it has expired',
-    series: { [refreshes('success')]: '1x500', [refreshes('rejected')]: '0x60 1+1x500', [tokenExpiry]: '7200x500' },
+    series: { [refreshes('ok')]: '1x500', [refreshes('rejected')]: '0x60 1+1x500', [tokenExpiry]: '7200x500' },
     firing: { 68: none, 90: ['TokenRefreshFailing'], 125: none, 135: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'a new key is refused, and the former one gets tokens',
-    series: { [refreshes('success')]: '1x500', [refreshes('new-key-rejected')]: '0x60 1+1x500' },
+    series: { [refreshes('ok')]: '1x500', [refreshes('new-key-rejected')]: '0x60 1+1x500' },
     firing: { 80: none, 100: none },
   },
   {
@@ -130,7 +130,7 @@ const credentials: Scenario[] = [
     series: {
       [calls('list', 'ok')]: '0+3x60 180x500',
       [calls('list', 'unauthorized')]: '0x60 1+1x500',
-      [refreshes('success')]: '0+1x500',
+      [refreshes('ok')]: '0+1x500',
       ...stallsAt60,
     },
     firing: { 65: none, 80: ['ClientAuthenticationRejected'], 100: ['ClientAuthenticationRejected'] },
@@ -185,7 +185,7 @@ const credentials: Scenario[] = [
     name: 'no token to be had, and then again: a warning while the last one lives, and critical from its end on',
     series: {
       [tokenExpiry]: '3600x100 9600x500',
-      [refreshes('success')]: '1x100 2x500',
+      [refreshes('ok')]: '1x100 2x500',
       [refreshes('transient')]: '0x30 1+1x70 70x500',
       [due]: '180+60x60 3780x40 6240+60x500',
       [incomplete]: '0x60 3660+60x40 6000x500',
@@ -198,14 +198,14 @@ const credentials: Scenario[] = [
     series: {
       ...neverWorked,
       [tokenExpiry]: '0x500',
-      [refreshes('success')]: '0x500',
+      [refreshes('ok')]: '0x500',
       [refreshes('transient')]: '1+1x500',
     },
     firing: { 15: ['NoAccessToken'], 60: ['NoAccessToken'] },
   },
   {
     name: 'one try in vain before a token is had',
-    series: { [refreshes('success')]: '0+1x500', [refreshes('transient')]: '0+1x500' },
+    series: { [refreshes('ok')]: '0+1x500', [refreshes('transient')]: '0+1x500' },
     firing: { 60: none },
   },
 ]
@@ -231,7 +231,7 @@ const platform: Scenario[] = [
       [calls('list', 'ok')]: '0+3x60 180x500',
       [calls('list', 'server-error')]: '0x60 1+1x500',
       // Its identity host goes, too, when the token is to be renewed.
-      [refreshes('success')]: '1x500',
+      [refreshes('ok')]: '1x500',
       [refreshes('transient')]: '0x90 1+1x500',
     },
     firing: {

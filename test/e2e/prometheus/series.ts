@@ -34,7 +34,7 @@ export const neverWorked = {
 /** The same from minute 60 on. */
 export const stallsAt60 = { [due]: '180+60x60 3780x500' }
 export const tokenRefused = {
-  [refreshes('success')]: '1x60 1x500',
+  [refreshes('ok')]: '1x60 1x500',
   [refreshes('rejected')]: '0x60 1+1x500',
   [tokenExpiry]: '3600+60x60 3600x500',
   [calls('list', 'ok')]: '0+3x60 180x500',

@@ -121,7 +121,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       checkReplaced()
     },
     fact(fact) {
-      if (fact.type !== 'token-refreshed' || fact.result === 'success' || tokenStatus !== 429) return
+      if (fact.type !== 'token-refreshed' || fact.result === 'ok' || tokenStatus !== 429) return
       exercise('an error under 429 is no rejection')
       if (fact.result === 'rejected') violate('books', 'takes a throttled token request for a rejected one')
     },

@@ -66,8 +66,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     for (const [series, value] of counts) expect(sight, series, value)
     const requests = { books: 0, list: 0, confirm: 0, retry: 0, token: 0 }
     for (const [series, value] of sight.metrics) {
-      if (!series.startsWith('platform_requests_total')) continue
-      const operation = /operation="(\w+)"/.exec(series)?.[1]
+      if (!/^(?:platform|token)_requests_total/.test(series)) continue
+      const operation = series.startsWith('token') ? 'token' : /operation="(\w+)"/.exec(series)?.[1]
       if (operation !== undefined) requests[operation as keyof typeof requests] += value
     }
     const { books, confirm, list, retry, token } = requests
@@ -83,7 +83,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     // One that waits for a token, or for its replay, is not to be seen on the wire.
     if (flying < known) violate('books', `shows ${flying} retries in flight, there are ${known}`)
     expect(sight, 'failed_webhooks{decision="awaiting"}', owed + flying)
-    expect(sight, 'paused', isPaused ? 1 : 0)
+    expect(sight, 'gates{gate="paused"}', isPaused ? 1 : 0)
     const [shown, notClosed] = [sight.status.circuits.notClosed, holds.notClosed().size]
     if (shown !== notClosed) violate('books', `/status has ${shown} circuits not closed, there are ${notClosed}`)
   }

@@ -37,13 +37,13 @@ test('each fact moves what it should, and no other series', async () => {
   ]
   for (const fact of facts) publishEvent(metrics, fact)
   expect(await nonZero(metrics)).toEqual({
-    'platform_requests_total{operation="token",reason="ok"}': 1,
-    'platform_request_duration_seconds_sum{operation="token"}': 0.1,
-    'platform_request_duration_seconds_count{operation="token"}': 1,
+    'token_requests_total{reason="ok"}': 1,
+    token_request_duration_seconds_sum: 0.1,
+    token_request_duration_seconds_count: 1,
     'platform_requests_total{operation="list",reason="server-error"}': 1,
     'platform_request_duration_seconds_sum{operation="list"}': 0.2,
     'platform_request_duration_seconds_count{operation="list"}': 1,
-    'access_token_refreshes_total{result="success"}': 1,
+    'access_token_refreshes_total{result="ok"}': 1,
     'access_token_refreshes_total{result="rejected"}': 1,
     'access_token_refreshes_total{result="new-key-rejected"}': 1,
     'sweeps_total{kind="full",result="complete"}': 1,
@@ -103,7 +103,7 @@ describe('a snapshot', () => {
     })
     expect(text).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
     expect(text).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
-    expect(text).toContain(`${metricPrefix}paused 1\n`)
+    expect(text).toContain(`${metricPrefix}gates{gate="paused"} 1\n`)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {
@@ -183,8 +183,8 @@ describe('a snapshot', () => {
       lease_available: 1,
       retries_in_flight: 9,
       consecutive_retries_not_accepted: 12,
-      platform_request_rate_limit: 12.5,
-      platform_request_rate_max: 15,
+      platform_request_limit_per_second: 12.5,
+      platform_request_max_per_second: 15,
       clock_timestamp_seconds: 5,
       access_token_expiry_timestamp_seconds: 2.5,
       client_certificate_expiry_timestamp_seconds: 3.5,

@@ -316,7 +316,7 @@ describe('events', () => {
     await runScript('replies grant:takes=250ms; ask; wait 250ms; answers -> token-1 1', commands)
     expect(events).toEqual([
       { type: 'token-request', reason: 'ok', seconds: 0.25 },
-      { type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds: 3600 },
+      { type: 'token-refreshed', result: 'ok', reason: 'ok', expiresInSeconds: 3600 },
     ])
     await runScript('wait 1h; replies refusal; get -> rejected invalid_client', commands)
     expect(events.slice(2)).toMatchObject([
