@@ -1,9 +1,9 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
-import { openOf, isWholeKnown } from '../ops/figures.ts'
+import { blockedBy, openOf, isWholeKnown } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
 import { counted, prefixed } from '../ops/words.ts'
 import type { Probes } from '../reconcile/retry/subscriptions.ts'
-import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
+import { reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
@@ -111,7 +111,9 @@ interface PauseResponse extends PauseStatus {
 
 type ProbeResponse = Probes & { instance: string }
 
-function probeText({ circuits, underWay }: Probes): string {
+function probeText({ circuits, underWay }: Probes, blockers: readonly string[]): string {
+  if (blockers.length > 0 && circuits + underWay > 0)
+    return `${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
   if (underWay === 0) return 'no circuit was open'
   return `${counted(underWay, 'probe is', 'probes are')} under way: check the status in a few seconds`
@@ -134,10 +136,7 @@ function pauseText(name: string, done: PauseResponse, { subscription }: CommandF
 
 /** What still blocks retries after `resume`: gates and other pauses. */
 async function blockedText(daemon: Daemon, { pauses }: PauseResponse, moments: Moments, io: Io): Promise<string> {
-  const { gates } = await askStatus(daemon, io)
-  const all = gates.flatMap(({ gate }) =>
-    gate !== 'outcomes' && gate !== 'paused' && describeGate(gate).blocks === 'everything' ? [reasonOf(gate)] : [],
-  )
+  const all = blockedBy(await askStatus(daemon, io)).filter((reason) => reason !== reasonOf('paused'))
   const held = pauses.map((pause) => `${pause.subscriptionId ?? 'all retries'} paused ${spanText(pause, moments)}`)
   const still = [...all, ...held]
   return still.length === 0 ? '' : `; still blocked: ${still.join('; ')}`
@@ -161,7 +160,9 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   }
   const probed = isProbe ? (fields as ProbeResponse) : undefined
   const paused = isProbe ? undefined : (fields as PauseResponse)
-  const text = paused ? pauseText(name, paused, options, moments) : probeText(probed ?? { circuits: 0, underWay: 0 })
+  const text = paused
+    ? pauseText(name, paused, options, moments)
+    : probeText(probed ?? { circuits: 0, underWay: 0 }, blockedBy(await askStatus(daemon, io)))
   const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
   const { instance } = fields as { instance: string }
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)

@@ -23,7 +23,10 @@ function partText(names: ReadonlySet<string>, total: number, what: string): stri
   return names.size === total ? `all ${what}s` : `${count(names.size)} of ${count(total)} ${what}s`
 }
 
-function unprocessedText({ unprocessed }: BooksStatus, { now, subscriptions: names }: BooksShown): string {
+function unprocessedText(
+  { comparedUntil, unprocessed }: BooksStatus,
+  { now, subscriptions: names }: BooksShown,
+): string {
   const { causes, delivered, eventTypes, since, subscriptions, total } = unprocessed
   const percent = (100 * total) / Math.max(delivered, total)
   const share = percent < 1 ? 'less than 1' : count(Math.round(percent))
@@ -39,11 +42,13 @@ function unprocessedText({ unprocessed }: BooksStatus, { now, subscriptions: nam
   ].filter((part) => part !== undefined)
   const where = parts.join(' and ').replace('all subscriptions and all types', 'all subscriptions and types')
   const noun = total === 1 ? 'delivery' : 'deliveries'
-  return `${count(total)} ${noun} acknowledged with ${code} ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all since ${clockTime(since ?? now, now).slice(0, -3)}${where === '' ? '' : `, in ${where}`}.`
+  const [from, to] = [since ?? now, comparedUntil].map((at) => clockTime(at, now).slice(0, -3))
+  return `${count(total)} ${noun} acknowledged with ${code} ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all from ${from} to ${to}${where === '' ? '' : `, in ${where}`}.`
 }
 
 function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: BooksStatus): string {
   return [
+    'An hour is compared after its end.',
     ...(isConfirmed ? [] : ['The ledger is asked again after ledger.settle, in case it was late.']),
     ...(total >= doubtfulShare * delivered ? ['A truncated ledger response looks the same: count its lines.'] : []),
   ].join(' ')

@@ -1,5 +1,6 @@
 // The notice about circuits that are not closed: whose receiver fails, with which response, and when the next probe is sent.
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { blockedBy } from './figures.ts'
 import type { CircuitStatus, Notice, StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, response, subscriptionName, waitText } from './words.ts'
 
@@ -73,6 +74,7 @@ export function circuitReason(status: StatusFacts): NoticeReason {
       .filter(({ subscriptionId }) => subscriptions.has(subscriptionId))
       .map(({ nextRetry }) => nextRetry?.getTime() ?? Infinity),
   )
+  const [blocker] = blockedBy(status)
   return {
     level,
     text: `${failingText(failing, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
@@ -84,11 +86,13 @@ export function circuitReason(status: StatusFacts): NoticeReason {
         'retry',
         'retries',
       )} failed again, since ${clockTime(since, now)} UTC.`,
-      nextAt > now.getTime() && nextAt < Infinity
-        ? `Next probe in ${waitText(nextAt - now.getTime())}.`
-        : failing.some(({ outstanding }) => outstanding > 0)
-          ? 'A probe is under way.'
-          : 'The next due record is the probe.',
+      blocker !== undefined
+        ? `Probes wait: ${blocker}.`
+        : nextAt > now.getTime() && nextAt < Infinity
+          ? `Next probe in ${waitText(nextAt - now.getTime())}.`
+          : failing.some(({ outstanding }) => outstanding > 0)
+            ? 'A probe is under way.'
+            : 'The next due record is the probe.',
     ].join(' '),
     advice,
     runbook,

@@ -194,16 +194,17 @@ export function skewReason({ clock }: StatusFacts): NoticeCondition {
   }
 }
 
-export function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'detail' | 'text'> {
+export function zoneNotice({ aheadOfClock, timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'detail' | 'text'> {
   const { actualOffset, offsetSeconds, platform } = timeZone
   const seconds = offsetSeconds ?? 0
   const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
   const unseen =
-    seconds > 0 ? `Failures of the last ${off} are not seen yet.` : `The oldest ${off} of the window are not seen.`
+    seconds > 0 ? `Failures of the last ${off} are not seen yet` : `The oldest ${off} of the window are not seen`
+  const onlyCounted = seconds > 0 && aheadOfClock > 0 ? `: ${count(aheadOfClock)} are only counted` : ''
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
-    detail: `${unseen} Event times are ${off} off.`,
+    detail: `${unseen}${onlyCounted}. Event times are ${off} off.`,
     advice: `Set it to the platform's zone, now at UTC${actualOffset ?? ''} (its operator knows the name), and restart.`,
   }
 }

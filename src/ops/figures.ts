@@ -1,5 +1,5 @@
 // The figures of /status for page and terminal: missing and recovered deliveries, the estimated end, and the age of the data.
-import { describeGate } from '../reconcile/retry/gates.ts'
+import { describeGate, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
 import type { StatusFacts } from './status-document.ts'
@@ -18,11 +18,21 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
 /** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
 
-/** True while more may be missing than is known: during a full sweep, without a recent sweep, or with a full backlog. */
-function isPartlyKnown({ causes, fullSweepUnderWay, missing, now, sweeps: [last] }: StatusFacts): boolean {
+/** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with events to come. */
+function isPartlyKnown({
+  aheadOfClock,
+  causes,
+  fullSweepUnderWay,
+  missing,
+  now,
+  sweeps: [last],
+}: StatusFacts): boolean {
   const isStale = last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
-  return missing > 0 && (fullSweepUnderWay || isStale || causes.onlyCounted > 0)
+  return aheadOfClock > 0 || (missing > 0 && (fullSweepUnderWay || isStale || causes.onlyCounted > 0))
 }
+
+/** Those of events ahead of the platform's clock are missing, too. */
+const knownMissing = ({ aheadOfClock, missing }: StatusFacts): number => missing + aheadOfClock
 
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
@@ -97,18 +107,31 @@ function unknownEnd(status: StatusFacts): string {
 
 /** The number of missing deliveries (`7,000`, `at least 12`, `none known`), and their decisions. */
 export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
-  const { expired, failed, lastFullSweep, missing } = status
-  const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
+  const { aheadOfClock, expired, failed, lastFullSweep, missing } = status
+  const parts = [
+    ...decisionLines({ ...failed, excluded: 0 }),
+    ...(expired > 0 ? [`${count(expired)} expired`] : []),
+    ...(aheadOfClock > 0 ? [`${count(aheadOfClock)} ahead of the clock`] : []),
+  ]
   if (isWholeKnown(status)) return [count(missing), parts]
-  if (missing > 0) return [`at least ${count(missing)}`, parts]
+  if (knownMissing(status) > 0) return [`at least ${count(knownMissing(status))}`, parts]
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
 }
 
+/** Gates that block all retries and probes; outcomes may come at any time. */
+function blockersOf({ gates, now, tokenExpires, tokenTrouble }: StatusFacts): Gate[] {
+  const shut = gates.map(({ gate }) => gate)
+  const lacksToken = tokenTrouble !== null && (tokenExpires === null || tokenExpires <= now)
+  const all = new Set<Gate>([...(lacksToken ? (['no-token'] as const) : []), ...shut])
+  return [...all].filter((gate) => gate !== 'outcomes' && describeGate(gate).blocks === 'everything')
+}
+
+/** What blocks all retries and probes, in words. */
+export const blockedBy = (status: StatusFacts): string[] => blockersOf(status).map(reasonOf)
+
 /** True while a fault blocks all retries. */
-export const isBroken = ({ gates }: StatusFacts): boolean =>
-  gates
-    .map(({ gate }) => describeGate(gate))
-    .some(({ blocks, level }) => blocks === 'everything' && level === 'trouble')
+export const isBroken = (status: StatusFacts): boolean =>
+  blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
 /** The next sweep shows newer failures. */
 export function newerText({ now, seenUntil }: StatusFacts): string {
@@ -123,7 +146,7 @@ export function recoveredOf({ drain, missing, now, recovered, startedAt }: Statu
   atPace: string | undefined
 } {
   const uptime = now.getTime() - startedAt.getTime()
-  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
+  const since = uptime < dayMs ? `in the ${span(uptime)} since the start` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
   const isArriving =
     missing > 0 && drain.limitedBy !== 'gate' && now.getTime() - (recovered.lastAt?.getTime() ?? 0) < minuteMs
@@ -142,20 +165,25 @@ export function countedUntil(status: StatusFacts, words: string): string[] {
 
 /** When the last full sweep ended, and what it counted. */
 export function seenText(status: StatusFacts): string {
-  const { lastFullSweep, now } = status
+  const { books, lastFullSweep, now } = status
   if (lastFullSweep === null) return 'none yet'
   const next = status.fullSweepUnderWay && status.missing > 0 ? ['the next one is under way'] : []
-  return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status, 'newest events')].join(', ')
+  const compared = books === null ? [] : [`ledger compared up to ${clockTime(books.comparedUntil, now)}`]
+  return [fromNow(lastFullSweep, now), ...next, ...countedUntil(status, 'newest events'), ...compared].join(', ')
 }
 
 /** The estimated end of recovery, and its basis. */
 export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
-  const { drain, failed, lastFullSweep, missing, now } = status
+  const { aheadOfClock, books, drain, failed, lastFullSweep, missing, now, tokenTrouble } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
-    if (isWholeKnown(status))
-      return isBroken(status) ? ['Unknown', newerText(status)] : ['Now', 'Everything has arrived.']
+    if (isWholeKnown(status) && isBroken(status)) return ['Unknown', newerText(status)]
+    if (books !== null && books.unprocessed.total > 0) return ['Never', 'Unprocessed deliveries cannot be retried.']
+    if (isWholeKnown(status) && tokenTrouble !== null)
+      return ['Unknown', 'Newer failures are not known once the token has expired.']
+    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
     if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
+    if (aheadOfClock > 0) return ['Unknown', `${count(aheadOfClock)} are retried when their event times have come.`]
     if (!isZoneWrong(status)) return ['Unknown', 'Listing was incomplete.']
   }
   if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
@@ -171,14 +199,15 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
 /** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */
 export function missingText(status: StatusFacts): string {
   const { books, expired, failed, lastFullSweep, missing, now } = status
-  const are = counted(missing, 'delivery is', 'deliveries are')
-  if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
+  const are = counted(knownMissing(status), 'delivery is', 'deliveries are')
+  if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   if (missing === 0 && isBroken(status)) return newerText(status)
-  if (missing === 0) return `Nothing ${(books?.unprocessed.total ?? 0) > 0 ? 'else ' : ''}is missing.`
+  if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
+  if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }

@@ -16,7 +16,16 @@ import {
   zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
-import { missingText, isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf, sawWindow } from './figures.ts'
+import {
+  blockedBy,
+  missingText,
+  isLastSweepFailed,
+  isWholeKnown,
+  isZoneWrong,
+  openOf,
+  recoveredOf,
+  sawWindow,
+} from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   callText,
@@ -120,14 +129,22 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
       runbook: 'ClientAuthenticationRejected',
     }
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
-  const notice = { level, text: reason, detail: detailOf(shut, status), advice, runbook }
+  const isOfLists = gate === 'platform' && shut.call?.operation === 'list'
+  const notice = {
+    ...{ level, text: reason, detail: detailOf(shut, status), advice },
+    runbook: isOfLists ? 'SweepStalled' : runbook,
+  }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is irrelevant then.
   const isIdle = openOf(status) === 0
-  const own: ReadonlySet<string> = new Set(['circuit', 'subscription-paused', ...(isIdle ? ['limit'] : [])])
+  const own: ReadonlySet<string> = new Set([
+    'circuit',
+    'subscription-paused',
+    ...(isIdle || blockedBy(status).length > 0 ? ['limit'] : []),
+  ])
   // A platform that received no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
@@ -290,7 +307,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isAside: true,
     },
     {
-      isSo: aheadOfClock > 0,
+      isSo: aheadOfClock > 0 && !isZoneWrong(status),
       level: 'waiting',
       text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
       advice: "Compare platform.timeZone, the platform's clock and this host's with the times of these events.",
@@ -308,8 +325,9 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,
       level: 'working',
-      text: `The platform allows about ${rateText(status.rate)} of platform.maxRequestsPerSecond.`,
-      advice: "Nothing to do: the daemon keeps to that. If recovery is too slow, ask the platform's operator for more.",
+      text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after HTTP 429 or 503.`,
+      advice:
+        "Nothing to do: it speeds up as calls succeed. If recovery is too slow, ask the platform's operator for more.",
       isAside: true,
       runbook: 'Throttled',
     },

@@ -88,7 +88,7 @@ test('the notice has share, time and place, and goes when the receiver has impor
   const { named, summary, unprocessed } = await booksOf(daemon)
   expect(named).toEqual(lost.toSorted())
   expect(summary.headline).toMatch(
-    /^37 deliveries acknowledged with 200 are not processed: \d+ % of all since \d\d:\d\d, in subscription payments-eu and all types\. Nothing else is missing\.$/,
+    /^37 deliveries acknowledged with 200 are not processed: \d+ % of all from \d\d:\d\d to \d\d:\d\d, in subscription payments-eu and all types\. No other missing delivery is known\.$/,
   )
   expect(summary.detail).toContain('asked again after ledger.settle')
   expect(unprocessed.causes.list.reduce((sum, { records }) => sum + records, 0)).toBe(37)

@@ -82,7 +82,7 @@ SUBSCRIPTION  LAST FAILURE         MISSING  DECISION  NEXT RETRY  OLDEST  EVENT 
 ... and 11 more with 2 deliveries: --json lists them
 `)
   const quiet = await beside(() => status(seen), ['status'])
-  expect(quiet.out).toContain('recovered 0 since the start, 1 h ago first expiry none')
+  expect(quiet.out).toContain('recovered 0 in the 1 h since the start first expiry none')
   const asJson = await beside(() => shownNow, ['status', '--json'])
   expect(JSON.parse(asJson.text)).toEqual(JSON.parse(JSON.stringify(shownNow)))
 })
@@ -152,7 +152,7 @@ test.each<[level: string, changes: Partial<StatusState>, code: number]>([
 const since = at
 const aPause = { since, until: null, reason: null, subscriptionId: null }
 
-test.each<[args: string[], answer: object, code: number, said: string]>([
+test.each<[args: string[], answer: object, code: number, said: string, state?: Partial<StatusState>]>([
   [['pause'], { ...aPause, paused: true, changed: true, pauses: [] }, 0, 'blue: retries paused since'],
   [
     ['pause'],
@@ -179,12 +179,13 @@ test.each<[args: string[], answer: object, code: number, said: string]>([
     0,
     `retries resumed; still blocked: `,
   ],
-  [['probe'], { circuits: 2, underWay: 0 }, 0, 'cooldowns ended: 2 circuits'],
+  [['probe'], { circuits: 2, underWay: 0 }, 0, 'cooldowns ended: 2 circuits', {}],
+  [['probe'], { circuits: 2, underWay: 1 }, 0, '3 probes wait: the receiver is down'],
   [['probe'], { circuits: 0, underWay: 0 }, 0, 'no circuit was open'],
-  [['probe'], { circuits: 0, underWay: 1 }, 1, '1 probe is under way'],
+  [['probe'], { circuits: 0, underWay: 1 }, 1, '1 probe is under way', {}],
   [['probe', '--json'], { circuits: 1, underWay: 0 }, 0, '"schemaVersion":2'],
-])('%j, answered %j', async (args, answer, code, said) => {
-  const blocked = status({ ...seen, ...shut('receiver-down') })
+])('%j, answered %j', async (args, answer, code, said, state = shut('receiver-down')) => {
+  const blocked = status({ ...seen, ...state })
   const ran = await beside((_, url) => (url === '/status' ? blocked : { instance: 'blue', ...answer }), args)
   expect([ran.code, ran.err]).toEqual([code, ''])
   expect(ran.out).toContain(said)

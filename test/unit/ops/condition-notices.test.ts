@@ -163,7 +163,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     4,
     /More are in \/status\./,
   ],
-  ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The platform allows about/],
+  ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The daemon sends at most/],
   [
     '1 min',
     (minutes) => shut('intercepted', incidentNow - minutes * minuteMs),

@@ -30,6 +30,12 @@ test.each<[object, object, string]>([
     { limitedBy: 'refused' },
     'The receiver keeps rejecting 1 delivery. Each is retried until it arrives or leaves the window.',
   ],
+  [{ missing: 0, aheadOfClock: 2 }, {}, '2 are retried when their event times have come.'],
+  [
+    { missing: 0, tokenTrouble: {}, tokenExpires: new Date(incidentNow + 1) },
+    {},
+    'Newer failures are not known once the token has expired.',
+  ],
 ])('the end is not known: %o %o', (changes, drain, basis) => {
   expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])
 })
@@ -48,7 +54,7 @@ test('the pace is shown while deliveries arrive, the total for the last day or s
   const arriving = statusOf({ recovered, startedAt: now }, { limitedBy: 'pace', recoveredPerMinute: 3 })
   expect(recoveredOf(arriving)).toEqual({
     total: '7',
-    since: 'since the start, 0 s ago; the last 1 s ago',
+    since: 'in the 0 s since the start; the last 1 s ago',
     atPace: '3 a minute',
   })
   const quiet = statusOf({ recovered: { lastDay: 0, lastAt: null }, startedAt: new Date(0) })

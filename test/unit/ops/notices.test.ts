@@ -165,6 +165,7 @@ describe('the headline', () => {
     'trouble: The platform cannot be listed: timed out. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
     ],
+    'waiting: At least 2 deliveries are missing.': [{ aheadOfClock: 2 }],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
@@ -367,10 +368,20 @@ describe('notices', () => {
     ])
   })
 
+  test('no probe is awaited while all retries are blocked', () => {
+    const circuit = { circuits: [aCircuit({ outstanding: 1 })], gates: [] }
+    const failing = { failed: blocked, ...circuit, causes: causesOf('open') }
+    const texts = summaryOf({ ...failing, ...shut('platform') }).notices.map(({ text }) => text)
+    expect(texts).toEqual([expect.stringMatching(/ Probes wait: the platform is unavailable\.$/)])
+    expect(summaryOf(failing).detail).toMatch(/A probe is under way\.$/)
+  })
+
   test('the rate that the platform takes is named beside the configured one, while something is open', () => {
     const failed = { ...noDecisions, due: 1 }
     expect(summaryOf({ failed, rateLimit: 1.86 }).notices).toMatchObject([
-      { text: 'The platform allows about 1.9 of the 20 calls/s of platform.maxRequestsPerSecond.' },
+      {
+        text: 'The daemon sends at most 1.9 of the 20 calls/s of platform.maxRequestsPerSecond, after HTTP 429 or 503.',
+      },
     ])
     expect(summaryOf({ failed, rateLimit: 19 }).notices).toEqual([])
     expect(summaryOf({ rateLimit: 1.86 }).notices).toEqual([])

@@ -95,7 +95,7 @@ describe('in one look', () => {
     expect(text).toContain('last full sweep: 12 s ago')
     expect(text).toContain('well Nothing is missing.')
     expect(text).toContain('Missing 0 ')
-    expect(text).toContain('Recovered 0 since the start, 1 h ago')
+    expect(text).toContain('Recovered 0 in the 1 h since the start')
     expect(text).toContain('Done Now Everything has arrived.')
     for (const heading of ['Missing by cause', 'Exhausted', 'Incident']) expect(text).not.toContain(heading)
     const recovered = { lastDay: 1240, lastAt: incidentNow - 5 * 60 * minuteMs }
