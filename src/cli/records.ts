@@ -1,7 +1,7 @@
 // `webhook-reconciler records` and `explain`: shows the daemon's records, each with its decision and the reason.
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { counted, prefixed, response, span } from '../ops/words.ts'
-import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import { uuidOf } from './compare/span.ts'
@@ -166,8 +166,14 @@ const noneFound =
 
 /** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
-  const found = await askRecords(daemon, { event: id }, io)
-  return found.records.length > 0 ? found : askRecords(daemon, { webhook: id }, io)
+  try {
+    const found = await askRecords(daemon, { event: id }, io)
+    if (found.records.length > 0) return found
+  } catch (error) {
+    // The daemon may hold the webhook although it cannot ask for the event.
+    if (!(error instanceof CommandFailure && error.code === exitCode.platformUnreachable)) throw error
+  }
+  return askRecords(daemon, { webhook: id }, io)
 }
 
 export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {

@@ -67,7 +67,7 @@ export function circuitReason(status: StatusFacts): NoticeReason {
   }
   const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
   const failedAgain = sum((circuit) => circuit.failedAgain)
-  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
+  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.failingSince.getTime())))
   const subscriptions = new Set(failing.map(({ subscriptionId }) => subscriptionId))
   const nextAt = Math.min(
     ...status.causes.list

@@ -39,10 +39,10 @@ const momentMs = 60_000
 /** Why there is no new token, since the first failed request. */
 export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts): NoticeReason[] {
   if (tokenTrouble === null) return []
-  const { advice, by, host, kind, nextTry, reason, since } = tokenTrouble
+  const { advice, by, host, kind, nextTry, reason, since, status } = tokenTrouble
   const isHeld = tokenExpires !== null && tokenExpires > now
   const forMs = now.getTime() - since.getTime()
-  const shown = `the identity host (${host}): ${callText({ reason })}`
+  const shown = `the identity host (${host}): ${callText({ reason, status })}`
   const refusing = 'The platform rejects each access token as soon as it is issued.'
   const missing = isHeld ? `The access token is not renewed by ${shown}.` : `No access token from ${shown}.`
   return [

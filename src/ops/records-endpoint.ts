@@ -149,9 +149,13 @@ export function createRecordsEndpoint(
     const refused = asksPlatform ? refusalOf(request) : undefined
     if (refused !== undefined) return refused
     const wish = { filter, limit, after: cursor?.after }
-    const page = await (asksPlatform ? records.fromPlatform(wish) : records.fromMemory(wish))
+    let page = await (asksPlatform ? records.fromPlatform(wish) : records.fromMemory(wish))
     const { error, next: begun } = page.end()
-    if (error !== undefined && begun === undefined) return refuse(503, error)
+    if (error !== undefined && begun === undefined) {
+      // What the daemon holds is wanted most while the platform cannot be asked.
+      if (source === 'auto') page = await records.fromMemory(wish, error)
+      if (source !== 'auto' || page.isEmpty) return refuse(503, error)
+    }
     const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
     const next = (): string | null => {
       const last = page.end().next

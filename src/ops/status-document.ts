@@ -114,10 +114,11 @@ export function toPause({ reason, since, subscriptionId, until }: OperatorPause)
   }
 }
 
-const toCircuit = ({ openForMs, pausesForMs, ...view }: CircuitView, now: number) => ({
+const toCircuit = ({ failingForMs, openForMs, pausesForMs, ...view }: CircuitView, now: number) => ({
   ...view,
   pausesForSeconds: toSeconds(pausesForMs),
   openSince: new Date(now - openForMs),
+  failingSince: new Date(now - failingForMs),
 })
 
 const toSweep = ({ failure, ...sweep }: SweepEnd) => ({

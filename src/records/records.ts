@@ -24,6 +24,8 @@ export interface RecordsRequest {
 /** The records of a page come in batches, so that a slow reader costs only its own memory. */
 export interface RecordsPage {
   source: 'memory' | 'platform'
+  /** True if no record was found, at first. */
+  isEmpty: boolean
   batches: AsyncIterable<readonly ExplainedRecord[]>
   /** Known once all batches were read. */
   end: () => PageEnd
@@ -53,7 +55,8 @@ export interface RecordsOptions {
 }
 
 export interface RecordsReader {
-  fromMemory(request: RecordsRequest): Promise<RecordsPage>
+  /** `failure`: why the platform could not be asked, which has more. */
+  fromMemory(request: RecordsRequest, failure?: string): Promise<RecordsPage>
   /** True if the backlog may lack matching records: those of a delivered event, and those before the window. */
   needsPlatform(filter: RecordFilter): boolean
   /** As the platform shows them now, with what the daemon knows of those it holds. The filter has an event, ids, or a start. */
@@ -117,7 +120,7 @@ export function createRecords({
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
-  async function fromMemory({ after, filter, limit }: RecordsRequest): Promise<RecordsPage> {
+  async function fromMemory({ after, filter, limit }: RecordsRequest, failure?: string): Promise<RecordsPage> {
     // Many clients may ask at once, and even the first step takes milliseconds.
     await turn()
     const current = reconciler()
@@ -136,8 +139,8 @@ export function createRecords({
     const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
-      notFound: isLast ? notAmong(filter, (id) => get(id) !== undefined) : [],
-      incomplete: group === undefined ? joined([newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
+      notFound: isLast && failure === undefined ? notAmong(filter, (id) => get(id) !== undefined) : [],
+      incomplete: group === undefined ? joined([failure, newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
       error: undefined,
     }
     async function* batches(): AsyncGenerator<ExplainedRecord[]> {
@@ -150,7 +153,7 @@ export function createRecords({
         })
       }
     }
-    return { source: 'memory', batches: batches(), end: () => end }
+    return { source: 'memory', isEmpty: page.length === 0, batches: batches(), end: () => end }
   }
 
   /** The page's part of a listing, in order. */
@@ -255,7 +258,7 @@ export function createRecords({
         await pages.return(undefined)
       }
     }
-    return { source: 'platform', batches: batches(), end: () => end }
+    return { source: 'platform', isEmpty: first.done === true, batches: batches(), end: () => end }
   }
 
   async function receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }> {

@@ -108,7 +108,12 @@ test('while the list fails the answer says that newer failures are not known', a
   const daemon = await observed(day)
   day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 503 } })
   await daemon.goOn(2)
-  expect(await daemon.records('limit=1')).toMatchObject({ count: 1, incomplete: newer })
+  const page = await daemon.records('limit=1')
+  expect(page).toMatchObject({ count: 1, incomplete: newer })
+  const ofEvent = await daemon.records(`event=${page.records[0]?.eventId ?? ''}`)
+  expect(ofEvent).toMatchObject({ source: 'memory', incomplete: expect.stringContaining('HTTP 503') as string })
+  expect(ofEvent.records).toEqual(page.records)
+  expect(await daemon.records(`event=${page.records[0]?.webhookId ?? ''}`)).toMatchObject({ status: 503 })
 })
 
 test('before the first full sweep the answer says that it is not whole', async () => {

@@ -26,6 +26,7 @@ export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): Reco
   const end = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
   const page: RecordsPage = {
     source: 'memory',
+    isEmpty: false,
     batches: { [Symbol.asyncIterator]: () => batches()[Symbol.asyncIterator]() },
     end: () => end,
   }

@@ -28,6 +28,7 @@ export function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
     outstanding: 0,
     pausesForMs: 30_000,
     openForMs: 60_000,
+    failingForMs: 60_000,
     failedAgain: 10,
     judged: 10,
     responseStatusCode: 503,

@@ -18,6 +18,8 @@ export interface Refused {
   /** `rejected`: the platform rejects the credentials or the request, so an operator has to act. `transient`: it may pass. */
   kind: 'rejected' | 'transient'
   reason: Exclude<Reason, 'ok'>
+  /** Undefined without a response. */
+  status?: number
   /** The OAuth error code, scrubbed. */
   oauthError?: string | undefined
   /** `error_description`, scrubbed, at most 200 characters. */
@@ -197,13 +199,16 @@ function readGrant(body: unknown): TokenResult {
 export function readTokenResult(response: HttpResponse, platformNow: number): TokenResult {
   const { reason, body } = classify(response)
   const error = oauthCode(property(body, 'error'))
-  const result =
+  const { status } = response
+  const read =
     error !== undefined
       ? refusedWith(error, response, reason, property(body, 'error_description'))
-      : isSuccess(response.status)
+      : isSuccess(status)
         ? readGrant(body)
         : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
-  const isOverloaded = response.status === 429 || response.status === 503
+  if (read.kind === 'granted') return read
+  const result = isSuccess(status) ? read : { ...read, status }
+  const isOverloaded = status === 429 || status === 503
   if (!isOverloaded || result.kind !== 'transient') return result
   return { ...result, retryAfterMs: retryAfterMs(response, platformNow) }
 }

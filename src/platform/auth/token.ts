@@ -48,7 +48,7 @@ export interface TokenCache {
 }
 
 /** Requests that failed since the last token. Times in epoch ms by the host's present clock. */
-export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason'> {
+export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason' | 'status'> {
   /** `api`: the API rejects all tokens that the identity host issues. */
   by: 'identity-host' | 'api'
   host: string
@@ -212,6 +212,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     if (since === undefined) return undefined
     return {
       ...{ by: isRefusedByApi ? 'api' : 'identity-host', host: options.tokenUrl.host, kind, reason, advice },
+      ...(refused?.result.status !== undefined && { status: refused.result.status }),
       since: onHostClock(since),
       nextTryAt: onHostClock(Math.max(limiter.openAt(), clock.monotonic())),
       code: transportCode,

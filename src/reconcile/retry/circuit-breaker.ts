@@ -40,8 +40,9 @@ export interface Judgement {
 
 /** Why a circuit is not closed: all outcomes since it first opened, including its probes. */
 export interface Opening extends Judgement {
-  /** Monotonic ms. */
+  /** When it first opened, and when the first of these failures became known; monotonic ms. */
   at: number
+  failedAt: number
   /** The receiver's last response; null: none. */
   responseStatusCode: number | null
 }
@@ -65,7 +66,7 @@ export interface RetryOutcome {
  * outweigh all recovered ones.
  */
 interface LastOutcomes {
-  last: readonly { record: number; sent: number; hasFailed: boolean }[]
+  last: readonly { record: number; sent: number; failedAt: number | undefined }[]
   /** Their number with repetitions: a few repeatedly failing records can open it. */
   known: number
 }
@@ -138,11 +139,11 @@ export function endCooldown(circuit: Circuit, now: number): Circuit {
   return circuit.name === 'down' ? { ...circuit, openUntil: Math.min(circuit.openUntil, now) } : circuit
 }
 
-function remember({ known, last }: LastOutcomes, { record, sent, verdict }: RetryOutcome): LastOutcomes {
+function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }: RetryOutcome): LastOutcomes {
   if (verdict === 'refused') return { known, last }
   const all = last.filter((other) => other.record !== record)
   const place = all.findLastIndex((other) => other.sent < sent) + 1
-  all.splice(place, 0, { record, sent, hasFailed: verdict === 'failed-again' })
+  all.splice(place, 0, { record, sent, failedAt: verdict === 'failed-again' ? now : undefined })
   if (all.length > judgedRecords) all.shift()
   return { known: known + 1, last: all }
 }
@@ -161,7 +162,7 @@ function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
 /** The outcomes that count, if they open it. A receiver that fails some deliveries isn't dead. */
 function judge({ name, outcomes: { known, last } }: Circuit, policy: CircuitPolicy): Judgement | undefined {
   const enough = name === 'new' ? firstRetriesOf(policy) : name === 'down' ? probesOf(policy) : judgedRecords
-  const failedAgain = last.filter(({ hasFailed }) => hasFailed).length
+  const failedAgain = last.filter(({ failedAt }) => failedAt !== undefined).length
   return known >= enough && failedAgain >= policy.failureRatio * last.length
     ? { failedAgain, judged: last.length }
     : undefined
@@ -177,13 +178,15 @@ function opened(
   // A new response shows that something has changed there.
   const isSame = before?.responses.has(response) === true
   const cooldownMs = isSame ? Math.min(policy.maxCooldown, 2 * before.cooldownMs) : policy.cooldown
-  const { at = now, failedAgain = 0, judged = 0 } = before?.opening ?? {}
+  const firstFailedAt = Math.min(...circuit.outcomes.last.map(({ failedAt = Infinity }) => failedAt))
+  const { at = now, failedAgain = 0, failedAt = firstFailedAt, judged = 0 } = before?.opening ?? {}
   return {
     name: 'down',
     outcomes: none,
     judgement,
     opening: {
       at,
+      failedAt,
       failedAgain: failedAgain + judgement.failedAgain,
       judged: judged + judgement.judged,
       responseStatusCode: response,

@@ -34,7 +34,7 @@ export interface Probes {
 }
 
 /** A circuit that is not closed, for the status document. */
-export interface CircuitView extends Omit<Opening, 'at'> {
+export interface CircuitView extends Omit<Opening, 'at' | 'failedAt'> {
   subscriptionId: string
   state: CircuitState
   limit: number
@@ -44,8 +44,9 @@ export interface CircuitView extends Omit<Opening, 'at'> {
   outstanding: number
   /** Remaining cooldown, in ms; 0 without one. */
   pausesForMs: number
-  /** How long ago it first opened, in ms. */
+  /** How long ago it first opened, and the first of its failures became known, in ms. */
   openForMs: number
+  failingForMs: number
 }
 
 /** The recent or old due records of a subscription; a heap with the next one first. */
@@ -256,7 +257,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     views(now) {
       return [...all.values()].flatMap(({ circuit, id: subscriptionId, places }) => {
         if (!('opening' in circuit)) return []
-        const { at, ...why } = circuit.opening
+        const { at, failedAt, ...why } = circuit.opening
         return {
           subscriptionId,
           state: stateOf(circuit, now),
@@ -265,6 +266,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
           outstanding: places.size,
           pausesForMs: Math.max(0, circuit.openUntil - now),
           openForMs: now - at,
+          failingForMs: now - failedAt,
           ...why,
         }
       })

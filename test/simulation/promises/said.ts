@@ -63,6 +63,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   let isSwept = false
   /** The last full sweep, and its rest: what it did not see shows after that. */
   let fullRestMs = 0
+  let fullSince = -Infinity
   let allSuccessfulSince: number | undefined
 
   const say = (what: string): void => violate('said', what)
@@ -182,6 +183,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const hidden = ours.filter((record) => knowledge.of(record.id).owed === undefined)
     if (!isSwept) say(`says "${headline}" (${level}) before it has listed anything`)
     if (unreadable.length > 0) say(`says "${headline}" (${level}) while ${unreadable.length} records can't be read`)
+    const ahead = [...platform.records.values()].filter(
+      (one) => one.plan.aheadMs !== undefined && one.status === 'failed' && one.enteredAt < fullSince,
+    )
+    if (ahead.length > 0) say(`says "${headline}" (${level}) while ${ahead.length} ahead of the clock are failed`)
     if (hidden.length > 0) say(`says "${headline}" (${level}) while ${hidden.length} are failed, as ${hidden[0]?.id}`)
     if (excluded.length > 0 && !said.includes('excluded')) say(`does not say that ${excluded.length} are excluded`)
   }
@@ -329,6 +334,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       if (fact.type !== 'sweep') return
       const { kind, result, seconds } = fact.report
       if (kind === 'full') fullRestMs = 21 * 1000 * seconds + noticeMs
+      if (kind === 'full' && result === 'complete') fullSince = timeline.now() - 1000 * seconds
       last.lists[result === 'failed' ? 'bad' : 'good'] = timeline.now()
       if (kind === 'full' && result !== 'failed') isSwept = true
     },

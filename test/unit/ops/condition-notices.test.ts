@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
-import { aStatusState, noCauses, shut } from '../../support/status.ts'
+import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const blocked = { ...noDecisions, blocked: 10 }
@@ -15,6 +15,7 @@ const tokenTrouble = {
   host: 'id.example',
   kind: 'transient',
   reason: 'server-error',
+  status: 503,
   since: incidentNow - 2 * minuteMs,
   nextTryAt: incidentNow + minuteMs / 2,
   advice: 'ask its operator',
@@ -39,12 +40,12 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'a token that is not renewed',
     { tokenExpiresAt: incidentNow + minuteMs, tokenTrouble },
-    /^The access token is not renewed by the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The current token is valid until 12:01:00 UTC\. The next try is in 30 s\.$/,
+    /^The access token is not renewed by the identity host \(id\.example\): HTTP 503\. .*Since 11:58:00 UTC\. The current token is valid until 12:01:00 UTC\. The next try is in 30 s\.$/,
   ],
   [
     'no token',
     { tokenExpiresAt: incidentNow - 1, tokenTrouble, ...shut('no-token') },
-    /^No access token from the identity host \(id\.example\): HTTP 5xx\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
+    /^No access token from the identity host \(id\.example\): HTTP 503\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
   ],
   ['a token that has come', shut('no-token'), /^Access token obtained: calls resume\./],
   ['a platform that answers again', shut('unauthorized'), /^The platform is back: the next retry is a trial\./],
@@ -186,4 +187,14 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     return [{ level, text: `${headline} ${detail}` }, ...notices].some((one) => said.test(`${one.level} ${one.text}`))
   }
   expect([before, reached].map(isSaid)).toEqual([false, true])
+})
+
+test('no probe is awaited while all retries are blocked', () => {
+  const circuits = [aCircuit({ outstanding: 1, failingForMs: 2 * minuteMs })]
+  const probeOf = (changes: Partial<StatusState>): string => {
+    const { detail, notices } = toStatus(aStatusState({ ...swept, failed: blocked, circuits, ...changes })).summary
+    return [detail, ...notices.map(({ text }) => text)].find((text) => text.includes('failed again')) ?? ''
+  }
+  expect(probeOf({})).toMatch(/since 11:58:00 UTC\. A probe is under way\.$/)
+  expect(probeOf(shut('platform'))).toMatch(/ Probes wait: the platform is unavailable\.$/)
 })

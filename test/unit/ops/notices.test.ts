@@ -228,11 +228,7 @@ describe('notices', () => {
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0, awaiting: 0 } },
       /^3 deliveries leave the window soon, but are retried first/,
     ],
-    [
-      "those of events ahead of the platform's clock",
-      { aheadOfClock: 2 },
-      /^2 failed deliveries are of events ahead of/,
-    ],
+    ['those of events to come', { aheadOfClock: 2 }, /^2 failed deliveries are of events ahead of/],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than window\.lookback/],
     [
       'excluded ones',
@@ -366,14 +362,6 @@ describe('notices', () => {
       'Unknown',
       `The receiver keeps rejecting 2 deliveries. Each is retried until it arrives or ${end}.`,
     ])
-  })
-
-  test('no probe is awaited while all retries are blocked', () => {
-    const circuit = { circuits: [aCircuit({ outstanding: 1 })], gates: [] }
-    const failing = { failed: blocked, ...circuit, causes: causesOf('open') }
-    const texts = summaryOf({ ...failing, ...shut('platform') }).notices.map(({ text }) => text)
-    expect(texts).toEqual([expect.stringMatching(/ Probes wait: the platform is unavailable\.$/)])
-    expect(summaryOf(failing).detail).toMatch(/A probe is under way\.$/)
   })
 
   test('the rate that the platform takes is named beside the configured one, while something is open', () => {

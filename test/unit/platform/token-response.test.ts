@@ -90,8 +90,8 @@ describe('an error', () => {
     [100, 'transient', 'other'],
     [999, 'transient', 'other'],
   ])('%s with an OAuth error is %s, without one it may pass: %s', (status, kind, reason) => {
-    expect(read(status, { error: 'invalid_client' })).toEqual({ kind, reason, oauthError: 'invalid_client' })
-    for (const body of others) expect(read(status, body)).toEqual({ kind: 'transient', reason })
+    expect(read(status, { error: 'invalid_client' })).toEqual({ kind, reason, status, oauthError: 'invalid_client' })
+    for (const body of others) expect(read(status, body)).toEqual({ kind: 'transient', reason, status })
   })
 
   test.each([
@@ -100,7 +100,7 @@ describe('an error', () => {
     [400, 'server_error', 'transient', 'bad-request'],
     [400, 'slow_down', 'transient', 'bad-request'],
   ])('%s with %j is %s', (status, error, kind, reason) => {
-    expect(read(status, { error })).toEqual({ kind, reason, oauthError: error })
+    expect(read(status, { error })).toEqual({ kind, reason, status, oauthError: error })
   })
 
   test('has its texts scrubbed and cut', () => {
