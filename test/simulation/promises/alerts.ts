@@ -6,7 +6,7 @@ import { createRules } from '../../support/promql/rules.ts'
 import type { Expectations } from '../expectations.ts'
 import { identityFaults } from '../fault-kinds.ts'
 import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
-import type { Scenario } from '../scenario.ts'
+import { looksFailed, type Scenario } from '../scenario.ts'
 import { createStreaks } from '../streaks.ts'
 import type { Tally } from '../tally.ts'
 import type { Timeline } from '../timeline.ts'
@@ -154,9 +154,11 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'RetriesFailing':
       case 'RetriesNotAccepted':
       case 'ExhaustedRising':
+        return hasRefused
       case 'ReceiverFailing':
       case 'AllReceiversFailing':
-        return hasRefused
+        // An attempt that is under way reads as one that has failed.
+        return hasRefused || looksFailed(habits)
       case 'UnreadableRecords':
         return records.some(({ unreadable }) => unreadable !== undefined)
       case 'SweepIncomplete':

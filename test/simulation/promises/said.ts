@@ -92,7 +92,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       (scenario.receivers[receiver]?.refuses?.until ?? 0) > timeline.now() ? [index] : [],
     )
     const down = scenario.subscriptions.flatMap((receiver, index) =>
-      platform.isUp(receiver) && (scenario.receivers[receiver]?.flaky ?? 0) === 0 ? [] : [index],
+      [timeline.now(), since].every((at) => platform.outageAt(receiver, at) === undefined) &&
+      (scenario.receivers[receiver]?.flaky ?? 0) === 0
+        ? []
+        : [index],
     )
     const ofDown = [...platform.records.values()].filter(({ plan }) =>
       [...down, ...refusing].includes(plan.subscription),
@@ -278,6 +281,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const now = timeline.now()
     const since = Math.max(now - hourMs, changedBefore(changes, now), startedAt)
     const { headline, level: newest } = status.summary
+    // What gives way for lack of room is forgotten with all that is known of it.
+    if (status.causes.onlyCounted > 0) levels = []
     levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
     if (levels.length < 15) return
     exercise('levels are steady where nothing changes')
