@@ -185,7 +185,7 @@ export function createReconciler(
     if (event.to === 'closed') planner.closed(event.subscriptionId)
     emit(event)
   })
-  const responses = createReceiverResponses()
+  const responses = createReceiverResponses((id) => outcomes.doubtedSince(id))
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
@@ -196,8 +196,8 @@ export function createReconciler(
     zone,
     knowsTime: serverClock.isKnown,
     clock,
-    emit(event) {
-      responses.note(event, clock.monotonic())
+    emit(event, at) {
+      responses.note(event, at, clock.monotonic())
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
@@ -304,6 +304,7 @@ export function createReconciler(
 
   function situations(): SituationOf {
     const [now, monotonic] = [client.now(), clock.monotonic()]
+    responses.turn(monotonic)
     const shut = gates.shut()
     const [blocking, stops] = [blockingAll(shut), stopsForMs(shut)]
     const pausedForMs = (subscriptionId: string): number => {

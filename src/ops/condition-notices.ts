@@ -61,8 +61,8 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   ]
 }
 
-/** Deliveries in a row that show a change. */
-const minInARow = 3
+/** Deliveries in a row that show a change, and failures in a row that are no small part of all. */
+const [minInARow, minAllFailed] = [3, 10]
 
 type FailingReceiver = StatusFacts['lately'][number]
 
@@ -148,7 +148,9 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     // The level stays until the receiver accepts nearly all: the failing part changes from minute to minute.
-    level: partly.some(({ isPartly }) => isPartly) ? 'waiting' : 'working',
+    level: partly.some(({ failedInARow, isPartly }) => isPartly || failedInARow >= minAllFailed)
+      ? 'waiting'
+      : 'working',
     text: isTaking
       ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
       : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,

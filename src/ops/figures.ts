@@ -139,21 +139,36 @@ export function newerText({ now, seenUntil }: StatusFacts): string {
   return `Nothing is missing${until}; newer failures are not known yet.`
 }
 
+/** After this long without an arrival, and twice the usual time between two, none arrive now. */
+const arrivingMs = 15_000
+/** A pace needs some time. */
+const minPaceMs = 5000
+
+/** Recoveries a minute: those of the last minute, or since the incident began within it. */
+function perMinuteOf({ drain, incident, now, startedAt }: StatusFacts): number {
+  const countedMs = Math.min(minuteMs, now.getTime() - startedAt.getTime())
+  const begunMs = incident?.endedAt === null ? now.getTime() - incident.since.getTime() : Infinity
+  return drain.recoveredPerMinute * Math.max(1, countedMs / Math.max(minPaceMs, begunMs))
+}
+
 /** The number of recovered deliveries, since when, and the time of the last; while they arrive, their pace. */
-export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): {
+export function recoveredOf(status: StatusFacts): {
   total: string
   since: string
   atPace: string | undefined
 } {
+  const { drain, missing, now, recovered, startedAt } = status
   const uptime = now.getTime() - startedAt.getTime()
   const since = uptime < dayMs ? `in the ${span(uptime)} since the start` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
-  const isArriving =
-    missing > 0 && drain.limitedBy !== 'gate' && now.getTime() - (recovered.lastAt?.getTime() ?? 0) < minuteMs
+  const perMinute = perMinuteOf(status)
+  const quietMs = now.getTime() - (recovered.lastAt?.getTime() ?? 0)
+  const maxQuietMs = Math.min(minuteMs, Math.max(arrivingMs, (2 * minuteMs) / perMinute))
+  const isArriving = missing > 0 && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
   return {
     total: count(recovered.lastDay),
     since: `${since}${last}`,
-    atPace: isArriving ? `${pace(drain.recoveredPerMinute)} a minute` : undefined,
+    atPace: isArriving ? `${pace(perMinute)} a minute` : undefined,
   }
 }
 

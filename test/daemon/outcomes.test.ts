@@ -1,6 +1,8 @@
 // Outcomes and gates of the whole daemon beside a sandbox, in virtual time: retries that take long, get lost or fail all the time.
 import { expect, test } from 'vitest'
-import { beginDay, type Day } from '../support/daemon.ts'
+import { beginDay, startDaemon, type Day } from '../support/daemon.ts'
+import { startPlatform } from '../support/platform.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -65,4 +67,22 @@ test('no more are retried while half of the backlog awaits its outcome', async (
   expect(await daemon.metric('gates', { gate: 'outcomes' })).toBe(1)
   await daemon.goOn(60)
   expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: 100 })
+})
+
+test('a receiver that fails half of all is neither dead nor mended, though failures are known later than successes', async () => {
+  const clock = createVirtualClock()
+  await using sandbox = await startPlatform({ inProcess: true, clock, delivery: { mode: 'sync', delayMs: 100 } })
+  await using daemon = startDaemon({ clock, sandbox, env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' } })
+  sandbox.receiver.fail({ status: 500, probability: 0.5 })
+  const times = { from: clock.now() - 5 * hourMs, to: clock.now() - 4 * minuteMs }
+  sandbox.seed({ ...times, count: 600, subscriptions: 3, attempts: 1 })
+  const said: string[] = []
+  for (let step = 0; step < 120; step += 1) {
+    await clock.advance(5000)
+    if (step % 6 === 0) daemon.tick()
+    const { detail, headline, notices } = daemon.ops().status().summary
+    said.push([headline, detail, ...notices.map(({ text }) => text)].join(' '))
+  }
+  expect(said.filter((text) => text.includes('fails some deliveries of'))).not.toEqual([])
+  expect(said.filter((text) => /failed all of the last \d\d|succeed again/.test(text))).toEqual([])
 })

@@ -62,6 +62,8 @@ interface Seen {
   shown: WebhookRecord | undefined
 }
 
+export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
+
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
   planner: Pick<Planner, 'changed'>
@@ -71,7 +73,8 @@ export interface OutcomesOptions {
   /** False while the platform's clock is unknown: its times then prove nothing. */
   knowsTime: () => boolean
   clock: Pick<Clock, 'monotonic'>
-  emit: (event: OutcomeEvent) => void
+  /** When it was sent, and when the outcome was first seen, monotonic ms: a failure is doubted for seconds before it is believed. */
+  emit: (event: OutcomeEvent, at: SeenAt) => void
   /** Called when a check is due sooner than all others, and when a place in a circuit becomes free. */
   wake: Readonly<Record<'confirm' | 'retry', () => void>>
 }
@@ -90,6 +93,8 @@ export interface Outcomes {
   turned(record: FailedRecord): void
   /** Records with a PATCH that was answered or lost, and a pending outcome. */
   pending(): ReadonlySet<FailedRecord>
+  /** When the oldest failure of a subscription that is still in doubt was first seen, monotonic ms; Infinity for none. */
+  doubtedSince(subscriptionId: string): number
   /** When the first check is due, monotonic ms; Infinity for none. Iterates over pending records. */
   firstCheckAt(): number
   /** The learned delay of first checks, in ms. */
@@ -109,6 +114,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   /** Monotonic ms. */
   let doubtLongerSince = -Infinity
   const pending = new Set<FailedRecord>()
+  /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
+  const doubted = new Map<string, Map<FailedRecord, number>>()
   const firstCheck = createFirstCheck(policy.firstCheck)
   let firstCheckAt = Infinity
 
@@ -137,6 +144,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
     record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
     pending.delete(record)
+    doubted.get(record.subscriptionId)?.delete(record)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
       backlog.release(record, record)
@@ -146,7 +154,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { jitterSeed, responseStatusCode, subscriptionId } = record
     const retry = { jitterSeed, subscriptionId, sent: awaiting.sent, responseStatusCode }
     subscriptions.settle(retry, verdictOf(outcome, responseStatusCode), clock.monotonic())
-    options.emit({
+    const event: OutcomeEvent = {
       type: 'outcome',
       webhookId: record.id,
       eventId: record.eventId,
@@ -159,7 +167,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       sinceRetryMs: monotonic - awaiting.sentAt,
       responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,
       timeOffsetMs,
-    })
+    }
+    const { failedSince = monotonic, sentAt } = awaiting
+    options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic })
     planner.changed([record])
   }
 
@@ -191,6 +201,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
     const { isOverdue, ...known } = conclusion
     const isSooner = known.checkAt < awaiting.checkAt
+    if (awaiting.failedSince === undefined && known.failedSince !== undefined)
+      doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, known.failedSince)
     Object.assign(awaiting, known)
     if (isOverdue) {
       subscriptions.free(record.subscriptionId, awaiting.sent)
@@ -245,6 +257,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     see,
     turned,
     pending: () => pending,
+    doubtedSince: (subscriptionId) => doubted.get(subscriptionId)?.values().next().value ?? Infinity,
     firstCheckAt() {
       firstCheckAt = Infinity
       for (const { awaiting } of pending) firstCheckAt = Math.min(firstCheckAt, awaiting?.checkAt ?? Infinity)

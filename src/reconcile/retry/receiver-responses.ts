@@ -1,6 +1,6 @@
 // Recent responses of receivers: how many deliveries of a subscription were accepted, and which failures are over. No I/O.
 import { refusesRecord } from '../../platform/record.ts'
-import type { OutcomeEvent } from '../confirm/outcomes.ts'
+import type { OutcomeEvent, SeenAt } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
 import type { ReceiverKind } from './subscriptions.ts'
 
@@ -13,7 +13,7 @@ export interface Lately {
   takenInARow: number
   failedInARow: number
   failingForMs: number
-  /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none. */
+  /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none of 15. */
   isPartly: boolean
   /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
   takesNothing: boolean
@@ -23,7 +23,10 @@ export interface Lately {
 
 /** Times are monotonic ms. */
 export interface ReceiverResponses {
-  note(event: OutcomeEvent, now: number): void
+  /** It counts once no failure that was seen before it is in doubt. */
+  note(event: OutcomeEvent, at: SeenAt, now: number): void
+  /** Counts outcomes that have waited for others long enough. */
+  turn(now: number): void
   /** `mendedAt` is -Infinity if such a failure was not seen to be over. */
   mendingOf(subscriptionId: string, record: Mendable): Mending
   /** What its last deliveries show; undefined when they show nothing. */
@@ -36,8 +39,8 @@ export interface ReceiverResponses {
 const [maxOutcomes, minOutcomes] = [20, 10]
 /** Maximum number of failures among the last outcomes of a working receiver. */
 const maxStray = 3
-/** Consecutive failures that rule out chance: a success then shows a change. */
-const minStreak = 5
+/** Consecutive failures that rule out chance, also of a receiver that fails half of all: a success then shows a change. */
+const [minStreak, minAll] = [5, 15]
 /** An accepted record with fewer earlier failures proves nothing for a record with more: the record may be the problem. */
 const maxWeakTries = 3
 /** Failures of one record that may be chance, while its receiver fails at least half of all, and fewer. */
@@ -46,15 +49,20 @@ const [partlyTries, someTries] = [9, 3]
 const [deadStreak, silentStreak, deadMs, sureMs] = [9, 3, 120_000, 300_000]
 /** A receiver that took a delivery within this time takes them, ms. */
 const latelyMs = 600_000
+/** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
+const maxHeldMs = 60_000
 /** Number of remembered keys, most recent first. */
 const maxLines = 20_000
 
 type ReceiverResult = 'taken' | 'failed'
 
-/** Outcomes in order. */
+/**
+ * Outcomes in the order in which they were first seen, and of sending where one check saw several. In the order in which they
+ * become known, failures come in runs: a success is known at once, a failure only after its doubt.
+ */
 interface Recent {
   /** Newest first. */
-  outcomes: readonly ReceiverResult[]
+  outcomes: readonly ({ kind: ReceiverResult } & SeenAt)[]
   /** True from `enters` failures among the last ones, until nearly all, or none, are accepted. */
   isMixed: boolean
   /** When the last accepted delivery was followed by a failure. */
@@ -92,10 +100,11 @@ const untried: Recent = {
   streak: noStreak,
 }
 
-const countOf = ({ outcomes }: Recent, kind: ReceiverResult): number => outcomes.filter((one) => one === kind).length
+const countOf = ({ outcomes }: Recent, kind: ReceiverResult): number =>
+  outcomes.filter((one) => one.kind === kind).length
 
 function inARow({ outcomes }: Recent, kind: ReceiverResult): number {
-  const end = outcomes.findIndex((one) => one !== kind)
+  const end = outcomes.findIndex((one) => one.kind !== kind)
   return end === -1 ? outcomes.length : end
 }
 
@@ -103,8 +112,12 @@ function inARow({ outcomes }: Recent, kind: ReceiverResult): number {
 function isMixedNow(line: Recent, minShare: number): boolean {
   const { isMixed, outcomes } = line
   const failed = countOf(line, 'failed')
-  if (isMixed) return failed > (minShare > 0 ? maxStray : 0) && failed < outcomes.length
-  const relapses = outcomes.filter((one, index) => one === 'failed' && outcomes[index + 1] === 'taken').length
+  if (isMixed) return failed > (minShare > 0 ? maxStray : 0) && inARow(line, 'failed') < minAll
+  // Failures in a row are of a receiver that was well before.
+  if (inARow(line, 'failed') >= minStreak) return false
+  const relapses = outcomes.filter(
+    ({ kind }, index) => kind === 'failed' && outcomes[index + 1]?.kind === 'taken',
+  ).length
   return relapses >= 2 && (minShare === 0 || (outcomes.length >= minOutcomes && failed >= minShare * outcomes.length))
 }
 
@@ -118,24 +131,46 @@ function goOn(streak: Streak, { isRepeated, responseStatusCode, webhookId }: Out
   }
 }
 
-function follow(before: Recent, event: OutcomeEvent, minShare: number, now: number): Recent {
-  const { outcome, responseStatusCode } = event
-  const kind = outcome === 'recovered' ? 'taken' : 'failed'
-  const line: Recent = { ...before, outcomes: [kind, ...before.outcomes.slice(0, maxOutcomes - 1)] }
+interface SeenOutcome extends SeenAt {
+  event: OutcomeEvent
+}
+
+const isAfter = (a: SeenAt, b: SeenAt): boolean => a.seenAt > b.seenAt || (a.seenAt === b.seenAt && a.sentAt > b.sentAt)
+
+/** One that was held for too long counts at its place, and ends a row of failures that began before it. */
+function insert(before: Recent, own: Recent['outcomes'][number], minShare: number): Recent {
+  const later = before.outcomes.filter((one) => isAfter(one, own))
+  const outcomes = [...later, own, ...before.outcomes.slice(later.length)].slice(0, maxOutcomes)
+  const takenAt = Math.max(before.takenAt, own.kind === 'taken' ? own.seenAt : -Infinity)
+  const line = { ...before, outcomes, takenAt }
   const isMixed = isMixedNow(line, minShare)
-  if (kind === 'failed') {
-    const failingSince = inARow(line, 'failed') === 1 ? now : line.failingSince
-    return { ...line, isMixed, failingSince, failedAt: now, responseStatusCode, streak: goOn(line.streak, event) }
+  const endsRow = own.kind === 'taken' && own.seenAt > before.failingSince
+  return endsRow && later.every(({ kind }) => kind === 'failed')
+    ? { ...line, isMixed, failingSince: later.at(-1)?.seenAt ?? own.seenAt, streak: noStreak }
+    : { ...line, isMixed }
+}
+
+function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare: number): Recent {
+  const { outcome, responseStatusCode } = event
+  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', seenAt, sentAt } as const
+  const [newest] = before.outcomes
+  // Earlier failures say nothing about now.
+  if (seenAt < before.mendedAt) return before
+  if (newest !== undefined && isAfter(newest, own)) return insert(before, own, minShare)
+  const line: Recent = { ...before, outcomes: [own, ...before.outcomes.slice(0, maxOutcomes - 1)] }
+  const isMixed = isMixedNow(line, minShare)
+  if (own.kind === 'failed') {
+    const failingSince = inARow(line, 'failed') === 1 ? seenAt : line.failingSince
+    return { ...line, isMixed, failingSince, failedAt: seenAt, responseStatusCode, streak: goOn(line.streak, event) }
   }
   const isMended = !isMixed && (before.isMixed || inARow(before, 'failed') >= minStreak)
   return {
     ...line,
-    // Earlier failures say nothing about now.
-    outcomes: isMended ? [kind] : line.outcomes,
+    outcomes: isMended ? [own] : line.outcomes,
     isMixed,
-    takenAt: now,
-    takingSince: inARow(line, 'taken') === 1 ? now : line.takingSince,
-    mendedAt: isMended ? now : line.mendedAt,
+    takenAt: seenAt,
+    takingSince: inARow(line, 'taken') === 1 ? seenAt : line.takingSince,
+    mendedAt: isMended ? seenAt : line.mendedAt,
     streak: noStreak,
   }
 }
@@ -153,7 +188,7 @@ function takesNothing(line: Recent): boolean {
 
 interface RecentByKey {
   of(key: string): Recent
-  note(key: string, event: OutcomeEvent, now: number): void
+  note(key: string, seen: SeenOutcome): void
   all(): Iterable<[string, Recent]>
 }
 
@@ -162,8 +197,8 @@ function createLines(minShare: number): RecentByKey {
   const lines = new Map<string, Recent>()
   return {
     of: (key) => lines.get(key) ?? untried,
-    note(key, event, now) {
-      const line = follow(lines.get(key) ?? untried, event, minShare, now)
+    note(key, seen) {
+      const line = follow(lines.get(key) ?? untried, seen, minShare)
       // Moves the key to the end, and drops the first one beyond the limit.
       lines.delete(key)
       lines.set(key, line)
@@ -174,20 +209,43 @@ function createLines(minShare: number): RecentByKey {
   }
 }
 
-export function createReceiverResponses(): ReceiverResponses {
+/** `doubtedSince`: when the oldest failure of a subscription that is still in doubt was seen; Infinity for none. */
+export function createReceiverResponses(doubtedSince: (subscriptionId: string) => number): ReceiverResponses {
   const subscriptions = createLines(0.5)
   /** Of records that had failed before, by subscription, and by type: other accepted records prove nothing for them. */
   const repeated = createLines(0)
   const keyOf = (subscriptionId: string, eventType: string): string => `${subscriptionId} ${eventType}`
 
+  /** Outcomes that do not count yet, by subscription, first seen first. */
+  const held = new Map<string, SeenOutcome[]>()
+
+  function count(seen: SeenOutcome): void {
+    const { eventType, isRepeated, subscriptionId } = seen.event
+    subscriptions.note(subscriptionId, seen)
+    if (!isRepeated) return
+    repeated.note(subscriptionId, seen)
+    repeated.note(keyOf(subscriptionId, eventType), seen)
+  }
+
+  /** A check may show others that were sent before. */
+  function release(subscriptionId: string, waiting: SeenOutcome[], now: number): void {
+    const end = Math.max(Math.min(doubtedSince(subscriptionId), now), now - maxHeldMs)
+    const first = waiting.findIndex(({ seenAt }) => seenAt >= end)
+    for (const seen of waiting.splice(0, first === -1 ? waiting.length : first)) count(seen)
+    if (waiting.length === 0) held.delete(subscriptionId)
+  }
+
   return {
-    note(event, now) {
-      const { eventType, isRepeated, outcome, subscriptionId } = event
-      if (outcome === 'unknown') return
-      subscriptions.note(subscriptionId, event, now)
-      if (!isRepeated) return
-      repeated.note(subscriptionId, event, now)
-      repeated.note(keyOf(subscriptionId, eventType), event, now)
+    note(event, at, now) {
+      if (event.outcome === 'unknown') return
+      const { subscriptionId } = event
+      const waiting = held.getOrInsertComputed(subscriptionId, () => [])
+      const place = waiting.findLastIndex((other) => isAfter(at, other)) + 1
+      waiting.splice(place, 0, { event, ...at })
+      release(subscriptionId, waiting, now)
+    },
+    turn(now) {
+      for (const [subscriptionId, waiting] of held) release(subscriptionId, waiting, now)
     },
     mendingOf(subscriptionId, { eventType, responseStatusCode, tries }) {
       const ofType = repeated.of(keyOf(subscriptionId, eventType))

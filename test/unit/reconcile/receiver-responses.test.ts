@@ -8,7 +8,7 @@ const [subscriptionId, eventType] = ['one', 'account-activated']
 
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
-  const answers = createReceiverResponses()
+  const answers = createReceiverResponses(() => Infinity)
   let webhookId = 'old'
   for (const [index, sign] of [...outcomes].entries()) {
     if (sign === 'f') webhookId = `new ${index}`
@@ -17,7 +17,8 @@ function after(outcomes: string, answer: number | null = 500, stepMs = 1000): Re
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
     answers.note(
       outcomeFact({ webhookId, subscriptionId, eventType, outcome, isRepeated, responseStatusCode }),
-      (index + 1) * stepMs,
+      { sentAt: index * stepMs, seenAt: (index + 1) * stepMs },
+      Infinity,
     )
   }
   return answers
@@ -81,4 +82,47 @@ test('the last twenty are counted, and how long they have failed', () => {
       ...{ taken: 18, failed: 2, takenInARow: 0, failedInARow: 2, failingForMs: 9000 },
     },
   ])
+})
+
+/** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */
+function afterDoubts(outcomes: string, now: number): ReceiverResponses {
+  const seen = [...outcomes].map((sign, index) => ({ sign, at: 1000 * index, doubtMs: sign === '-' ? 3000 : 0 }))
+  const known = seen.toSorted((a, b) => a.at + a.doubtMs - (b.at + b.doubtMs))
+  let clock = 0
+  const responses = createReceiverResponses(() =>
+    Math.min(...seen.filter(({ at, doubtMs }) => at <= clock && at + doubtMs > clock).map(({ at }) => at)),
+  )
+  for (const { at, doubtMs, sign } of known.filter((one) => one.at + one.doubtMs <= now)) {
+    clock = at + doubtMs
+    const outcome = sign === '-' ? 'failed-again' : 'recovered'
+    const event = outcomeFact({ subscriptionId, eventType, outcome, isRepeated: true, responseStatusCode: 500 })
+    responses.note(event, { sentAt: at, seenAt: at }, clock)
+  }
+  clock = now
+  responses.turn(now)
+  return responses
+}
+
+test.each<[string, string, number, object]>([
+  ['what was seen last is the last, though known first', '++---+', 9500, { failed: 3, taken: 3, takenInARow: 1 }],
+  [
+    'a success waits for the doubt about an earlier failure',
+    '++---+++',
+    5500,
+    { failed: 1, taken: 2, failedInARow: 1 },
+  ],
+  ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, takenInARow: 1, isPartly: true }],
+])('outcomes in the order of deliveries: %s', (_, outcomes, now, expected) => {
+  expect(afterDoubts(outcomes, now).lately(now)).toEqual([expect.objectContaining(expected)])
+})
+
+test.each<[string, string, number, object]>([
+  ['a failure', '++', 1500, { failed: 1, taken: 2, takenInARow: 1 }],
+  ['a success ends the row that began before it', '--', 1500, { failed: 2, taken: 1, failedInARow: 1 }],
+  ['a success before the row changes nothing of it', '--', 500, { failed: 2, taken: 1, failedInARow: 2 }],
+])('an outcome that was in doubt for too long counts at its place: %s', (_, others, at, expected) => {
+  const responses = after(others)
+  const outcome = others.startsWith('+') ? 'failed-again' : 'recovered'
+  responses.note(outcomeFact({ subscriptionId, eventType, outcome }), { sentAt: at, seenAt: at }, Infinity)
+  expect(responses.lately(200_000)).toEqual([expect.objectContaining(expected)])
 })
