@@ -22,21 +22,34 @@ export function createStreaks({
   timeline,
 }: Pick<WatcherOptions, 'platform' | 'scenario' | 'timeline'>): Streaks {
   /** When deliveries failed since one last did not, how, and whether each was its record's first retry; by subscription. */
-  const failures = new Map<string, { at: number; id: string; isRepeated: boolean; code: number | null }[]>()
+  const failures = new Map<
+    string,
+    { at: number; sentAt: number; id: string; isRepeated: boolean; code: number | null }[]
+  >()
+  /** When the last retry that was taken was sent. */
+  const takenOf = new Map<string, number>()
   const hasOthers = scenario.records.some(({ kind }) => kind === 'poison' || kind === 'unwanted')
 
   return {
     note(fact) {
       if (fact.type !== 'outcome' || fact.outcome === 'unknown') return
       const id = fact.subscriptionId.toLowerCase()
-      if (fact.outcome === 'recovered') failures.delete(id)
-      else
-        failures
-          .getOrInsertComputed(id, () => [])
-          .push({ at: timeline.now(), id: fact.webhookId, isRepeated: fact.isRepeated, code: fact.responseStatusCode })
+      const sentAt = timeline.now() - fact.sinceRetryMs
+      // A failure is known later than a success that was sent after it.
+      if (fact.outcome === 'recovered') {
+        takenOf.set(id, Math.max(sentAt, takenOf.get(id) ?? -Infinity))
+        failures.set(
+          id,
+          (failures.get(id) ?? []).filter((one) => one.sentAt > sentAt),
+        )
+      } else if (sentAt > (takenOf.get(id) ?? -Infinity)) {
+        const { isRepeated, responseStatusCode: code, webhookId } = fact
+        failures.getOrInsertComputed(id, () => []).push({ at: timeline.now(), sentAt, id: webhookId, isRepeated, code })
+      }
     },
     forget() {
       failures.clear()
+      takenOf.clear()
     },
     deadSince({ plan, subscriptionId }, known) {
       const receiver = scenario.subscriptions[plan.subscription] ?? 0
