@@ -258,7 +258,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
     }),
     *snapshot(situationOf) {
       const state = yield* current.state(situationOf)
-      const nextTickAt = schedule.nextAt()
+      const [nextTickAt, monotonic] = [schedule.nextAt(), clock.monotonic()]
+      const nextSweepAt = monotonic + current.sweeper.msUntilNext(nextTickAt && nextTickAt - monotonic)
       return {
         ...state,
         ...credentials(),
@@ -270,6 +271,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
         startedAt: toWallClock(startedAt),
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
+        nextSweepAt: leaderElection.isLeading() && nextSweepAt < Infinity ? toWallClock(nextSweepAt) : undefined,
         pace: history.pace(),
         subscriptions: config.subscriptions,
       }

@@ -31,7 +31,7 @@ function missingText(status: StatusDocument): string {
 }
 
 function numbers(status: StatusDocument): [string, string][] {
-  const { awaiting, firstExpiry, inFlight, nextTick, now, rate } = status
+  const { awaiting, firstExpiry, inFlight, nextSweep, now, rate } = status
   const { atPace, since, total } = recoveredOf(status)
   return [
     ['missing', missingText(status)],
@@ -40,7 +40,7 @@ function numbers(status: StatusDocument): [string, string][] {
     ['done', doneOf(status).join(': ')],
     ['retries', `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${rateText(rate)}`],
     ['last full sweep', seenText(status)],
-    ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],
+    ['next sweep', nextSweep === null ? 'none' : fromNow(nextSweep, now)],
   ]
 }
 

@@ -85,6 +85,8 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   startedAt: number
   leadership: LeadershipState
   nextTickAt: number | undefined
+  /** When the next sweep begins, at the earliest; undefined on a standby. */
+  nextSweepAt: number | undefined
   pace: RecoveryPace
   subscriptions: Readonly<Record<string, string>>
 }

@@ -186,6 +186,12 @@ function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
   return `No full sweep has succeeded since ${since}: newer failures are not known.`
 }
 
+/** The daemon lists again by itself: after its backoff, whatever ticks come before. */
+function nextSweepText({ nextSweep, now }: StatusFacts): string {
+  const ms = (nextSweep?.getTime() ?? 0) - now.getTime()
+  return ms > 0 ? ` The next sweep begins in ${waitText(ms)}.` : ''
+}
+
 /** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
 function excludedText({ excluded }: StatusFacts): string {
   const rules = Object.keys(excluded) as (keyof Excluded)[]
@@ -231,8 +237,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
       level: 'trouble',
       text: sentence(problem ?? 'the last sweep failed'),
-      detail: sinceLastSweep(status),
-      advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again.`,
+      detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
+      advice: sentence(sweeps[0]?.advice ?? 'see the log'),
       runbook: 'SweepStalled',
     },
     {

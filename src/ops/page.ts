@@ -299,7 +299,7 @@ function conditions(
         const text = `${kind}, ${result}, ${counted(listed, 'row', 'rows')}, ${fromNow(endedAt, now)}`
         return [result === 'failed' ? 'Failed sweep' : 'Last sweep', text] as const
       }),
-    ['Next tick', rest.nextTick === null ? 'unknown' : fromNow(rest.nextTick, now)],
+    ['Next sweep', rest.nextSweep === null ? 'unknown' : fromNow(rest.nextSweep, now)],
     ['Token expiry', expiry(rest.tokenExpires)],
     ['Certificate expiry', expiry(certificateExpires)],
     ['Platform clock', ahead(clock.skewSeconds.api)],

@@ -251,6 +251,7 @@ function conditionsOf(state: StatusState) {
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),
+    nextSweep: toDate(state.nextSweepAt),
     tokenExpires: toDate(state.tokenExpiresAt),
     tokenTrouble: tokenStatus(state),
     certificateExpires: toDate(state.certificateExpiresAt),

@@ -80,6 +80,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     lastFullSweepAt: undefined,
     lastCompleteSweepAt: undefined,
     nextTickAt: undefined,
+    nextSweepAt: undefined,
     tokenExpiresAt: undefined,
     tokenTrouble: undefined,
     certificateExpiresAt: undefined,

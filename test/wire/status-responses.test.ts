@@ -72,7 +72,7 @@ first expiry     in 6 d 21 h
 done             Unknown: 1,791 deliveries wait for subscription 3c6ef362.
 retries          8 in flight, 16 awaiting outcome, at most 20 calls/s
 last full sweep  12 s ago, newest events up to 11:58:48
-next tick        in 18 s
+next sweep       in 18 s
 
 trouble  A notice.
          -> Mend it.

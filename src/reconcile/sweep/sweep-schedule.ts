@@ -17,8 +17,8 @@ export interface SweepScheduleOptions {
 export interface SweepSchedule {
   /** A tick of the schedule: both kinds are wanted. */
   tick(): void
-  /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted. */
-  dueInMs(kind: SweepKind): number
+  /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted, or a tick in `tickInMs` wants one. */
+  dueInMs(kind: SweepKind, tickInMs?: number): number
   begin(kind: SweepKind): void
   /** True once a full sweep has run for some seconds. */
   isFullUnderWay(): boolean
@@ -69,9 +69,10 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     tick() {
       for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
     },
-    dueInMs(kind) {
-      const dueAt = Math.max(jobs[kind].wantedAt, restOf(kind), backoff.until())
-      return Math.max(0, dueAt - clock.monotonic(), rate.pausedForMs())
+    dueInMs(kind, tickInMs = Infinity) {
+      const now = clock.monotonic()
+      const dueAt = Math.max(Math.min(jobs[kind].wantedAt, now + tickInMs), restOf(kind), backoff.until())
+      return Math.max(0, dueAt - now, rate.pausedForMs())
     },
     begin(kind) {
       jobs[kind].wantedAt = Infinity

@@ -70,7 +70,7 @@ export interface Sweeper {
   /** The sweep to perform now; undefined if none is due. */
   next(): SweepKind | undefined
   /** Milliseconds until a sweep is due; Infinity while none is wanted. */
-  msUntilNext(): number
+  msUntilNext(tickInMs?: number): number
   /** Performs one sweep. Rejects with the signal's reason, or with a bug; the report shows a failing platform. */
   make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
   /** Time until sweeps may start again, in ms; negative if they may now, undefined before the first. */
@@ -366,7 +366,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       wake()
     },
     next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
-    msUntilNext: () => Math.min(...kinds.map((kind) => schedule.dueInMs(kind))),
+    msUntilNext: (tickInMs) => Math.min(...kinds.map((kind) => schedule.dueInMs(kind, tickInMs))),
     make,
     restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),
