@@ -164,7 +164,8 @@ export function createJobs(options: JobsOptions): Jobs {
       asked.splice(0, asked.length, ...unsent)
       const next = unsent.length < Math.max(1, rate) ? job.queue.shift() : undefined
       if (next !== undefined) {
-        ask([next])
+        // One that is in flight already has its retry.
+        if (next.entry.awaiting === undefined) ask([next])
         asked.push(next)
       }
       await clock.sleep(1000 / rate, job.ending.signal)
