@@ -3,7 +3,7 @@ import { TokenError } from '../platform/auth/token-response.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 
 export interface PlatformBackoff {
-  /** When the next call may be sent, monotonic ms; -Infinity when there was no failure, or the platform has answered since. */
+  /** When the next call may be sent, monotonic ms; -Infinity without a failure, or once the platform has responded since. */
   until(): number
   /** A call failed: starts a backoff twice as long as the last one, up to its maximum. */
   failed(error?: unknown): void
@@ -16,7 +16,7 @@ const maxMs = 300_000
 /** Without an access token: the token cache backs off itself, and calls should resume soon after it has one. */
 const maxWithoutTokenMs = 10_000
 
-/** @param respondedAt - when the platform last answered a list call of somebody else, monotonic ms. Default: never. */
+/** @param respondedAt - when the platform last responded to another list call, monotonic ms. Default: never. */
 export function createPlatformBackoff(
   clock: Pick<Clock, 'monotonic'>,
   random: Pick<Random, 'next'>,

@@ -242,7 +242,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const { fingerprint } = usedKey
     refused = { result, fingerprint }
     const isNewKey = keys.isNew(usedKey)
-    // The key that last got a token still signs: a new one that is rejected is the key's problem.
+    // The previous key still signs: the rejection of a new one is a key problem, not a missing token.
     if (!isNewKey || result.kind === 'transient') failingSince ??= clock.monotonic()
     emit({
       type: 'token-refreshed',

@@ -73,7 +73,7 @@ export interface OutcomesOptions {
   /** False while the platform's clock is unknown: its times then prove nothing. */
   knowsTime: () => boolean
   clock: Pick<Clock, 'monotonic'>
-  /** When it was sent, and when the outcome was first seen, monotonic ms: a failure is doubted for seconds before it is believed. */
+  /** With the monotonic times of sending and of the first sight of the outcome: a failure is doubted for seconds. */
   emit: (event: OutcomeEvent, at: SeenAt) => void
   /** Called when a check is due sooner than all others, and when a place in a circuit becomes free. */
   wake: Readonly<Record<'confirm' | 'retry', () => void>>
@@ -144,7 +144,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
     record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
     pending.delete(record)
-    doubted.get(record.subscriptionId)?.delete(record)
+    const doubts = doubted.get(record.subscriptionId)
+    doubts?.delete(record)
+    if (doubts?.size === 0) doubted.delete(record.subscriptionId)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
     if (outcome === 'recovered') {
       backlog.release(record, record)

@@ -49,9 +49,9 @@ export interface PlatformBreaker {
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
-  /** A sweep has listed the window: the next ping comes now, if the platform seems to be down. */
+  /** A sweep has listed the window: sends the next ping now, if the platform seems to be down. */
   listed(): void
-  /** When a sweep last listed the window, or a ping was answered, monotonic ms; -Infinity before the first time. */
+  /** When a sweep last listed the window, or the platform last responded to a ping, monotonic ms; initially -Infinity. */
   respondedAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>

@@ -29,7 +29,7 @@ export interface ReceiverResponses {
   turn(now: number): void
   /** `mendedAt` is -Infinity if such a failure was not seen to be over. */
   mendingOf(subscriptionId: string, record: Mendable): Mending
-  /** What its last deliveries show; undefined when they show nothing. */
+  /** The state shown by its last deliveries; undefined if they show none. */
   receiverOf(subscriptionId: string, now: number): ReceiverKind | undefined
   /** Most failures first. */
   lately(now: number): Lately[]

@@ -109,7 +109,7 @@ export interface Subscriptions {
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
   counts(now: number): Record<CircuitState, number>
-  /** The same by their receiver, where it is known. `kindOf` is asked for closed circuits. */
+  /** The same by receiver, if its state is known. `kindOf` judges those with closed circuits. */
   receivers(now: number, kindOf: (id: string) => ReceiverKind | undefined): Record<ReceiverKind, number>
   /** The circuits that are not closed. */
   views(now: number): CircuitView[]

@@ -281,7 +281,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const now = timeline.now()
     const since = Math.max(now - hourMs, changedBefore(changes, now), startedAt)
     const { headline, level: newest } = status.summary
-    // What gives way for lack of room is forgotten with all that is known of it.
+    // An evicted record is forgotten with everything known about it.
     if (status.causes.onlyCounted > 0) levels = []
     levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
     if (levels.length < 15) return
