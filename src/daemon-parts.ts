@@ -183,7 +183,10 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const leaderElection = election ?? leadAlone(identity, clock.now())
   const leadership = { isLeading: leaderElection.isLeading, since: () => leaderElection.state().since }
   const newReconciler = (): Reconciler =>
-    createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
+    createReconciler(config, {
+      ...{ policy, connection, transport, leadership, clock, random, emit },
+      nextTickAt: () => schedule.nextAt(),
+    })
   let current = newReconciler()
   const hasListedAll = (): boolean => progress.state().lastFullSweepAt !== undefined
   const lister = createLister({
@@ -258,8 +261,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     }),
     *snapshot(situationOf) {
       const state = yield* current.state(situationOf)
-      const [nextTickAt, monotonic] = [schedule.nextAt(), clock.monotonic()]
-      const nextSweepAt = monotonic + current.sweeper.msUntilNext(nextTickAt && nextTickAt - monotonic)
+      const nextTickAt = schedule.nextAt()
       return {
         ...state,
         ...credentials(),
@@ -271,7 +273,6 @@ export function createParts(options: DaemonOptions): DaemonParts {
         startedAt: toWallClock(startedAt),
         leadership: leaderElection.state(),
         nextTickAt: nextTickAt && toWallClock(nextTickAt),
-        nextSweepAt: leaderElection.isLeading() && nextSweepAt < Infinity ? toWallClock(nextSweepAt) : undefined,
         pace: history.pace(),
         subscriptions: config.subscriptions,
       }

@@ -47,6 +47,8 @@ export interface ReconcilerDeps {
   transport: Transport
   /** Default: a single instance, which works. */
   leadership?: Leadership
+  /** The next tick of the schedule, monotonic ms. Default: none is known. */
+  nextTickAt?: () => number | undefined
   clock: Clock
   random: Random
   emit: Emit
@@ -173,7 +175,7 @@ export function connectionsOf(config: Config): number {
 /** Wires the parts, each from those above it. Nothing runs until a loop is called. */
 export function createReconciler(
   config: Pick<Config, 'backlog' | 'ledger' | 'platform' | 'receiver' | 'retry'>,
-  { clock, connection, emit, leadership = alone, policy, random, transport }: ReconcilerDeps,
+  { clock, connection, emit, leadership = alone, nextTickAt, policy, random, transport }: ReconcilerDeps,
 ): Reconciler {
   const { zone } = connection
   const { api: serverClock } = connection.serverClocks
@@ -224,6 +226,7 @@ export function createReconciler(
     wake.retry()
     wake.confirm()
   }
+  const msUntilSweep = (): number => sweeper.msUntilNext((nextTickAt?.() ?? Infinity) - clock.monotonic())
   const breaker = createPlatformBreaker({ client, clock, random, wake: wakeBoth, emit })
   const gates = createGates({
     retriesEnabled: config.retry.enabled,
@@ -234,7 +237,7 @@ export function createReconciler(
     rate,
     subscriptions,
     awaited: () => outcomes.pending().size,
-    nextListInMs: () => Math.min(sweeper.msUntilNext(), confirmer.msUntilRound()),
+    nextListInMs: () => Math.min(msUntilSweep(), confirmer.msUntilRound()),
     maxAwaited: Math.max(1, Math.floor(maxRecords / 2)),
     clock,
   })
@@ -367,6 +370,7 @@ export function createReconciler(
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),
       knowsTime: client.knowsTime(),
+      nextSweepInMs: msUntilSweep(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       circuitCounts: subscriptions.counts(monotonic),
       receivers: subscriptions.receivers(monotonic, (id) => responses.receiverOf(id, monotonic)),

@@ -49,6 +49,8 @@ export interface ReconcilerState extends SweepFindings {
   /** False until a response has shown the platform's time. */
   knowsTime: boolean
   /** True while more may be missing than is known. */
+  /** Until the next sweep begins, at the earliest; Infinity if no tick is known. */
+  nextSweepInMs: number
   fullSweepUnderWay: boolean
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Subscriptions with recent retries, by their receiver. */
@@ -85,8 +87,6 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   startedAt: number
   leadership: LeadershipState
   nextTickAt: number | undefined
-  /** When the next sweep begins, at the earliest; undefined on a standby. */
-  nextSweepAt: number | undefined
   pace: RecoveryPace
   subscriptions: Readonly<Record<string, string>>
 }

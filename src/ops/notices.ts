@@ -84,9 +84,10 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
 
 /** The part of a gate's sentences that changes with time. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
-  const { circuits, failed, now, pauses, rate, receiver } = status
+  const { circuits, failed, gates, now, pauses, rate, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
+  const isBlockedTwice = gates.some((other) => other.gate !== gate && describeGate(other.gate).blocks === 'everything')
   return [
     ...(gate === 'throttled' ? [`It ends in ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
@@ -96,7 +97,7 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     ...(pause === undefined ? [] : [pauseDetail(pause, now)]),
     ...(call === null ||
     opensInSeconds === null ||
-    (call.operation === 'retry' && (failed.blocked === 0 || circuits.notClosed > 0))
+    (call.operation === 'retry' && (failed.blocked === 0 || circuits.notClosed > 0 || isBlockedTwice))
       ? []
       : [`The next try is in ${waitText(opensInSeconds * 1000)}.`]),
   ]

@@ -251,7 +251,9 @@ function conditionsOf(state: StatusState) {
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),
-    nextSweep: toDate(state.nextSweepAt),
+    /** None begins on a standby. */
+    nextSweep:
+      state.leadership.isLeading && state.nextSweepInMs < Infinity ? new Date(state.now + state.nextSweepInMs) : null,
     tokenExpires: toDate(state.tokenExpiresAt),
     tokenTrouble: tokenStatus(state),
     certificateExpires: toDate(state.certificateExpiresAt),

@@ -119,7 +119,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     lastCompleteSweepAt: incidentNow - 12_000,
     seenUntil: incidentNow - 72_000,
     nextTickAt: incidentNow + 18_000,
-    nextSweepAt: incidentNow + 18_000,
+    nextSweepInMs: 18_000,
     tokenExpiresAt: incidentNow + 44 * minuteMs,
     certificateExpiresAt: incidentNow + 212 * 24 * hourMs,
     causes: incidentCauses(),

@@ -376,7 +376,7 @@ describe('notices', () => {
   })
 
   test('advice is that of the failure, and of the offset as it is now', () => {
-    const { advice, detail } = summaryOf({ sweeps: [aSweep('failed')], nextSweepAt: incidentNow + 65_000 })
+    const { advice, detail } = summaryOf({ sweeps: [aSweep('failed')], nextSweepInMs: 65_000 })
     expect(advice).toBe('Raise the timeout.')
     expect(detail).toMatch(/: newer failures are not known. The next sweep begins in 65 s\.$|^No full sweep/)
     expect(summaryOf({ timeOffsetMs: 3_600_000 }).advice).toContain('now at UTC+01:00')
