@@ -61,8 +61,8 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   ]
 }
 
-/** Deliveries in a row that show a change, and failures in a row that are no small part of all. */
-const [minInARow, minAllFailed] = [3, 10]
+/** Deliveries in a row that show a change. */
+const minInARow = 3
 
 type FailingReceiver = StatusFacts['lately'][number]
 
@@ -130,7 +130,8 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   })
   return {
     isSo: records > 0,
-    level: records < minRefused ? 'waiting' : 'trouble',
+    // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
+    level: records >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
     text: refusedText(records, refusing),
     deliveries: records,
     detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),
@@ -147,10 +148,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const whose = whoseOf(partly)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
-    // The level stays until the receiver accepts nearly all: the failing part changes from minute to minute.
-    level: partly.some(({ failedInARow, isPartly }) => isPartly || failedInARow >= minAllFailed)
-      ? 'waiting'
-      : 'working',
+    level: 'working',
     text: isTaking
       ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
       : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,

@@ -63,7 +63,7 @@ type ReceiverResult = 'taken' | 'failed'
 interface Recent {
   /** Newest first. */
   outcomes: readonly ({ kind: ReceiverResult } & SeenAt)[]
-  /** True from `enters` failures among the last ones, until nearly all, or none, are accepted. */
+  /** True from `minShare` of failures among the last ones on, until nearly all are accepted, or one after none. */
   isMixed: boolean
   /** When the last accepted delivery was followed by a failure. */
   failingSince: number
@@ -103,7 +103,7 @@ const untried: Recent = {
 const countOf = ({ outcomes }: Recent, kind: ReceiverResult): number =>
   outcomes.filter((one) => one.kind === kind).length
 
-function inARow({ outcomes }: Recent, kind: ReceiverResult): number {
+function inARow({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): number {
   const end = outcomes.findIndex((one) => one.kind !== kind)
   return end === -1 ? outcomes.length : end
 }
@@ -112,7 +112,10 @@ function inARow({ outcomes }: Recent, kind: ReceiverResult): number {
 function isMixedNow(line: Recent, minShare: number): boolean {
   const { isMixed, outcomes } = line
   const failed = countOf(line, 'failed')
-  if (isMixed) return failed > (minShare > 0 ? maxStray : 0) && inARow(line, 'failed') < minAll
+  const [, ...earlier] = outcomes
+  // One that took none of many has changed once it takes one again. Until then, nothing shows that it takes others.
+  const isChanged = inARow(line, 'taken') === 1 && inARow({ outcomes: earlier }, 'failed') >= minAll
+  if (isMixed) return failed > (minShare > 0 ? maxStray : 0) && !isChanged
   // Failures in a row are of a receiver that was well before.
   if (inARow(line, 'failed') >= minStreak) return false
   const relapses = outcomes.filter(
@@ -272,7 +275,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       return [...subscriptions.all()]
         .map(([subscriptionId, line]) => ({
           subscriptionId,
-          isPartly: line.isMixed,
+          isPartly: line.isMixed && inARow(line, 'failed') < minAll,
           takesNothing: takesNothing(line),
           responseStatusCode: line.responseStatusCode,
           failingForMs: now - line.failingSince,

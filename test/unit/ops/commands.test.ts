@@ -8,7 +8,7 @@ import type { StatusState } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
 import { filesIn, read } from '../../repository/texts.ts'
-import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
+import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 /** The command that begins a text, up to the end of its arguments. */
@@ -41,7 +41,7 @@ const states: Partial<StatusState>[] = [
   {
     failed: { ...noDecisions, due: 2 },
     causes,
-    endless: { circuit: 0, paused: 0, partly: 0, refused: 2, unproven: 0 },
+    endless: refusing(2),
   },
   { failed: { ...noDecisions, due: 2 }, causes: { ...causes, list: [aCause({ subscriptionId: '' })] } },
   { ...shut('circuit'), circuits: [aCircuit()], failed: { ...noDecisions, blocked: 2 } },

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
-import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
+import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 const minuteMs = 60_000
@@ -83,7 +83,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     {
       failed: blocked,
       causes: { ...noCauses, list: [aCause({ subscriptionId: 'three', responseStatusCode: 401, refusedAgain: 1 })] },
-      ...{ endless: { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 } },
+      endless: refusing(1),
       lately: [lately({ failedInARow: 12, failingForMs: minuteMs, responseStatusCode: 401, takesNothing: true })],
     },
     /^The receiver fails all deliveries of a subscription since 11:59:00 UTC\. 10 deliveries are missing\. It rejects the platform's credentials.*failed all of the last 12 deliveries \(HTTP 401\), since 11:59:00 UTC\.$/,
@@ -126,7 +126,7 @@ test.each([
     aStatusState({
       ...swept,
       failed: { ...noDecisions, 'backing-off': 20 },
-      endless: { circuit: 0, paused: 0, partly: 0, refused: 20, unproven: 0 },
+      endless: refusing(20),
       causes: { ...noCauses, total: 1, records: 20, list: [refused] },
       lately: [lately({ taken: 8, failed: 12, isPartly: true, responseStatusCode: code })],
     }),

@@ -5,7 +5,7 @@ import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
-import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
+import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]
@@ -141,16 +141,16 @@ describe('the headline', () => {
     ],
     'trouble: 8 deliveries have left the window undelivered: no more retries. 9 deliveries are missing, 8 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
-    'waiting: The receiver keeps rejecting 9 deliveries. 10 deliveries are missing.': [
-      {
-        failed: { ...noDecisions, 'backing-off': 10 },
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 9, unproven: 0 },
-      },
+    'working: The receiver keeps rejecting 9 deliveries. 10 deliveries are missing.': [
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(9) },
+    ],
+    'waiting: The receiver keeps rejecting 9 deliveries.': [
+      { failed: { ...noDecisions, 'backing-off': 9 }, endless: refusing(9) },
     ],
     'trouble: The receiver keeps rejecting 10 deliveries.': [
       {
         failed: { ...noDecisions, 'backing-off': 10 },
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 10, unproven: 0 },
+        endless: refusing(10),
       },
     ],
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
@@ -194,7 +194,7 @@ describe('the headline', () => {
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
       {
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 3, unproven: 0 },
+        endless: refusing(3),
         failed: { ...noDecisions, due: 3 },
         expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0, awaiting: 0 },
       },
@@ -330,7 +330,7 @@ describe('notices', () => {
       'deliveries that are refused again and again, the largest cause first',
       {
         failed: { ...noDecisions, 'backing-off': 6 },
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 6, unproven: 0 },
+        endless: refusing(6),
         causes: { ...noCauses, total: 3, records: 6, list: [1, 5, 0].map((refusedAgain) => aCause({ refusedAgain })) },
       },
       /^The receiver keeps rejecting 6 deliveries\. [^:]+: 5\. Subscription [^:]+: 1\.$/,
@@ -352,7 +352,7 @@ describe('notices', () => {
       aStatusState({
         ...swept,
         failed: { ...noDecisions, 'backing-off': 2 },
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 2, unproven: 0 },
+        endless: refusing(2),
         causes: { ...noCauses, total: list.length, records: 2, list },
         oldestOpenAt: incidentNow - hourMs,
         lookbackMs: hourMs + expiresIn,
@@ -409,9 +409,7 @@ describe('notices', () => {
     const failed = { ...noDecisions, blocked: 1 }
     const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
     expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
-    expect(adviceOf({ endless: { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 } })).toMatch(
-      /^See the causes/,
-    )
+    expect(adviceOf({ endless: refusing(1) })).toMatch(/^See the causes/)
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
     expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(

@@ -40,7 +40,8 @@ test.each<[string, string, number]>([
   ['one relapse is no chance', '--+-', 0],
   ['two are: three failures of a record say nothing', '-+-+-', 3],
   ['until twenty in a row are taken', `-+-+-${'+'.repeat(20)}`, 0],
-  ['or none is', `-+-+-+${'-'.repeat(20)}`, 0],
+  ['while none is, nothing shows that others are', `-+-+-+${'-'.repeat(20)}`, 9],
+  ['until one is again', `-+-+-+${'-'.repeat(20)}+`, 0],
   ['where half of all fail: nine', '-+-+-+-+-+-', 9],
   ['until nearly all are taken', `-+-+-+-+-+-${'+'.repeat(14)}`, 3],
 ])('%s', (_, outcomes, tries) => {
