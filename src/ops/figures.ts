@@ -208,7 +208,11 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const at = clockTime(end, now).slice(0, -':00'.length)
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
   const known = isPartlyKnown(status) ? ', for those known by now' : ''
-  return [fromNow(end, now), `about ${at}, ${basis}${known}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
+  const others = [
+    ...(failed.exhausted > 0 ? ['exhausted ones'] : []),
+    ...(drain.failedShare * openOf(status) >= 1 ? ['those that fail again'] : []),
+  ].join(' and ')
+  return [fromNow(end, now), `about ${at}, ${basis}${known}${others && `, without ${others}`}`]
 }
 
 /** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */

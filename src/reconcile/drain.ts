@@ -31,8 +31,6 @@ export interface DrainSource {
 
 /** With more failures, the rest will not arrive at this pace. */
 const maxFailedShare = 0.1
-/** Maximum number of open records, and time to the end, that need no steady pace. */
-const [few, soonMs] = [10, 120_000]
 
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
@@ -59,8 +57,7 @@ export function drainOf(source: DrainSource): Drain {
   const backoffEndsAt = lastDueAt - skewMs.api
   const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
   const doneAt = Math.max(atPace, backoffEndsAt)
-  const isSoon = failedShare === 0 && open === pending && pending <= few && doneAt < now + soonMs
   // Each record backing off has failed, and may fail again while others do.
   const isSure = limitedBy === 'pace' || failedShare === 0
-  return { doneAt: hasPace && isSure && (isSteady || isSoon) ? doneAt : undefined, limitedBy }
+  return { doneAt: hasPace && isSure && isSteady ? doneAt : undefined, limitedBy }
 }

@@ -139,10 +139,12 @@ describe('in one look', () => {
     )
     expect(text).toContain(`Done Unknown 1,791 deliveries wait for subscription ${uuid(2).slice(0, 8)}.`)
     // 6,991 at 95 a minute.
-    const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
+    const endless = refusing(0)
     expect(read(anIncident({ endless }))).toContain(
       'Done in 1 h 14 min about 13:14, at this pace, without exhausted ones',
     )
+    const pace = { recoveredPerMs: 0.1, failedShare: 0.05, isSteady: true }
+    expect(read(anIncident({ endless, pace }))).toContain('without exhausted ones and those that fail again')
     const later = read(anIncident({ endless, lastDueAt: incidentNow + 120 * minuteMs }))
     expect(later).toContain('Done in 2 h 1 min about 14:01, when the last backoff ends, without exhausted ones')
   })
@@ -216,7 +218,7 @@ describe('in one look', () => {
   })
 
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
-    const endless = { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }
+    const endless = refusing(0)
     expect(read(anIncident({ endless, pace: { recoveredPerMs: 0, failedShare: 0, isSteady: true } }))).toContain(
       'Done Unknown Nothing recovered in the last 5 min.',
     )

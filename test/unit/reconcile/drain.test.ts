@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { noCounts } from '../../../src/reconcile/decide.ts'
 import { drainOf } from '../../../src/reconcile/drain.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
+import { refusing } from '../../support/incident.ts'
 import { aStatusState, shut } from '../../support/status.ts'
 
 const now = 1_000_000
@@ -62,15 +63,16 @@ describe('the daemon', () => {
   })
 
   test.each<[string, Parameters<typeof aStatusState>[0], string]>([
+    ['while records wait for a circuit', { endless: { ...refusing(1), circuit: 1 } }, 'circuit'],
+    ['while some are refused again and again', { endless: refusing(1) }, 'refused'],
     [
-      'while records wait for a circuit',
-      { endless: { circuit: 1, paused: 0, partly: 0, refused: 1, unproven: 0 } },
-      'circuit',
-    ],
-    [
-      'while some are refused again and again',
-      { endless: { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 } },
-      'refused',
+      'for a few at a pace that varies',
+      {
+        failed: { ...none, awaiting: 1 },
+        lastDueAt: undefined,
+        pace: { recoveredPerMs: 1, failedShare: 0, isSteady: false },
+      },
+      'pace',
     ],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
