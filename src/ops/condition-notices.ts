@@ -88,8 +88,8 @@ function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions
     const shown = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
     return failedInARow >= minInARow && failingSince !== null
-      ? `${who} failed all of the last ${count(failedInARow)} deliveries (${shown}), since ${clockTime(failingSince, now)} UTC.`
-      : `${who} took ${count(taken)} of the last ${count(taken + failed)} deliveries (${shown}).`
+      ? `${who} failed all of the last ${count(failedInARow)} retries (${shown}), since ${clockTime(failingSince, now)} UTC.`
+      : `${who} took ${count(taken)} of the last ${count(taken + failed)} retries (${shown}).`
   })
   return texts.join(' ')
 }
@@ -109,7 +109,7 @@ export function deadReason(status: StatusFacts): NoticeCondition {
     text:
       dead.length === 0
         ? ''
-        : `The receiver fails all deliveries of ${whoseOf(dead)} since ${clockTime(since, status.now)} UTC.`,
+        : `The receiver fails all retries of ${whoseOf(dead)} since ${clockTime(since, status.now)} UTC.`,
     detail: [...meaningOf(dead.map((one) => one.responseStatusCode)), failingDetail(dead, status)].join(' '),
     advice: 'Fix the receiver: each delivery is retried after its backoff.',
     runbook: 'ReceiverFailing',
@@ -150,8 +150,8 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
     isSo: partly.length > 0 && openOf(status) > 0,
     level: 'working',
     text: isTaking
-      ? `The receiver accepted the last deliveries of ${whose}; some failed before.`
-      : `The receiver fails ${takesNone ? 'all recent' : 'some'} deliveries of ${whose}.`,
+      ? `The receiver accepted the last retries of ${whose}; some failed before.`
+      : `The receiver fails ${takesNone ? 'all recent' : 'some'} retries of ${whose}.`,
     detail: failingDetail(partly, status),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',

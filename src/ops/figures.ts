@@ -145,10 +145,13 @@ const arrivingMs = 15_000
 const minPaceMs = 5000
 
 /** Recoveries a minute: those of the last minute, or since the incident began within it. */
-function perMinuteOf({ drain, incident, now, startedAt }: StatusFacts): number {
+const begunMsOf = ({ incident, now }: StatusFacts): number =>
+  incident?.endedAt === null ? now.getTime() - incident.since.getTime() : Infinity
+
+function perMinuteOf(status: StatusFacts): number {
+  const { drain, now, startedAt } = status
   const countedMs = Math.min(minuteMs, now.getTime() - startedAt.getTime())
-  const begunMs = incident?.endedAt === null ? now.getTime() - incident.since.getTime() : Infinity
-  return drain.recoveredPerMinute * Math.max(1, countedMs / Math.max(minPaceMs, begunMs))
+  return drain.recoveredPerMinute * Math.max(1, countedMs / begunMsOf(status))
 }
 
 /** The number of recovered deliveries, since when, and the time of the last; while they arrive, their pace. */
@@ -164,7 +167,7 @@ export function recoveredOf(status: StatusFacts): {
   const perMinute = perMinuteOf(status)
   const quietMs = now.getTime() - (recovered.lastAt?.getTime() ?? 0)
   const maxQuietMs = Math.min(minuteMs, Math.max(arrivingMs, (2 * minuteMs) / perMinute))
-  const isArriving = missing > 0 && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
+  const isArriving = missing > 0 && begunMsOf(status) >= minPaceMs && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
   return {
     total: count(recovered.lastDay),
     since: `${since}${last}`,

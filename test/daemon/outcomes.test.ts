@@ -83,6 +83,6 @@ test('a receiver that fails half of all is neither dead nor mended, though failu
     const { detail, headline, notices } = daemon.ops().status().summary
     said.push([headline, detail, ...notices.map(({ text }) => text)].join(' '))
   }
-  expect(said.filter((text) => text.includes('fails some deliveries of'))).not.toEqual([])
+  expect(said.filter((text) => text.includes('fails some retries of'))).not.toEqual([])
   expect(said.filter((text) => /failed all of the last \d\d|succeed again/.test(text))).toEqual([])
 })

@@ -24,7 +24,7 @@ export function createStreaks({
   /** When deliveries failed since one last did not, how, and whether each was its record's first retry; by subscription. */
   const failures = new Map<
     string,
-    { at: number; sentAt: number; id: string; isRepeated: boolean; code: number | null }[]
+    { at: number; sentAt: number; id: string; eventType: string; isRepeated: boolean; code: number | null }[]
   >()
   /** When the last retry that was taken was sent. */
   const takenOf = new Map<string, number>()
@@ -43,8 +43,9 @@ export function createStreaks({
           (failures.get(id) ?? []).filter((one) => one.sentAt > sentAt),
         )
       } else if (sentAt > (takenOf.get(id) ?? -Infinity)) {
-        const { isRepeated, responseStatusCode: code, webhookId } = fact
-        failures.getOrInsertComputed(id, () => []).push({ at: timeline.now(), sentAt, id: webhookId, isRepeated, code })
+        const { eventType, isRepeated, responseStatusCode: code, webhookId } = fact
+        const failed = { at: timeline.now(), sentAt, id: webhookId, eventType, isRepeated, code }
+        failures.getOrInsertComputed(id, () => []).push(failed)
       }
     },
     forget() {
@@ -65,6 +66,8 @@ export function createStreaks({
       const own = all.filter(({ id }) => firsts.some((one) => one.id === id))
       const isDoubtful = all.some(({ code }) => code === 500)
       const counted = isRefusing ? firsts : isDoubtful ? own : all
+      // One that rejects a single type takes the others at the first attempt.
+      if (isRefusing && new Set(own.slice(0, surelyDead).map(({ eventType }) => eventType)).size < 2) return Infinity
       if (known === 'surely')
         return Math.max(outage.from, first.at + 5 * minuteMs, counted[surelyDead - 1]?.at ?? Infinity)
       const isPlain = counted === all && flaky === 0 && outages.length === 1 && !hasOthers

@@ -15,7 +15,10 @@ export function uuid(n: number): string {
 
 export const noDecisions = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 }
 
-export const refusing = (refused: number) => ({ circuit: 0, paused: 0, partly: 0, refused, unproven: 0 })
+export const refusing = (refused: number): StatusState['endless'] => ({
+  ...{ circuit: 0, paused: 0, partly: 0, unproven: 0 },
+  refused,
+})
 
 export function ofOneType(eventType: string, records = 1): Cause['eventTypes'] {
   return { total: 1, list: [{ eventType, records }] }

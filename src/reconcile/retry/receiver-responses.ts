@@ -81,12 +81,17 @@ interface Streak {
   /** Records that failed first in it, at most `deadStreak`, and the number of their failures: others may fail for themselves. */
   own: ReadonlySet<string>
   ownFailures: number
+  /** Their event types, at most two. */
+  ownTypes: ReadonlySet<string>
   /** Whether any response refused its record, or may be of one record alone. */
   isRefusing: boolean
   isDoubtful: boolean
 }
 
-const noStreak: Streak = { own: new Set(), ownFailures: 0, isRefusing: false, isDoubtful: false }
+const noStreak: Streak = {
+  ...{ own: new Set(), ownFailures: 0, ownTypes: new Set() },
+  ...{ isRefusing: false, isDoubtful: false },
+}
 
 const untried: Recent = {
   outcomes: [],
@@ -124,11 +129,13 @@ function isMixedNow(line: Recent, minShare: number): boolean {
   return relapses >= 2 && (minShare === 0 || (outcomes.length >= minOutcomes && failed >= minShare * outcomes.length))
 }
 
-function goOn(streak: Streak, { isRepeated, responseStatusCode, webhookId }: OutcomeEvent): Streak {
+function goOn(streak: Streak, { eventType, isRepeated, responseStatusCode, webhookId }: OutcomeEvent): Streak {
   const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, webhookId])
+  const isOwn = own.has(webhookId)
   return {
     own,
-    ownFailures: streak.ownFailures + Number(own.has(webhookId)),
+    ownFailures: streak.ownFailures + Number(isOwn),
+    ownTypes: isOwn && streak.ownTypes.size < 2 ? new Set([...streak.ownTypes, eventType]) : streak.ownTypes,
     isRefusing: streak.isRefusing || refusesRecord(responseStatusCode),
     isDoubtful: streak.isDoubtful || responseStatusCode === 500,
   }
@@ -181,11 +188,16 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
 /** Its circuit may still be closed: it accepted others before. */
 function takesNothing(line: Recent): boolean {
   const { failedAt, failingSince, streak } = line
-  const { isDoubtful, isRefusing, own, ownFailures } = streak
+  const { isDoubtful, isRefusing, own, ownFailures, ownTypes } = streak
   const failed = inARow(line, 'failed')
   // A few may be chance where others have failed before.
   const enough = failed === countOf(line, 'failed') ? silentStreak : deadStreak
-  const isSoMany = isRefusing ? own.size >= deadStreak : isDoubtful ? ownFailures >= deadStreak : failed >= enough
+  // One that rejects a single event type takes the others, at the first attempt: the daemon sees none of these.
+  const isSoMany = isRefusing
+    ? own.size >= deadStreak && ownTypes.size > 1
+    : isDoubtful
+      ? ownFailures >= deadStreak
+      : failed >= enough
   return isSoMany && failedAt - failingSince >= deadMs
 }
 

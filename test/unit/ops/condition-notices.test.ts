@@ -76,7 +76,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'a receiver that fails a part',
     { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isPartly: true })] },
-    /^The receiver fails some deliveries of a subscription\. .*Subscription three took 3 of the last 12 deliveries \(HTTP 500\)\.$/,
+    /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 500\)\.$/,
   ],
   [
     'a receiver that fails all, behind a closed circuit',
@@ -86,12 +86,12 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       endless: refusing(1),
       lately: [lately({ failedInARow: 12, failingForMs: minuteMs, responseStatusCode: 401, takesNothing: true })],
     },
-    /^The receiver fails all deliveries of a subscription since 11:59:00 UTC\. 10 deliveries are missing\. It rejects the platform's credentials.*failed all of the last 12 deliveries \(HTTP 401\), since 11:59:00 UTC\.$/,
+    /^The receiver fails all retries of a subscription since 11:59:00 UTC\. 10 deliveries are missing\. It rejects the platform's credentials.*failed all of the last 12 retries \(HTTP 401\), since 11:59:00 UTC\.$/,
   ],
   [
     'a receiver that has failed a part until a moment ago',
     { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takenInARow: 3, isPartly: true })] },
-    /^The receiver accepted the last deliveries of a subscription; some failed before\. /,
+    /^The receiver accepted the last retries of a subscription; some failed before\. /,
   ],
   [
     'a receiver of which only the number of missing ones is known',
@@ -101,7 +101,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       onlyCounted: 3,
       lately: [lately({ failedInARow: 3 })],
     },
-    /^The receiver fails all recent deliveries of a subscription\. /,
+    /^The receiver fails all recent retries of a subscription\. /,
   ],
   [
     'a receiver that was mended',
