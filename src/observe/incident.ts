@@ -46,7 +46,7 @@ export interface Incidents {
   end(): void
 }
 
-/** An incident ends when nothing was due, blocked, awaited or repeatedly rejected for this long. */
+/** An incident ends when nothing was open for this long, but a few repeatedly rejected records. */
 const calmMs = 300_000
 /** Fewer repeatedly rejected records do not keep an incident open. */
 export const minRefused = 10
@@ -74,7 +74,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let counts: Counts | undefined
   /** Open records that the last incident left backing off: falling due, they start no new one. */
   let leftOver = 0
-  /** Since when nothing is urgent. */
+  /** Since when nothing is open that may hold it. */
   let calmSince: number | undefined
   /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
   const failingSince = new Map<SweepKind, number>()
@@ -130,8 +130,8 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     running ??= begun
     failingSince.clear()
     counts = found
-    const isRejected = running !== undefined && open.refusedAgain >= minRefused
-    calmSince = isUrgent || isRejected ? undefined : (calmSince ?? clock.monotonic())
+    const isOpen = openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
+    calmSince = isOpen ? undefined : (calmSince ?? clock.monotonic())
     if (begun !== undefined) report('started', shown(begun))
     if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)
       end(running, calmSince)

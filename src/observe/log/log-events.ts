@@ -296,7 +296,7 @@ export const logEvents = {
   incident_ended: [
     ['info'],
     'incident ended',
-    'For 5 min nothing was due, blocked or awaited. The fields of `incident` in /status. `peak`: the most missing at once; `causes` of `failedAgain`: the largest five; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+    'For 5 min nothing was open, but fewer than 10 repeatedly rejected records. The fields of `incident` in /status. `peak`: the most missing at once; `causes` of `failedAgain`: the largest five; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
   ],
   incident_open: [
     ['info'],

@@ -43,7 +43,7 @@ export interface UnreadableEvent {
   rows: readonly UnreadableRow[]
 }
 
-/** `open`, with the counts of `report.failed`: repeatedly rejected records, and the oldest open event, epoch ms. */
+/** `open`, with the counts of `report.failed`: records repeatedly rejected by receiver or platform, and the oldest open event, epoch ms. */
 export interface SweepEvent {
   type: 'sweep'
   report: SweepReport

@@ -354,7 +354,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const seconds = (clock.monotonic() - startedAt) / 1000
     const made = reportOf(current, kind, { counts: summary?.counts, failure, seconds })
     if (isKnown) forgetCircuits()
-    const open = summary && { refusedAgain: summary.endless.refused, oldestAt: summary.oldestOpenAt }
+    const { refused = 0, unproven = 0 } = summary?.endless ?? {}
+    const open = summary && { refusedAgain: refused + unproven, oldestAt: summary.oldestOpenAt }
     emit({ type: 'sweep', report: made, ...(open && { open }) })
     return made
   }

@@ -20,7 +20,7 @@ function sweepOf(seconds: number, failed: typeof noDecisions, refusedAgain = 0):
 /** Plays a step each minute: the decisions of a full sweep, or an event. A circuit is open while some are blocked. */
 async function play(
   steps: readonly Step[],
-  refusedAgain = 0,
+  refusedAgain = 2,
 ): Promise<{ reports: (Incident & { what: string })[]; last: Incident | undefined }> {
   const clock = createVirtualClock(0)
   const reports: (Incident & { what: string })[] = []
@@ -111,7 +111,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: null }, 1],
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],
   ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: at(3), longestSeconds: 7 }, 1], // prettier-ignore
-  ['what backs off does not hold it', [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
+  ['what backs off holds it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 3 }))], { endedAt: null }, 1],
+  ['a few that are rejected do not',  [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
   ['what it left to its backoff begins none when it falls due', [{ due: 9 }, ...leftOver, { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
   ['more than it left begins one', [{ due: 9 }, ...leftOver, { due: 3 }], { since: at(7, -1), peak: 3 }, 2],
   ['as do as many, once some of the left ones are gone', [{ due: 9 }, ...leftOver, { 'backing-off': 1 }, { due: 2 }], { peak: 2 }, 2], // prettier-ignore
@@ -142,8 +143,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
 })
 
 test('it goes on while ten are refused again and again, and while fewer are it does not', async () => {
-  const steps = [{ due: 20 }, ...calm.map(() => ({ 'backing-off': 12 }))]
-  expect((await play(steps, 10)).last?.endedAt).toBeNull()
-  expect((await play(steps, 9)).last?.endedAt).not.toBeNull()
-  expect((await play([...steps, ...calm], 10)).last?.endedAt).not.toBeNull()
+  const steps = (refused: number): Step[] => [{ due: 20 }, ...calm.map(() => ({ 'backing-off': refused }))]
+  expect((await play(steps(10), 10)).last?.endedAt).toBeNull()
+  expect((await play(steps(9), 9)).last?.endedAt).not.toBeNull()
+  expect((await play([...steps(10), ...calm], 10)).last?.endedAt).not.toBeNull()
 })

@@ -169,10 +169,10 @@ describe('in one look', () => {
     const sums = { recovered: 1, failedAgain: 0, exhausted: 0, expired: 2, backingOff: 0, longestSeconds: null }
     const none = { oldestEvent: null, unlistedUntil: null, gates: [], causes: [] }
     const under = { ...sums, ...none, since: calm.now, begunBefore: false, peak: 1 }
-    const shown = (changes: { backingOff?: number; endedAt: Date | null }): unknown => {
-      const incident = { ...under, ...changes }
-      const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, calm))
-      return [incidentTitle(incident, calm), ends, expired, pairs['still missing']]
+    const shown = (changes: { backingOff?: number; endedAt: Date | null }, missing = 0): unknown => {
+      const [incident, status] = [{ ...under, ...changes }, { ...calm, missing }]
+      const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, status))
+      return [incidentTitle(incident, status), ends, expired, pairs['still missing']]
     }
     const folded = renderPage(
       { ...calm, incident: { ...under, endedAt: null } },
@@ -186,7 +186,8 @@ describe('in one look', () => {
       undefined,
     ])
     expect(shown({ endedAt: calm.now })).toEqual(['Last incident', undefined, '2', undefined])
-    expect(shown({ endedAt: calm.now, backingOff: 3 })).toEqual([
+    expect(shown({ endedAt: calm.now, backingOff: 3 })).toContain('Last incident')
+    expect(shown({ endedAt: calm.now, backingOff: 3 }, 3)).toEqual([
       'Last incident, with deliveries still missing',
       undefined,
       '2',
