@@ -319,7 +319,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
       advice: "Compare platform.timeZone, the platform's clock and this host's with the times of these events.",
       isAside: true,
-      runbook: 'TimeZoneWrong',
+      runbook: 'FailedAhead',
     },
     {
       isSo: beyondWindow > 0,

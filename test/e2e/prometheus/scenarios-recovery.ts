@@ -177,6 +177,14 @@ export const recovery: Scenario[] = [
     firing: { 70: none, 80: ['StuckProcessing'], 125: none },
   },
   {
+    name: 'failures ahead of the clock, and then the zone is known to be wrong',
+    series: {
+      [`${own}failed_webhooks_ahead`]: '0x60 60x60 60x20 0x500',
+      [`${own}platform_time_offset_seconds`]: '0x120 3600x500',
+    },
+    firing: { 70: none, 80: ['FailedAhead'], 135: ['TimeZoneWrong'] },
+  },
+  {
     name: 'paused, and old because of it',
     series: { [`${own}gates{gate="paused"}`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
     firing: { 20: none, 79: none, 85: ['Paused'], 139: ['OldestFailedTooOld', 'Paused'], 153: none },

@@ -110,12 +110,16 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       const { plan, status } = record
       return status === 'failed' && plan.unreadable !== undefined && !expectations.isExpired(record, platform.now(), 0)
     })
+    const ahead = [...platform.records.values()].filter(
+      ({ plan, status }) => status === 'failed' && plan.aheadMs !== undefined,
+    )
     const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
     const old = open.filter(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000)
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
       ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
       ['clocks that are apart', once(Math.abs(hostNow() - platform.now()) > 70_000), /^ClockSkew$/],
+      ['failures ahead of the clock', ahead.map(({ id }) => id), /^(FailedAhead|TimeZoneWrong)$/],
       ['a certificate that ends', once(isCertificateEnding), /^ClientCertificateExpiring$/],
       ['records of an hour ago', old.map(({ id }) => id), /./],
     ]
@@ -161,6 +165,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return hasRefused || looksFailed(habits)
       case 'UnreadableRecords':
         return records.some(({ unreadable }) => unreadable !== undefined)
+      case 'FailedAhead':
+        return records.some(({ aheadMs }) => aheadMs !== undefined)
       case 'SweepIncomplete':
         return (habits.listsAtOnce ?? habits.listsFor) !== undefined
       case 'Throttled':
