@@ -44,6 +44,8 @@ export interface HistorySums {
   /** Maximum of missing deliveries. */
   peak: number
   recovered: number
+  /** Records that were resolved without a retry of the daemon. */
+  resolvedElsewhere: number
   /** Records that left the window undelivered. */
   expired: number
   /** Longest time from an event until its delivery was seen; null before the first. */
@@ -77,11 +79,11 @@ const [recent, all, minPaceMs] = [1, 5, 5000]
 /** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
 
-const noRecords = { recovered: 0, failedAgain: 0, expired: 0, longestMs: 0 }
+const noRecords = { recovered: 0, resolvedElsewhere: 0, failedAgain: 0, expired: 0, longestMs: 0 }
 
 type Minute = MinuteState & typeof noRecords
 
-const sumOf = (of: 'recovered' | 'failedAgain' | 'expired', minutes: readonly Minute[]): number =>
+const sumOf = (of: Exclude<keyof typeof noRecords, 'longestMs'>, minutes: readonly Minute[]): number =>
   minutes.reduce((sum, minute) => sum + minute[of], 0)
 
 function peakOf(minutes: readonly ChartedState[]): number | null {
@@ -143,7 +145,10 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     note(event) {
       const minute = present()
       // A sweep may find many in the middle of a minute.
-      if (event.type === 'sweep') minute.missing = peakOf([minute, state()])
+      if (event.type === 'sweep') {
+        minute.missing = peakOf([minute, state()])
+        minute.resolvedElsewhere += event.report.resolvedElsewhere
+      }
       if (event.type === 'expired') minute.expired += event.records
       if (event.type === 'returned') minute.expired -= event.records
       if (event.type !== 'outcome') return
@@ -188,6 +193,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       return {
         peak: peakOf([...within, state()]) ?? 0,
         recovered,
+        resolvedElsewhere: sumOf('resolvedElsewhere', within),
         expired: Math.max(0, sumOf('expired', within)),
         longestSeconds:
           recovered === 0 ? null : Math.ceil(Math.max(...within.map(({ longestMs }) => longestMs)) / 100) / 10,

@@ -166,11 +166,22 @@ describe('in one look', () => {
 
   test('the title of an incident and its end, as it stands', () => {
     const calm = toStatus(aStatusState(swept))
-    const sums = { recovered: 1, failedAgain: 0, exhausted: 0, expired: 2, backingOff: 0, longestSeconds: null }
+    const sums = {
+      recovered: 1,
+      resolvedElsewhere: 0,
+      failedAgain: 0,
+      exhausted: 0,
+      expired: 2,
+      backingOff: 0,
+      longestSeconds: null,
+    }
     const none = { oldestEvent: null, unlistedUntil: null, gates: [], causes: [] }
     const under = { ...sums, ...none, since: calm.now, begunBefore: false, peak: 1 }
     const shown = (changes: { backingOff?: number; endedAt: Date | null }, missing = 0): unknown => {
-      const [incident, status] = [{ ...under, ...changes }, { ...calm, missing }]
+      const [incident, status] = [
+        { ...under, ...changes },
+        { ...calm, missing },
+      ]
       const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, status))
       return [incidentTitle(incident, status), ends, expired, pairs['still missing']]
     }
