@@ -83,13 +83,15 @@ function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[]
 }
 
 function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions: names }: StatusFacts): string {
-  const texts = failing.slice(0, maxNamed).map((one) => {
+  // In an order that stays.
+  const shown = failing.toSorted((a, b) => (a.subscriptionId < b.subscriptionId ? -1 : 1))
+  const texts = shown.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
-    const shown = response(responseStatusCode)
+    const answer = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
     return failedInARow >= minInARow && failingSince !== null
-      ? `${who} failed all of the last ${count(failedInARow)} retries (${shown}), since ${clockTime(failingSince, now)} UTC.`
-      : `${who} took ${count(taken)} of the last ${count(taken + failed)} retries (${shown}).`
+      ? `${who} failed all of the last ${count(failedInARow)} retries (${answer}), since ${clockTime(failingSince, now)} UTC.`
+      : `${who} took ${count(taken)} of the last ${count(taken + failed)} retries (${answer}).`
   })
   return texts.join(' ')
 }
@@ -159,13 +161,14 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
 }
 
 /** Deliveries that still back off although the receiver is fixed: their responses are old. */
-export function mendedReason({ mended, now, oldestOpenEvent }: StatusFacts): NoticeCondition {
+export function mendedReason(status: StatusFacts): NoticeCondition {
+  const { mended, now, oldestOpenEvent } = status
   const { lastRetry, records = 0, since } = mended ?? {}
   const sinceText = since == null ? '' : ` since ${clockTime(since, now)} UTC`
   const until = lastRetry == null ? '' : `, the last until ${clockTime(lastRetry, now)} UTC`
   const from = oldestOpenEvent === null ? 'TIME' : `${oldestOpenEvent.toISOString().slice(0, 19)}Z`
   return {
-    isSo: records > 0,
+    isSo: records > 0 && failingOf(status).length === 0,
     level: 'working',
     text: `Deliveries succeed again${sinceText}.`,
     detail: `${counted(records, 'delivery waits', 'deliveries wait')} for the backoff of an earlier failure${until}.`,

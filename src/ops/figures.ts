@@ -220,11 +220,14 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
 
 /** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */
 export function missingText(status: StatusFacts): string {
-  const { books, expired, failed, lastFullSweep, missing, now } = status
+  const { books, expired, failed, lastFullSweep, missing } = status
   const are = counted(knownMissing(status), 'delivery is', 'deliveries are')
   if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
-  if (isLastSweepFailed(status)) return `No missing delivery was known at ${clockTime(lastFullSweep, now)} UTC.`
+  if (isLastSweepFailed(status))
+    return `No missing delivery is known${countedUntil(status, ' of events')
+      .map((until) => `${until} UTC`)
+      .join('')}.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   if (missing === 0 && isBroken(status)) return newerText(status)

@@ -12,7 +12,9 @@ function isCalm({ endedAt }: Incident, status: StatusFacts): boolean {
 
 export function incidentTitle(incident: Incident, status: StatusFacts): string {
   if (incident.endedAt !== null)
-    return incident.backingOff > 0 && status.missing > 0 ? 'Last incident, with deliveries still missing' : 'Last incident'
+    return incident.backingOff > 0 && status.missing > 0
+      ? 'Last incident, with deliveries still missing'
+      : 'Last incident'
   return isCalm(incident, status) ? 'Incident, nothing missing now' : 'Incident'
 }
 

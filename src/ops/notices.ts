@@ -279,8 +279,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'RetriesNotAccepted',
     },
     deadReason(status),
-    refusedReason(status),
     partlyReason(status),
+    refusedReason(status),
     mendedReason(status),
     {
       isSo: leaving > 0,

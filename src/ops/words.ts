@@ -50,9 +50,10 @@ export function clockTime(at: Date, now: Date): string {
   return now.toISOString().startsWith(`${day}T`) ? seconds : `${day} ${seconds}`
 }
 
-/** A remaining time, never `0 s`. */
+/** A remaining time, never `0 s`: whole seconds of less than a minute, else the nearest minute. */
 export function waitText(ms: number): string {
-  return span(Math.ceil(ms / secondMs) * secondMs)
+  const seconds = Math.ceil(ms / secondMs) * secondMs
+  return span(seconds < minuteMs ? seconds : Math.round(ms / minuteMs) * minuteMs)
 }
 
 /** `5 min ago`, `just now`, `now`, `in 12 s`. */

@@ -175,22 +175,23 @@ export interface Refusal {
 }
 
 /**
- * Why a record that was tried twice has not arrived, though others do. `refused`: its receiver rejects it. `partly`: its
+ * Why a record that was tried, for all but `mended` at least twice, has not arrived, though others do. `refused`: its receiver rejects it. `partly`: its
  * receiver fails some of all. `unproven`: the last retry has no outcome, as when the platform rejects it. Arrival cannot be
  * estimated then. `mended`: the receiver has recovered since, and the next retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
   const { awaiting } = known
   const tries = awaiting === undefined ? known.tries : known.tries - 1
-  if (tries < 2 || situation.failing !== undefined) return undefined
+  if (tries < 1 || situation.failing !== undefined) return undefined
   const { eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { mendedAt = -Infinity, takingSince = -Infinity, chanceTries = 0 } = mending ?? {}
-  if (tries <= chanceTries) return { why: 'partly', mendedAt }
+  if (tries > 1 && tries <= chanceTries) return { why: 'partly', mendedAt }
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
   if (tries === 2 && failedAt <= takingSince && failedAt > mendedAt) return undefined
+  if (tries === 1) return failedAt <= mendedAt && chanceTries === 0 ? { why: 'mended', mendedAt } : undefined
   const isUnproven = awaiting === undefined && failedAgainAt === -Infinity
   return { why: failedAt <= mendedAt ? 'mended' : isUnproven ? 'unproven' : 'refused', mendedAt }
 }

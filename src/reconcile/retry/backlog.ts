@@ -135,7 +135,7 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
   else if (refusal?.why === 'mended') {
     if (decision !== 'backing-off') return
-    const since = Math.max(mended?.since ?? -Infinity, refusal.mendedAt)
+    const since = Math.min(mended?.since ?? Infinity, refusal.mendedAt)
     const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
     sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
   } else if (refusal !== undefined) endless[refusal.why] += 1

@@ -17,6 +17,7 @@ import type { Ours } from '../../../src/reconcile/failed-record.ts'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
 import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { refusing } from '../../support/incident.ts'
 import { finish, type Steps } from '../../../src/runtime/steps.ts'
 
 const second = '22222222-2222-4222-8222-222222222222'
@@ -124,26 +125,25 @@ test('refused again and again is what failed twice while its circuit was closed,
     entry.note({ triedAt: testNow - 1000, tries: 2, failedAgainAt: testNow - 900, ...changes })
     const situationOf = (): Situation => ({ now: testNow, monotonic: testNow, ...situation })
     const [cause] = group(backlog, { situationOf }).list
-    return [cause?.refusedAgain, finish(backlog.summary(situationOf)).endless]
+    const { endless, mended } = finish(backlog.summary(situationOf))
+    return [cause?.refusedAgain, endless, mended?.records]
   }
-  expect(seen({})).toEqual([1, { circuit: 0, paused: 0, partly: 0, refused: 1, unproven: 0 }])
-  expect(seen({ tries: 1 })).toEqual([0, { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 }])
-  expect(seen({}, { mendingOf: () => ({ mendedAt: testNow - 500, takingSince: -Infinity, chanceTries: 0 }) })).toEqual([
-    0,
-    { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
-  ])
-  expect(seen({}, { mendingOf: () => ({ mendedAt: -Infinity, takingSince: -Infinity, chanceTries: 3 }) })).toEqual([
-    0,
-    { circuit: 0, paused: 0, partly: 1, refused: 0, unproven: 0 },
-  ])
+  const mending = (mendedAt: number, chanceTries = 0): object => ({
+    mendingOf: () => ({ mendedAt, takingSince: -Infinity, chanceTries }),
+  })
+  expect(seen({})).toEqual([1, refusing(1), undefined])
+  expect(seen({ tries: 1 })).toEqual([0, refusing(0), undefined])
+  expect(seen({}, mending(-Infinity, 3))).toEqual([0, { ...refusing(0), partly: 1 }, undefined])
+  for (const tries of [1, 2]) expect(seen({ tries }, mending(testNow - 500))).toEqual([0, refusing(0), 1])
+  expect(seen({ tries: 1 }, mending(testNow - 500, 3))).toEqual([0, refusing(0), undefined])
   const failing = { since: testNow - 5000, responseStatusCode: null }
-  expect(seen({}, { failing })).toEqual([0, { circuit: 1, paused: 0, partly: 0, refused: 0, unproven: 0 }])
+  expect(seen({}, { failing })).toEqual([0, { ...refusing(0), circuit: 1 }, undefined])
   const { backoff, maxAttempts } = defaultPolicy
   const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
   seen({ tries: maxAttempts - 2 })
   const [cause] = group(backlog, {}).list
   expect(cause?.exhaustedAt).toBe(testNow - 1000 + (delays[0] ?? 0) + (delays[1] ?? 0))
-  expect(seen({ tries: maxAttempts })).toMatchObject([0, { refused: 0 }])
+  expect(seen({ tries: maxAttempts })).toEqual([0, refusing(0), undefined])
 })
 
 test('nothing, or what is excluded, is no cause', () => {

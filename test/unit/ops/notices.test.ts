@@ -172,6 +172,9 @@ describe('the headline', () => {
     'waiting: 1 delivery is exhausted, nothing else is missing.': [
       { failed: { ...noDecisions, exhausted: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
     ],
+    'trouble: The platform cannot be listed: timed out. No missing delivery is known of events up to 11:58:00 UTC.': [
+      { sweeps: [aSweep('failed')], seenUntil: incidentNow - 120_000 },
+    ],
     'waiting: No missing delivery is known, but listing was incomplete.': [
       { ...incomplete, sweeps: [aSweep('incomplete')] },
       // So many recent sweeps have followed that the last full one is not among those that are kept.
@@ -196,13 +199,13 @@ describe('the headline', () => {
       {
         endless: refusing(3),
         failed: { ...noDecisions, due: 3 },
-        expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0, awaiting: 0 },
+        expiring: { ...noDecisions, due: 3 },
       },
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
       {
         failed: { ...noDecisions, due: 3 },
-        expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0, awaiting: 0 },
+        expiring: { ...noDecisions, due: 3 },
       },
     ],
   }
@@ -278,7 +281,7 @@ describe('notices', () => {
     ],
     ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
-    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It ends in 1 min\./],
+    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It ends in 2 min\./],
     [
       'when a probe goes out: the first of all',
       {
@@ -391,7 +394,7 @@ describe('notices', () => {
       ...shut('paused', incidentNow),
       failed: { ...noDecisions, exhausted: 12, due: 1 },
       beyondWindow: 1,
-      expiring: { due: 1, 'backing-off': 0, blocked: 0, exhausted: 12, awaiting: 0 },
+      expiring: { ...noDecisions, due: 1, exhausted: 12 },
       certificateExpiresAt: incidentNow - 1,
     })
     expect(headline).toMatch(/^1 delivery expires soon/)
@@ -405,7 +408,7 @@ describe('notices', () => {
   })
 
   test('advice fits what stops retries: a receiver that is up is not to be brought up', () => {
-    const expiring = { due: 1, 'backing-off': 0, blocked: 0, exhausted: 0, awaiting: 0 }
+    const expiring = { ...noDecisions, due: 1 }
     const failed = { ...noDecisions, blocked: 1 }
     const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
     expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
