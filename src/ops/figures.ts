@@ -230,7 +230,8 @@ export function missingText(status: StatusFacts): string {
       .join('')}.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
-  if (missing === 0 && isBroken(status)) return newerText(status)
+  // After an outage, the last failures are seen one settling time later.
+  if (missing === 0 && (isBroken(status) || status.incident?.endedAt === null)) return newerText(status)
   if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`

@@ -239,6 +239,12 @@ function tokenStatus({ tokenTrouble: trouble }: StatusState) {
   return { ...why, since: new Date(since), nextTry: new Date(nextTryAt) }
 }
 
+/** None begins on a standby, nor without a token. */
+function nextSweepOf({ leadership, nextSweepInMs, now, tokenExpiresAt = 0, tokenTrouble }: StatusState): Date | null {
+  const nextTokenAt = tokenTrouble === undefined || tokenExpiresAt > now ? now : tokenTrouble.nextTryAt
+  return leadership.isLeading && nextSweepInMs < Infinity ? new Date(Math.max(nextTokenAt, now + nextSweepInMs)) : null
+}
+
 /** General state: sweeps, token, certificate, key, clocks. */
 function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
@@ -251,9 +257,7 @@ function conditionsOf(state: StatusState) {
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),
-    /** None begins on a standby. */
-    nextSweep:
-      state.leadership.isLeading && state.nextSweepInMs < Infinity ? new Date(state.now + state.nextSweepInMs) : null,
+    nextSweep: nextSweepOf(state),
     tokenExpires: toDate(state.tokenExpiresAt),
     tokenTrouble: tokenStatus(state),
     certificateExpires: toDate(state.certificateExpiresAt),

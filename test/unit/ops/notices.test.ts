@@ -196,17 +196,10 @@ describe('the headline', () => {
     'waiting: 12 deliveries are exhausted, nothing else is missing.': [{ failed: gaveUp }],
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
-      {
-        endless: refusing(3),
-        failed: { ...noDecisions, due: 3 },
-        expiring: { ...noDecisions, due: 3 },
-      },
+      { endless: refusing(3), failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
-      {
-        failed: { ...noDecisions, due: 3 },
-        expiring: { ...noDecisions, due: 3 },
-      },
+      { failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
     ],
   }
 

@@ -189,6 +189,10 @@ describe('in one look', () => {
       { ...calm, incident: { ...under, endedAt: null } },
       { refreshes: true, commandPrefix: '' },
     )
+    const justOver = aStatusState({ ...swept, seenUntil: incidentNow - 60_000, incident: { ...under, endedAt: null } })
+    expect(toStatus(justOver).summary.headline).toBe(
+      'Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet.',
+    )
     expect(textOf(folded)).toMatch(/Incident[^;]* since 12:00:00 [^;]*; peak 1 missing at once; recovered 1/)
     expect(shown({ endedAt: null })).toEqual([
       'Incident, nothing missing now',

@@ -134,6 +134,21 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   for (const hidden of [iban, 'x1x1x1', 'CANARY']) expect(text).not.toContain(hidden)
 })
 
+test('the next sweep waits for a token, and none begins on a standby', () => {
+  const nextSweep = (changes: Partial<StatusState>): number | undefined => {
+    const state = aStatusState({ nextSweepInMs: 3000, ...changes })
+    return (toStatus(state).nextSweep?.getTime() ?? NaN) - state.now
+  }
+  const { leadership, now } = aStatusState({})
+  const tokenTrouble = { since: now, advice: 'wait', nextTryAt: now + 60_000 } as NonNullable<
+    StatusState['tokenTrouble']
+  >
+  expect(nextSweep({})).toBe(3000)
+  expect(nextSweep({ tokenTrouble, tokenExpiresAt: now + 1 })).toBe(3000)
+  expect(nextSweep({ tokenTrouble, tokenExpiresAt: now })).toBe(60_000)
+  expect(nextSweep({ leadership: { ...leadership, isLeading: false } })).toBeNaN()
+})
+
 describe('bounds', () => {
   test('of 5,000 circuits a thousand are shown, and all are counted', () => {
     const circuits = Array.from({ length: 5000 }, (_, index) => aCircuit({ subscriptionId: `s-${index}` }))
