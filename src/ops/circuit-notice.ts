@@ -94,7 +94,7 @@ export function circuitReason(status: StatusFacts): NoticeReason {
             ? 'A probe is under way.'
             : 'The next due record is the probe.',
     ].join(' '),
-    advice,
+    advice: blocker === undefined ? advice : 'Fix the receiver: a probe follows once retries are possible again.',
     runbook,
   }
 }
