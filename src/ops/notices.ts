@@ -130,7 +130,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
       runbook: 'ClientAuthenticationRejected',
     }
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
-  const isOfLists = gate === 'platform' && shut.call?.operation === 'list'
+  const isOfLists = gate === 'platform' && (shut.call?.operation === 'list' || isLastSweepFailed(status))
   const notice = {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,

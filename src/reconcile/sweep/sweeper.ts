@@ -276,8 +276,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
-    forget()
+    const whole = forget()
     noteSkipped(current, await listNewest(current))
+    // Their time may have come since the last full sweep.
+    if (findings.aheadOfClock > 0) {
+      await note('aheadOfClock', countOutside(client, outsideOf(whole, window).ahead, current.signal))
+      schedule.done('recent', current.worked())
+    }
     // Only a full sweep shows their number: counted records return, and are evicted again.
     if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
     findings.oldestOnlyCountedAt = Math.min(findings.oldestOnlyCountedAt, current.oldestGaveWayAt)

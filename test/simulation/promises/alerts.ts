@@ -143,7 +143,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
 
   /** True where the world itself has what the alert says, and no time mends it. */
   function isLasting(alert: string): boolean {
-    const { certificates, env, habits, lives, receivers, records } = scenario
+    const { certificates, env, habits, lives, platformJumps, receivers, records } = scenario
     const hasRefused = records.some(({ kind }) => kind !== 'plain') || receivers.some(({ flaky }) => flaky >= 0.2)
     switch (alert) {
       case 'Expired':
@@ -166,7 +166,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'UnreadableRecords':
         return records.some(({ unreadable }) => unreadable !== undefined)
       case 'FailedAhead':
-        return records.some(({ aheadMs }) => aheadMs !== undefined)
+        // A clock that is set back leaves its events ahead.
+        return records.some(({ aheadMs }) => aheadMs !== undefined) || platformJumps.some(({ ms }) => ms < 0)
       case 'SweepIncomplete':
         return (habits.listsAtOnce ?? habits.listsFor) !== undefined
       case 'Throttled':
