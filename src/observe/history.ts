@@ -110,6 +110,8 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   let last = -1
   /** Monotonic ms. */
   let lastAt: number | undefined
+  /** When deliveries began to arrive, after a minute without. */
+  let arrivingSince = startedAt
 
   /** In minutes since the start of the first one. */
   const age = (monotonic = clock.monotonic()): number => (monotonic - startedAt + intoMinute) / minuteMs
@@ -132,7 +134,9 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   function countRecovered(minute: Minute, sinceEventMs: number): void {
     minute.recovered += 1
     minute.longestMs = Math.max(minute.longestMs, sinceEventMs)
-    lastAt = clock.monotonic()
+    const now = clock.monotonic()
+    if (lastAt === undefined || now - lastAt >= minuteMs) arrivingSince = now
+    lastAt = now
   }
 
   /** Of the last minutes, up to now: the oldest minute counts in part. */
@@ -169,8 +173,10 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     },
     pace() {
       present()
+      // Of a few, the time of the first says nothing.
+      const since = countIn('recovered', recent) < minSteady ? startedAt : arrivingSince
       const perMs = (length: number): number =>
-        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, clock.monotonic() - startedAt))
+        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, clock.monotonic() - since))
       const [newer, both] = [countIn('recovered', recent), countIn('recovered', 2 * recent)]
       const failed = countIn('failedAgain', all)
       return {

@@ -141,18 +141,6 @@ export function newerText({ now, seenUntil }: StatusFacts): string {
 
 /** After this long without an arrival, and twice the usual time between two, none arrive now. */
 const arrivingMs = 15_000
-/** A pace needs some time. */
-const minPaceMs = 5000
-
-/** Recoveries a minute: those of the last minute, or since the incident began within it. */
-const begunMsOf = ({ incident, now }: StatusFacts): number =>
-  incident?.endedAt === null ? now.getTime() - incident.since.getTime() : Infinity
-
-function perMinuteOf(status: StatusFacts): number {
-  const { drain, now, startedAt } = status
-  const countedMs = Math.min(minuteMs, now.getTime() - startedAt.getTime())
-  return drain.recoveredPerMinute * Math.max(1, countedMs / begunMsOf(status))
-}
 
 /** The number of recovered deliveries, since when, and the time of the last; while they arrive, their pace. */
 export function recoveredOf(status: StatusFacts): {
@@ -164,10 +152,10 @@ export function recoveredOf(status: StatusFacts): {
   const uptime = now.getTime() - startedAt.getTime()
   const since = uptime < dayMs ? `in the ${span(uptime)} since the start` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
-  const perMinute = perMinuteOf(status)
+  const perMinute = drain.recoveredPerMinute
   const quietMs = now.getTime() - (recovered.lastAt?.getTime() ?? 0)
   const maxQuietMs = Math.min(minuteMs, Math.max(arrivingMs, (2 * minuteMs) / perMinute))
-  const isArriving = missing > 0 && begunMsOf(status) >= minPaceMs && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
+  const isArriving = missing > 0 && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
   return {
     total: count(recovered.lastDay),
     since: `${since}${last}`,

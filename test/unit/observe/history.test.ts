@@ -186,4 +186,17 @@ describe('the pace', () => {
     await clock.advance(10_000)
     expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(1, 5)
   })
+
+  test('after a minute without one, the pace is that since they arrive again; of a few, that of the minute', async () => {
+    const { clock, history, tell } = scene()
+    await clock.advance(10 * minuteMs)
+    tell('recovered', 9)
+    await clock.advance(10_000)
+    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(9 / 60, 5)
+    tell('recovered')
+    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(1, 5)
+    await clock.advance(59_000)
+    tell('recovered', 10)
+    expect(history.pace().recoveredPerMs * 1000).toBeLessThan(0.3)
+  })
 })

@@ -68,12 +68,6 @@ test('the pace is shown while deliveries arrive, the total for the last day or s
   // None of the last seconds, though many of the last minute; few come seldom.
   expect([paceOf({ startedAt }, 207, 14_000), paceOf({ startedAt }, 207, 20_000)]).toEqual(['207 a minute', undefined])
   expect([paceOf({ startedAt }, 3, 20_000), paceOf({ startedAt }, 1, 60_000)]).toEqual(['3 a minute', undefined])
-  // All of them came since the incident began, 10 s ago.
-  const incident = { since: new Date(incidentNow - 10_000), endedAt: null }
-  expect([paceOf({ startedAt, incident }, 43, 0), paceOf({ startedAt: now, incident }, 43, 0)]).toEqual([
-    '258 a minute',
-    '43 a minute',
-  ])
   const quiet = statusOf({ recovered: { lastDay: 0, lastAt: null }, startedAt: new Date(0) })
   expect(recoveredOf(quiet)).toEqual({ total: '0', since: 'in the last 24 h', atPace: undefined })
 })
