@@ -7,7 +7,7 @@ import type { Reconciler, RetrySignals } from './reconciler.ts'
 import type { Emit } from './observe/events.ts'
 import { errorFields } from './observe/log/log.ts'
 import type { LogFields } from './observe/log/log-events.ts'
-import type { Probes } from './reconcile/retry/subscriptions.ts'
+import type { AllProbes } from './reconcile/retry/subscriptions.ts'
 import type { Listener } from './ops/listen.ts'
 import { createAccess } from './ops/access.ts'
 import { createGrace } from './ops/grace.ts'
@@ -182,7 +182,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
     standsBy: () => (leaderElection.isLeading() ? undefined : leaderElection.state()),
   }
 
-  function probe(): Probes | CommandRefusal {
+  function probe(): AllProbes | CommandRefusal {
     if (leaderElection.isLeading()) return reconciler().probe()
     const { leader = 'No instance' } = leaderElection.state()
     return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }

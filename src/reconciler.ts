@@ -32,7 +32,7 @@ import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { createReceiverResponses } from './reconcile/retry/receiver-responses.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
-import { createSubscriptions, type Probes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
+import { createSubscriptions, type AllProbes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
 import type { Clock, Random } from './runtime/clock.ts'
@@ -87,8 +87,8 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   books: Books
   breaker: PlatformBreaker
   gates: Gates
-  /** Ends the cooldowns of all open circuits; returns their number, and that of other circuits with a probe under way. */
-  probe(): Probes
+  /** Ends the cooldowns of all open circuits, and the backoff after failed calls. */
+  probe(): AllProbes
   /** The current situation of each subscription's records; each is computed once. */
   situations(): SituationOf
   /** `situationOf`: the situations of this moment, if already computed. */
@@ -298,11 +298,12 @@ export function createReconciler(
     emit,
   })
 
-  function probe(): Probes {
+  function probe(): AllProbes {
     const probes = subscriptions.probe(clock.monotonic())
-    emit({ type: 'operator', command: 'probe', circuits: probes.circuits })
+    const platform = [breaker.probe(), sweeper.probe()].includes(true)
+    emit({ type: 'operator', command: 'probe', circuits: probes.circuits, platform })
     wake.retry()
-    return probes
+    return { ...probes, platform }
   }
 
   function situations(): SituationOf {

@@ -2,7 +2,7 @@
 import { blockedBy, openOf, isWholeKnown } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
 import { counted, prefixed } from '../ops/words.ts'
-import type { Probes } from '../reconcile/retry/subscriptions.ts'
+import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import { reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redactedJson, visibleText } from '../runtime/redact.ts'
@@ -109,9 +109,10 @@ interface PauseResponse extends PauseStatus {
   pauses: PauseStatus[]
 }
 
-type ProbeResponse = Probes & { instance: string }
+type ProbeResponse = AllProbes & { instance: string }
 
-function probeText({ circuits, underWay }: Probes, blockers: readonly string[]): string {
+function probeText({ circuits, platform, underWay }: AllProbes, blockers: readonly string[]): string {
+  if (platform) return 'the platform is asked now: check the status in a few seconds'
   if (blockers.length > 0 && circuits + underWay > 0)
     return `${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
@@ -162,10 +163,10 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   const paused = isProbe ? undefined : (fields as PauseResponse)
   const text = paused
     ? pauseText(name, paused, options, moments)
-    : probeText(probed ?? { circuits: 0, underWay: 0 }, blockedBy(await askStatus(daemon, io)))
+    : probeText(probed ?? { circuits: 0, underWay: 0, platform: false }, blockedBy(await askStatus(daemon, io)))
   const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
   const { instance } = fields as { instance: string }
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)
   else io.stdout.write(visibleText(prefixed(`${instance}: ${text}${blocked}\n`, daemon.commandPrefix)))
-  return probed?.circuits === 0 && probed.underWay > 0 ? exitCode.incomplete : exitCode.done
+  return probed?.circuits === 0 && probed.underWay > 0 && !probed.platform ? exitCode.incomplete : exitCode.done
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { parseDuration } from '../config/duration.ts'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
-import type { Probes } from '../reconcile/retry/subscriptions.ts'
+import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
 import { BadRequest, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
@@ -33,7 +33,7 @@ export interface ControlOptions {
   subscriptions: SubscriptionNames
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
-  probe: () => Done<Probes>
+  probe: () => Done<AllProbes>
   jobs: JobsEndpointOptions
   /** Host clock, epoch ms. */
   now: () => number

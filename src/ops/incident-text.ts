@@ -57,7 +57,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
     ['recovered', `${count(recovered)}${slowest}`],
     ...(resolvedElsewhere === 0
       ? []
-      : [['resolved elsewhere', `${count(resolvedElsewhere)}, without a retry of this daemon`] as const]),
+      : [['by others', `${count(resolvedElsewhere)} resolved without a retry of this daemon`] as const]),
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...(failedAgain === 0 ? [] : [['failed again', failedText(incident, status)] as const]),
     ...(exhausted === 0 ? [] : [['gave up', count(exhausted)] as const]),

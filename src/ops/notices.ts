@@ -317,8 +317,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: aheadOfClock > 0 && !isZoneWrong(status),
       level: 'waiting',
       text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
-      advice: "Compare platform.timeZone, the platform's clock and this host's with the times of these events.",
-      isAside: true,
+      advice: 'Compare platform.timeZone and the clocks with these events: webhook-reconciler check.',
+      ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'FailedAhead',
     },
     {

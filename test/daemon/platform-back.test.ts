@@ -101,6 +101,28 @@ test('an outage: a tick after the platform breaker closed makes a sweep, unless 
   await scene.end()
 })
 
+test("an outage: an operator's probe ends the backoff of pings", async () => {
+  const { mend, scene } = await inOutage()
+  mend()
+  expect(scene.ops().control.probe()).toMatchObject({ circuits: 0, platform: true })
+  await scene.clock.advance(1000)
+  expect(scene.ops().status().holding).toEqual([])
+})
+
+test("lists that failed: an operator's probe ends the backoff of sweeps", async () => {
+  let isDown = true
+  const scene = startDaemon({
+    env,
+    instead: ({ method, url }) => (method === 'POST' ? undefined : isDown ? outage : listed(url)),
+  })
+  await tickFor(scene, ticksPerHour)
+  isDown = false
+  expect(scene.ops().control.probe()).toMatchObject({ platform: true })
+  await scene.clock.advance(5000)
+  expect(sweepsOf(scene, 'complete')).toBe(1)
+  expect(scene.ops().control.probe()).toMatchObject({ platform: false })
+})
+
 test('an outage: the next attempt waits for the next ping', async () => {
   const { scene } = await inOutage()
   const { causes, gates, now } = scene.ops().status()

@@ -105,7 +105,7 @@ describe('pause and resume', () => {
     expect((await runCommand(['probe'], { env: alone })).out).toBe('test: no circuit was open\n')
     expect(await runCommand(['probe', '--json'], { env: alone })).toMatchObject({
       code: 0,
-      out: '{"schemaVersion":2,"instance":"test","circuits":0,"underWay":0}\n',
+      out: '{"schemaVersion":2,"instance":"test","circuits":0,"underWay":0,"platform":false}\n',
     })
     daemon.kill('SIGTERM')
     const { stderr, stdout } = await daemon.ended()

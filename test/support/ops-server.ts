@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { request as send, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
-import type { Probes } from '../../src/reconcile/retry/subscriptions.ts'
+import type { AllProbes } from '../../src/reconcile/retry/subscriptions.ts'
 import { createAccess, type AccessOptions } from '../../src/ops/access.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
@@ -197,7 +197,7 @@ export function aControl(
     access: createAccess({ secrets, allowRemote, clock }),
     instance: 'payments',
     subscriptions: { [team]: 'payments-eu' },
-    probe: () => ({ circuits: 0, underWay: 0 }),
+    probe: () => ({ circuits: 0, underWay: 0, platform: false }),
     jobs: noJobs,
     now: clock.now,
     ...others,
@@ -214,7 +214,7 @@ export async function startTestControl(changes: Partial<OpsServerOptions> = {}):
   let probes = 0
   const clock = createVirtualClock()
   const pause = createPause({ now: clock.now, wake: () => undefined, emit: () => undefined })
-  const probe = (): Probes => ({ circuits: (probes += 1), underWay: 0 })
+  const probe = (): AllProbes => ({ circuits: (probes += 1), underWay: 0, platform: false })
   const server = await start({ control: aControl(clock, { pause, probe }), ...changes }, clock)
   return { ...server, clock, pause, probes: () => probes }
 }

@@ -44,7 +44,7 @@ test('pause and resume answer with what is so now, and whether it was so before;
   expect(control.pause.list()).toMatchObject([{ since: Date.parse(since) }])
   expect(await say('/-/resume')).toEqual({ ...free, changed: true })
   expect(control.pause.list()).toEqual([])
-  expect(await say('/-/probe')).toEqual({ instance: 'payments', circuits: 1, underWay: 0 })
+  expect(await say('/-/probe')).toEqual({ instance: 'payments', circuits: 1, underWay: 0, platform: false })
   Object.assign(control.pause, { outlivesRestart: true })
   expect(await say('/-/pause')).toMatchObject({ paused: true, outlivesRestart: true })
   Object.assign(control.pause, { pause: () => Promise.resolve({ problem: 'Not confirmed' }) })

@@ -106,6 +106,7 @@ test('status shows the last incident alone, as text and as JSON', async () => {
     peak: 1470,
     causes: [{ subscriptionId: uuid(3), responseStatusCode: 401, eventType: 'payment', failedAgain: 40 }],
     recovered: 1461,
+    resolvedElsewhere: 7,
     failedAgain: 44,
     exhausted: 3,
     expired: 0,
@@ -128,6 +129,7 @@ not listed     until 02:59:00 UTC: all sweeps failed
 still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
 recovered      1,461, the slowest 52 min after its event
+by others      7 resolved without a retry of this daemon
 expired        none
 failed again   44 retries. daa66d13, HTTP 401 to payment: 40; others: 4
 gave up        3
@@ -183,6 +185,7 @@ test.each<[args: string[], answer: object, code: number, said: string, state?: P
   [['probe'], { circuits: 2, underWay: 1 }, 0, '3 probes wait: the receiver is down'],
   [['probe'], { circuits: 0, underWay: 0 }, 0, 'no circuit was open'],
   [['probe'], { circuits: 0, underWay: 1 }, 1, '1 probe is under way', {}],
+  [['probe'], { circuits: 0, underWay: 1, platform: true }, 0, 'the platform is asked now', {}],
   [['probe', '--json'], { circuits: 1, underWay: 0 }, 0, '"schemaVersion":2'],
 ])('%j, answered %j', async (args, answer, code, said, state = shut('receiver-down')) => {
   const blocked = status({ ...seen, ...state })

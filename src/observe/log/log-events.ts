@@ -205,7 +205,7 @@ export const logEvents = {
   operator_probed: [
     ['info'],
     'cooldowns ended by the operator',
-    '`POST /-/probe`: each circuit that was open sends a probe now.',
+    '`POST /-/probe`: each circuit that was open sends a probe now; `platform`: calls that had failed are tried again now.',
   ],
   operator_paused: [
     ['info', 'debug'],

@@ -52,8 +52,8 @@ interface JobEnded {
 /** A command of the operator, even if it changed nothing. */
 export type OperatorEvent =
   | PauseEvent
-  /** `circuits`: number of ended cooldowns. */
-  | { type: 'operator'; command: 'probe'; circuits: number }
+  /** `circuits`: number of ended cooldowns; `platform`: whether its backoff was ended. */
+  | { type: 'operator'; command: 'probe'; circuits: number; platform: boolean }
   | JobStarted
   | JobEnded
 

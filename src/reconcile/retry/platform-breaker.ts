@@ -51,6 +51,8 @@ export interface PlatformBreaker {
   isPingDue(): boolean
   /** A sweep has listed the window: sends the next ping now, if the platform seems to be down. */
   listed(): void
+  /** An operator asks for the next ping now; returns whether one was waiting. */
+  probe(): boolean
   /** When a sweep last listed the window, or the platform last responded to a ping, monotonic ms; initially -Infinity. */
   respondedAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
@@ -186,6 +188,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       respondedAt = clock.monotonic()
       if (state.name === 'open' && !ofRetries.has(state.trouble)) pingAt = clock.monotonic()
       options.wake()
+    },
+    probe() {
+      const isWaiting = pingAt !== undefined
+      if (isWaiting) pingAt = clock.monotonic()
+      options.wake()
+      return isWaiting
     },
     respondedAt: () => respondedAt,
     isPingDue: () => !isPinging && pingAt !== undefined && clock.monotonic() >= pingAt,

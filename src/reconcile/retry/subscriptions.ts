@@ -33,6 +33,9 @@ export interface Probes {
   underWay: number
 }
 
+/** `platform`: whether it is asked again now, as calls had failed. */
+export type AllProbes = Probes & { platform: boolean }
+
 /** A circuit that is not closed, for the status document. */
 export interface CircuitView extends Omit<Opening, 'at' | 'failedAt'> {
   subscriptionId: string

@@ -17,6 +17,8 @@ export interface SweepScheduleOptions {
 export interface SweepSchedule {
   /** A tick of the schedule: both kinds are wanted. */
   tick(): void
+  /** An operator ends the backoff after a failure; returns whether there was one. */
+  probe(): boolean
   /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted, or a tick in `tickInMs` wants one. */
   dueInMs(kind: SweepKind, tickInMs?: number): number
   begin(kind: SweepKind): void
@@ -65,9 +67,17 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const restOf = (kind: SweepKind): number =>
     kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
 
+  function tick(): void {
+    for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
+  }
+
   return {
-    tick() {
-      for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
+    tick,
+    probe() {
+      const isBackingOff = backoff.until() > clock.monotonic()
+      if (isBackingOff) tick()
+      backoff.end()
+      return isBackingOff
     },
     dueInMs(kind, tickInMs = Infinity) {
       const now = clock.monotonic()

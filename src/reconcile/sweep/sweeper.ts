@@ -67,6 +67,8 @@ export interface SweepFindings {
 export interface Sweeper {
   /** A tick of the schedule: sweeps are wanted. */
   tick(): void
+  /** An operator ends the backoff after a failed sweep; returns whether there was one. */
+  probe(): boolean
   /** The sweep to perform now; undefined if none is due. */
   next(): SweepKind | undefined
   /** Milliseconds until a sweep is due; Infinity while none is wanted. */
@@ -373,6 +375,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       forget()
       schedule.tick()
       wake()
+    },
+    probe() {
+      const isBackingOff = schedule.probe()
+      wake()
+      return isBackingOff
     },
     next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
     msUntilNext: (tickInMs) => Math.min(...kinds.map((kind) => schedule.dueInMs(kind, tickInMs))),

@@ -78,7 +78,7 @@ test('changes of state are logged each time, what changed nothing and calls not 
     [everyFact['token-scope-missing'], 'warn: token_scope_missing'],
     [everyFact.operator, 'info: operator_paused'],
     [{ type: 'operator', command: 'resume', changed: true }, 'info: operator_resumed'],
-    [{ type: 'operator', command: 'probe', circuits: 2 }, 'info: operator_probed'],
+    [{ type: 'operator', command: 'probe', circuits: 2, platform: false }, 'info: operator_probed'],
     [jobStarted, 'info: retry_job_started'],
     [jobEnded, 'info: retry_job_ended'],
     [everyFact.receiver, 'warn: receiver_down'],
@@ -339,7 +339,7 @@ test('the audit is a line at any level of each retry, outcome and command, also 
     outcomeFact({ responseStatusCode: null }),
     { type: 'operator', command: 'pause', changed: true },
     { type: 'operator', command: 'resume', changed: false },
-    { type: 'operator', command: 'probe', circuits: 2 },
+    { type: 'operator', command: 'probe', circuits: 2, platform: false },
     ...[jobStarted, jobEnded, sweepFact(), tokenHad],
   ]
   const { webhookId, eventId, subscriptionId, eventType, attempt } = everyFact.retry

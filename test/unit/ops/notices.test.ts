@@ -165,7 +165,8 @@ describe('the headline', () => {
     'trouble: The platform cannot be listed: timed out. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
     ],
-    'waiting: At least 2 deliveries are missing.': [{ aheadOfClock: 2 }],
+    "waiting: 2 failed deliveries are of events ahead of the platform's clock, and not retried before then. At least 2 deliveries are missing.":
+      [{ aheadOfClock: 2 }],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
