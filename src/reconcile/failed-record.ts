@@ -52,7 +52,8 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 
 /** The daemon's own actions on a record. */
 export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
-  askedFor: boolean
+  /** The operator's jobs that requested its retry, by the signal of their end. */
+  askedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
   /** Last change, in monotonic ms: a row requested earlier is stale. */
   changedAt: number
@@ -75,7 +76,7 @@ const untouched: Ours = {
   tries: 0,
   refusals: 0,
   triedAt: 0,
-  askedFor: false,
+  askedBy: [],
   awaiting: undefined,
   changedAt: -Infinity,
   failedAgainAt: -Infinity,
@@ -155,7 +156,7 @@ export class FailedRecord implements Known {
     return this.#ours.changedAt
   }
   get askedFor(): boolean {
-    return this.#ours.askedFor
+    return this.#ours.askedBy.some(({ aborted }) => !aborted)
   }
   get failedAgainAt(): number {
     return this.#ours.failedAgainAt

@@ -84,24 +84,17 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  /** Withdraws the request for these records, unless another job wants them. */
-  function unask(items: readonly Item[]): void {
-    const others = running()
-    const isAsked = (key: string): boolean => others.some((job) => job.items.get(key)?.standing === 'waiting')
-    const unasked = items.map(({ entry }) => entry).filter(({ askedFor, key }) => askedFor && !isAsked(key))
-    for (const entry of unasked) entry.note({ askedFor: false })
-    if (unasked.length > 0) reconciler().planner.renew()
-  }
-
+  /** Requests that the signal of its end withdraws need no walk over the records. */
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
-    const left = waitingOf(job)
-    job.blockedBy = gatesOf(left)
-    for (const item of left) move(job, item, 'left')
-    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
+    const { client, planner } = reconciler()
+    const left = job.sums.waiting
+    job.blockedBy = gatesOf(waitingOf(job))
+    Object.assign(job.sums, { waiting: 0, left: job.sums.left + left })
+    Object.assign(job, { state: 'ended', stoppedBy, endedAt: client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
-    unask(left)
     job.ending.abort(new Error('the job has ended'))
+    if (left > 0) planner.renew()
     if (!job.dryRun) {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
@@ -123,11 +116,11 @@ export function createJobs(options: JobsOptions): Jobs {
       reconciler().backlog.release(item.entry)
   }
 
-  function ask(items: readonly Item[]): void {
-    const { planner } = reconciler()
-    const waiting = items.filter(({ standing }) => standing === 'waiting')
-    for (const { entry } of waiting) entry.note({ askedFor: true })
-    planner.changed(waiting.map(({ entry }) => entry))
+  function ask({ ending }: RetryJob, { entry, standing }: Item): void {
+    if (standing !== 'waiting') return
+    const { askedBy } = entry.ours
+    if (!askedBy.includes(ending.signal)) entry.note({ askedBy: [...askedBy, ending.signal] })
+    reconciler().planner.changed([entry])
   }
 
   /** Requests a matching record, or notes why not. */
@@ -148,7 +141,7 @@ export function createJobs(options: JobsOptions): Jobs {
       // It is in flight already: its outcome is this job's.
       if (standing === 'awaiting') job.retried.push(item)
       else if (job.rate !== undefined) job.queue.push(item)
-      else if (!job.dryRun) ask([item])
+      else if (!job.dryRun) ask(job, item)
     }
   }
 
@@ -165,7 +158,7 @@ export function createJobs(options: JobsOptions): Jobs {
       const next = unsent.length < Math.max(1, rate) ? job.queue.shift() : undefined
       if (next !== undefined) {
         // One that is in flight already has its retry.
-        if (next.entry.awaiting === undefined) ask([next])
+        if (next.entry.awaiting === undefined) ask(job, next)
         asked.push(next)
       }
       await clock.sleep(1000 / rate, job.ending.signal)
@@ -205,7 +198,7 @@ export function createJobs(options: JobsOptions): Jobs {
   function noteRetry(job: RetryJob, item: Item, event: RetryEvent): void {
     const standing = standingAfter(event)
     if (standing === undefined) {
-      ask([item])
+      ask(job, item)
       return
     }
     item.attempt = event.attempt

@@ -226,7 +226,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         missedMs: 0,
         missedByEvent: false,
       }
-      record.note({ tries: record.tries + 1, triedAt: sentAt, askedFor: false, awaiting, changedAt: monotonic })
+      record.note({ tries: record.tries + 1, triedAt: sentAt, askedBy: [], awaiting, changedAt: monotonic })
     },
     note(record, response, { respondedAt, monotonic }) {
       const { awaiting } = record

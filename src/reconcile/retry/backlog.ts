@@ -178,7 +178,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
     remove(entry)
-    if (entry.askedFor) entry.note({ askedFor: false })
+    if (entry.askedFor) entry.note({ askedBy: [] })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
     if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)

@@ -1,15 +1,17 @@
 // Maintains the retry plan of retry-plan.ts: applies changes at once, and rebuilds each subscription's lanes every minute. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
 import {
   addTo,
+  clearLanes,
   close,
+  closeEmpty,
   maxLaneAgeMs,
   moveOn,
   newPlan,
-  renewLanes,
   take,
   type Pick as Picked,
   type RetryPlan,
@@ -44,15 +46,17 @@ export interface Planner {
   msUntilDue(): number
 }
 
-/** Records whose lanes are rebuilt at one look at the plan, except the rest of their subscription: a few milliseconds. */
+/** Records that are put into new lanes at one look at the plan: a few milliseconds. */
 const recordsPerLook = 5000
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   const plan = newPlan()
-  /** Subscriptions whose lanes are to be made anew, a few at each look at the plan. */
+  /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, monotonic ms. */
   let allStaleAt = -Infinity
+  let rebuilding = rebuild()
+  let isRebuilt = true
   const optionsAt = (at: number) => ({
     policy,
     now: at,
@@ -66,6 +70,24 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     wake()
   }
 
+  /** One step at each look at the plan. Until the last one, the lanes of a subscription lack some of its records. */
+  function* rebuild(): Steps<void> {
+    let options = optionsAt(now())
+    let added = 0
+    for (const id of stale) {
+      stale.delete(id)
+      clearLanes(id, options)
+      for (const record of backlog.bySubscription().get(id) ?? []) {
+        addTo(plan, record, options)
+        added += 1
+        if (added % recordsPerLook > 0) continue
+        yield
+        options = optionsAt(now())
+      }
+      closeEmpty(plan, id, options)
+    }
+  }
+
   function renewAll(): void {
     allStaleAt = clock.monotonic()
     for (const id of backlog.bySubscription().keys()) stale.add(id)
@@ -76,16 +98,9 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   return {
     plan(at) {
       if (clock.monotonic() > allStaleAt + maxLaneAgeMs) renewAll()
-      const options = optionsAt(at)
-      let renewed = 0
-      for (const id of stale) {
-        if (renewed >= recordsPerLook) break
-        const records = backlog.bySubscription().get(id) ?? new Set()
-        renewLanes(plan, id, records, options)
-        renewed += records.size
-        stale.delete(id)
-      }
-      moveOn(plan, options)
+      isRebuilt = rebuilding.next().done === true
+      if (isRebuilt) rebuilding = rebuild()
+      moveOn(plan, optionsAt(at))
       return plan
     },
     take(picked) {
@@ -105,7 +120,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       changed(plan.listed.splice(0))
     },
     msUntilDue() {
-      if (stale.size > 0) return 0
+      if (!isRebuilt || stale.size > 0) return 0
       const first = plan.later.peek()
       return first === undefined ? Infinity : first.dueAt - now()
     },

@@ -111,12 +111,13 @@ export function close({ lanes }: RetryPlan, lane: Lane): void {
   delete lane.subscription.lanes[lane.age]
 }
 
-/** Makes the lanes of a subscription anew, from all its records; they keep their turns. Gates are checked at picking. */
-export function renewLanes(plan: RetryPlan, id: string, records: Iterable<FailedRecord>, options: PlanOptions): void {
-  const { lanes } = options.subscriptionOf(id)
-  for (const lane of Object.values(lanes)) lane.queue = new TinyQueue([], inLane(options.policy, options.now))
-  for (const record of records) addTo(plan, record, options)
-  for (const lane of Object.values(lanes)) if (lane.queue.length === 0) close(plan, lane)
+/** Empties the lanes of a subscription, for `addTo`; they keep their turns. Gates are checked at picking. */
+export function clearLanes(id: string, { now, policy, subscriptionOf }: PlanOptions): void {
+  for (const lane of Object.values(subscriptionOf(id).lanes)) lane.queue = new TinyQueue([], inLane(policy, now))
+}
+
+export function closeEmpty(plan: RetryPlan, id: string, { subscriptionOf }: PlanOptions): void {
+  for (const lane of Object.values(subscriptionOf(id).lanes)) if (lane.queue.length === 0) close(plan, lane)
 }
 
 /** The next ready record of a lane. Those before it leave the lane. */

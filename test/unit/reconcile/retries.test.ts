@@ -138,6 +138,12 @@ describe('checks', () => {
        retries -> at most 1600; blocks a -> circuit`,
       { circuit: {}, maxPerSecond: 20 },
     ],
+    [
+      'close the circuit of a receiver that is back, and end the backoffs of its failures at once',
+      `failed 30 a attempts=5; deliver a 503; start; wait 3min; outcomes -> failed-again 15; deliver a 200; wait 45s
+       outcomes -> recovered 30`,
+      { circuit: {} },
+    ],
   ])('%s', async (_, script, options) => {
     await play(script, { ...off, latencyMs: 20, ...options })
   })
