@@ -1,5 +1,5 @@
 // The subscriptions: each has its circuit, its lanes and its retries in flight, and is dropped once it has none of them. @see docs/architecture.md "Circuits"
-import type TinyQueue from 'tinyqueue'
+import TinyQueue from 'tinyqueue'
 import type { FailedRecord } from '../failed-record.ts'
 import {
   endCooldown,
@@ -132,10 +132,8 @@ const endsBackoffsAgainMs = 3_600_000
 /** `report` receives every change of state. */
 export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
   const all = new Map<string, Subscription>()
-  /** Subscriptions whose circuit was reported as open. */
-  const open = new Set<Subscription>()
-  /** Places to be freed by time, earliest first. */
-  const later: { id: string; sent: number; at: number }[] = []
+  /** Cooldowns, and places to be freed (`sent`), by their end; a heap with the next one first. */
+  const ends = new TinyQueue<{ at: number; subscription: Subscription; sent?: number }>([], (a, b) => a.at - b.at)
 
   const of = (id: string): Subscription =>
     all.getOrInsertComputed(id, () => ({
@@ -152,13 +150,21 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
 
   const free = (id: string, sent: number): void => void all.get(id)?.places.delete(sent)
 
-  /** Reports expired cooldowns. */
-  function resume(now: number): void {
-    for (const subscription of open) {
-      if (stateOf(subscription.circuit, now) === 'open') continue
-      open.delete(subscription)
-      report({ type: 'circuit', subscriptionId: subscription.id, to: 'half-open' })
+  function turn(now: number): void {
+    for (let next = ends.peek(); next !== undefined && next.at <= now; next = ends.peek()) {
+      ends.pop()
+      const { circuit, id, places } = next.subscription
+      if (next.sent !== undefined) places.delete(next.sent)
+      // Otherwise it was forgotten, or a probe has ended it.
+      else if ('openUntil' in circuit && circuit.openUntil === next.at)
+        report({ type: 'circuit', subscriptionId: id, to: 'half-open' })
     }
+  }
+
+  function counts(now: number): Record<CircuitState, number> {
+    const sums = { closed: 0, 'half-open': 0, open: 0 }
+    for (const { circuit, sent } of all.values()) if (sent > 0) sums[stateOf(circuit, now)] += 1
+    return sums
   }
 
   function settle(retry: Settled, verdict: ReceiverVerdict, now: number): void {
@@ -174,7 +180,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       subscription.openedAfter = subscription.sent
       // A probe must not wait for earlier retries.
       places.clear()
-      open.add(subscription)
+      ends.push({ at: circuit.openUntil, subscription })
       const pauseMs = circuit.openUntil - now
       report({ type: 'circuit', subscriptionId, to, pauseMs, ...circuit.judgement, responseStatusCode })
     } else if (to !== stateOf(before, now)) {
@@ -200,7 +206,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       return counts
     },
     send({ eventType, subscriptionId }, now) {
-      resume(now)
+      turn(now)
       const subscription = of(subscriptionId)
       subscription.sent += 1
       subscription.places.add(subscription.sent)
@@ -210,28 +216,20 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     settle,
     free,
     freeLater(id, sent, now) {
-      later.push({ id, sent, at: now + policy.probeTimeout })
+      ends.push({ at: now + policy.probeTimeout, subscription: of(id), sent })
     },
-    turn(now) {
-      for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {
-        later.shift()
-        free(first.id, first.sent)
-      }
-      resume(now)
-    },
+    turn,
     probe(now) {
-      resume(now)
-      const circuits = open.size
-      const underWay = all.values().reduce((sum, { circuit }) => sum + Number(stateOf(circuit, now) === 'half-open'), 0)
-      for (const subscription of open) subscription.circuit = endCooldown(subscription.circuit, now)
-      resume(now)
-      return { circuits, underWay }
+      turn(now)
+      const { 'half-open': underWay, open } = counts(now)
+      for (const subscription of all.values()) {
+        if (stateOf(subscription.circuit, now) !== 'open') continue
+        subscription.circuit = endCooldown(subscription.circuit, now)
+        report({ type: 'circuit', subscriptionId: subscription.id, to: 'half-open' })
+      }
+      return { circuits: open, underWay }
     },
-    nextChangeAt() {
-      let next = later[0]?.at ?? Infinity
-      for (const { circuit } of open) if ('openUntil' in circuit) next = Math.min(next, circuit.openUntil)
-      return next === Infinity ? undefined : next
-    },
+    nextChangeAt: () => ends.peek()?.at,
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
       for (const [id, subscription] of all) {
@@ -239,16 +237,12 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
         if (inFlight > 0 || Object.keys(lanes).length > 0 || hasOpenRecords(id)) subscription.neededAt = now
         else if (now - neededAt >= idleMs) {
           all.delete(id)
-          open.delete(subscription)
+          subscription.circuit = newCircuit
           if (stateOf(circuit, now) !== 'closed') report({ type: 'circuit', subscriptionId: id, to: 'closed' })
         }
       }
     },
-    counts(now) {
-      const counts = { closed: 0, 'half-open': 0, open: 0 }
-      for (const { circuit, sent } of all.values()) if (sent > 0) counts[stateOf(circuit, now)] += 1
-      return counts
-    },
+    counts,
     receivers(now, kindOf) {
       const counts = { failing: 0, suspected: 0, taking: 0 }
       for (const { circuit, id, sent } of all.values()) {
