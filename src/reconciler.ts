@@ -28,7 +28,7 @@ import {
   type Leadership,
 } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
-import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
+import { createPlanner, type Planner } from './reconcile/retry/retry-plan.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { createReceiverResponses } from './reconcile/retry/receiver-responses.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'

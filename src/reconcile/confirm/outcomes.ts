@@ -10,7 +10,7 @@ import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
-import type { Planner } from '../retry/planner.ts'
+import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
   doubtMsOf,

@@ -7,7 +7,6 @@ import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
-import type { Planner } from './planner.ts'
 import { decide, type Verdict } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
@@ -16,7 +15,7 @@ import type { Policy } from '../policy.ts'
 import type { Because } from '../reasons.ts'
 import { stateOf } from './circuit-breaker.ts'
 import type { Gates } from './gates.ts'
-import { pickNext, type Pick as Picked, type PickRules } from './retry-plan.ts'
+import type { Picked, Planner, PickRules } from './retry-plan.ts'
 import type { Subscription, Subscriptions } from './subscriptions.ts'
 import { contains, type Span } from '../window.ts'
 
@@ -117,8 +116,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function pick(): Picked | undefined {
     if (!mayRetry()) return undefined
     const now = client.now()
-    return pickNext(planner.plan(now), {
-      now,
+    return planner.pick({
       admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
       standingOf: (record) => standingOf(record, now),
       isHalfOpen,

@@ -1,43 +1,29 @@
-// The retry plan: the order of retries. No clock, no I/O. @see docs/architecture.md "Retry plan"
-// `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
+// The retry plan: where each open record waits, and the order of retries. Changes are applied at once, and each subscription's lanes are rebuilt every minute. @see docs/architecture.md "Retry plan"
 import TinyQueue from 'tinyqueue'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
-import type { Lane, Subscription } from './subscriptions.ts'
 import { expiryWarningMs } from '../window.ts'
+import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
-/** Maximum age of lanes: records become old or expiring in them, and those that left the backlog stay in them. */
-export const maxLaneAgeMs = 60_000
-
-interface BackingOff {
-  record: FailedRecord
-  dueAt: number
-}
-
-/** The open records that are not awaited, each where it waits: in a lane, or for the end of its backoff or of a listing. */
-export interface RetryPlan {
-  /** Round robin: the first lane is served next, a served lane moves to the end. None is empty. */
-  lanes: Set<Lane>
-  /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
-  later: TinyQueue<BackingOff>
-  /** Due records that came up while their slice was being listed. */
-  listed: FailedRecord[]
-}
-
-export interface PlanOptions {
+export interface PlannerOptions {
+  backlog: {
+    bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
+    holds(record: FailedRecord): boolean
+  }
   policy: Policy
-  /** Epoch ms of the platform's clock. */
-  now: number
-  subscriptionOf: (id: string) => Subscription
-  /** How long ago the backoffs of its receiver's failures ended, in ms. */
-  backoffsEndedMs: (subscriptionId: string) => number
+  subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'of'>
+  /** The platform's time, epoch ms. */
+  now: () => number
+  clock: Pick<Clock, 'monotonic'>
+  /** Called when there may be a new record to pick. */
+  wake: () => void
 }
 
 /** Rules at the time of picking. */
 export interface PickRules {
-  /** Epoch ms of the platform's clock. */
-  now: number
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
   /** A number: it backs off until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
@@ -48,10 +34,32 @@ export interface PickRules {
   isTrial: boolean
 }
 
-export interface Pick {
+export interface Picked {
   lane: Lane
   record: FailedRecord
 }
+
+export interface Planner {
+  /** The next record; undefined if none may be sent. It stays in the plan until `take`. Rebuilds some lanes. */
+  pick(rules: PickRules): Picked | undefined
+  /** The picked record is sent: its lane moves to the end. */
+  take(picked: Picked): void
+  /** Records of the backlog are new, have changed, or may be retried again. */
+  changed(records: Iterable<FailedRecord>): void
+  /** The circuit of this subscription has closed: backoffs may have ended. */
+  closed(subscriptionId: string): void
+  /** Many records may no longer be retried: rebuilding the lanes is cheaper than picking and skipping each. */
+  renew(): void
+  /** A span is no longer being listed: its records may be sent again. */
+  listed(): void
+  /** Milliseconds until another record is due; Infinity if only a change can cause one. */
+  msUntilDue(): number
+}
+
+/** Maximum age of lanes: records become old or expiring in them, and those that left the backlog stay in them. */
+const maxLaneAgeMs = 60_000
+/** Records that are put into new lanes at one pick: a few milliseconds. */
+const recordsPerPick = 5000
 
 const ageOf = ({ eventAt }: FailedRecord, now: number): Lane['age'] => (now - eventAt < recentMs ? 'recent' : 'old')
 
@@ -73,65 +81,6 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
   }
 }
 
-export function newPlan(): RetryPlan {
-  return { lanes: new Set(), later: new TinyQueue<BackingOff>([], (a, b) => a.dueAt - b.dueAt), listed: [] }
-}
-
-/** One that backs off for longer is not in the plan: it is found when its lanes are made anew, well before it is due. */
-function putOff({ later }: RetryPlan, record: FailedRecord, dueAt: number, now: number): void {
-  if (dueAt - now < 2 * maxLaneAgeMs) later.push({ record, dueAt })
-}
-
-/** Adds a new or changed record. A duplicate in the plan is noticed when it is picked. */
-export function addTo(plan: RetryPlan, record: FailedRecord, options: PlanOptions): void {
-  const { backoffsEndedMs, now, policy, subscriptionOf } = options
-  const situation = { now, backoffsEndedMs: backoffsEndedMs(record.subscriptionId) }
-  const { decision, dueAt } = decide(record, policy, situation)
-  if (decision === 'backing-off') putOff(plan, record, dueAt, now)
-  if (decision !== 'due') return
-  const subscription = subscriptionOf(record.subscriptionId)
-  const age = ageOf(record, now)
-  const lane = (subscription.lanes[age] ??= { subscription, age, queue: new TinyQueue([], inLane(policy, now)) })
-  lane.queue.push(record)
-  plan.lanes.add(lane)
-}
-
-/** Moves the records whose backoff has ended into their lanes. */
-export function moveOn(plan: RetryPlan, options: PlanOptions): void {
-  const { later } = plan
-  for (let first = later.peek(); first !== undefined && first.dueAt <= options.now; first = later.peek()) {
-    later.pop()
-    addTo(plan, first.record, options)
-  }
-}
-
-/** An empty lane is no lane. */
-export function close({ lanes }: RetryPlan, lane: Lane): void {
-  lanes.delete(lane)
-  delete lane.subscription.lanes[lane.age]
-}
-
-/** Empties the lanes of a subscription, for `addTo`; they keep their turns. Gates are checked at picking. */
-export function clearLanes(id: string, { now, policy, subscriptionOf }: PlanOptions): void {
-  for (const lane of Object.values(subscriptionOf(id).lanes)) lane.queue = new TinyQueue([], inLane(policy, now))
-}
-
-export function closeEmpty(plan: RetryPlan, id: string, { subscriptionOf }: PlanOptions): void {
-  for (const lane of Object.values(subscriptionOf(id).lanes)) if (lane.queue.length === 0) close(plan, lane)
-}
-
-/** The next ready record of a lane. Those before it leave the lane. */
-function nextOf(plan: RetryPlan, { queue }: Lane, { now, standingOf }: PickRules): FailedRecord | undefined {
-  for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
-    const standing = standingOf(first)
-    if (standing === 'ready') return first
-    if (standing === 'listed') plan.listed.push(first)
-    if (typeof standing === 'number') putOff(plan, first, standing, now)
-    queue.pop()
-  }
-  return undefined
-}
-
 /**
  * The record that reveals most about the receiver or the platform, and is not poisoned: first another event type than that of
  * the subscription's last retry, because a receiver may fail for one type alone; then fewest attempts, then the newest event.
@@ -149,34 +98,146 @@ function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: Faile
   return best
 }
 
-/** A probe of the first lane with a record that was not rejected last. */
-function trialOf(plan: RetryPlan, { admits, standingOf }: PickRules): Pick | undefined {
-  const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
-  for (const lane of plan.lanes) {
-    const record = admits(lane.subscription) ? probeOf(lane.subscription, isReady) : undefined
-    if (record !== undefined) return { lane, record }
-  }
-  return undefined
-}
+export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
+  /** Round robin: the first lane is served next, a served lane moves to the end. */
+  const lanes = new Set<Lane>()
+  /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
+  const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
+  /** Due records that came up while their slice was being listed. */
+  const listed: FailedRecord[] = []
+  /** Subscriptions whose lanes are to be rebuilt. */
+  const stale = new Set<string>()
+  /** When that was last wanted for all of them, monotonic ms. */
+  let allStaleAt = -Infinity
+  let rebuilding = rebuild()
+  let isRebuilt = true
 
-/** The next record; undefined if none may be sent. It stays in the plan until `take`. */
-export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
-  const trial = rules.isTrial ? trialOf(plan, rules) : undefined
-  if (trial !== undefined) return trial
-  const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
-  for (const lane of plan.lanes) {
-    const { subscription } = lane
-    if (!rules.admits(subscription)) continue
-    const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
-    const record = probe ?? nextOf(plan, lane, rules)
-    if (record !== undefined) return { lane, record }
-    close(plan, lane)
-  }
-  return undefined
-}
+  const newQueue = (): Lane['queue'] => new TinyQueue([], inLane(policy, now()))
 
-/** The picked record is sent: its lane moves to the end. A probe may be anywhere in its lane; it is not ready any more. */
-export function take({ lanes }: RetryPlan, { lane, record }: Pick): void {
-  if (lane.queue.peek() === record) lane.queue.pop()
-  if (lanes.delete(lane)) lanes.add(lane)
+  /** An empty lane is no lane. */
+  function close(lane: Lane): void {
+    lanes.delete(lane)
+    delete lane.subscription.lanes[lane.age]
+  }
+
+  /** One that backs off for longer is not in the plan: it is found when its lanes are rebuilt, well before it is due. */
+  function putOff(record: FailedRecord, dueAt: number): void {
+    if (dueAt - now() < 2 * maxLaneAgeMs) later.push({ record, dueAt })
+  }
+
+  /** Adds a new or changed record. A duplicate in the plan is noticed when it is picked. */
+  function add(record: FailedRecord): void {
+    const { subscriptionId } = record
+    const backoffsEndedMs = subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic())
+    const { decision, dueAt } = decide(record, policy, { now: now(), backoffsEndedMs })
+    if (decision === 'backing-off') putOff(record, dueAt)
+    if (decision !== 'due') return
+    const subscription = subscriptions.of(subscriptionId)
+    const age = ageOf(record, now())
+    const lane = (subscription.lanes[age] ??= { subscription, age, queue: newQueue() })
+    lane.queue.push(record)
+    lanes.add(lane)
+  }
+
+  function changed(records: Iterable<FailedRecord>): void {
+    for (const record of records) if (backlog.holds(record)) add(record)
+    wake()
+  }
+
+  /** One step at each pick. Lanes keep their turns; until the last step, those of a subscription lack some of its records. */
+  function* rebuild(): Steps<void> {
+    let added = 0
+    for (const id of stale) {
+      stale.delete(id)
+      const { lanes: own } = subscriptions.of(id)
+      for (const lane of Object.values(own)) lane.queue = newQueue()
+      for (const record of backlog.bySubscription().get(id) ?? []) {
+        add(record)
+        added += 1
+        if (added % recordsPerPick === 0) yield
+      }
+      for (const lane of Object.values(own)) if (lane.queue.length === 0) close(lane)
+    }
+  }
+
+  function renewAll(): void {
+    allStaleAt = clock.monotonic()
+    for (const id of backlog.bySubscription().keys()) stale.add(id)
+    // Those whose records have all left the backlog, too.
+    for (const { subscription } of lanes) stale.add(subscription.id)
+  }
+
+  /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. */
+  function bringUpToDate(): void {
+    if (clock.monotonic() > allStaleAt + maxLaneAgeMs) renewAll()
+    isRebuilt = rebuilding.next().done === true
+    if (isRebuilt) rebuilding = rebuild()
+    for (let first = later.peek(); first !== undefined && first.dueAt <= now(); first = later.peek()) {
+      later.pop()
+      add(first.record)
+    }
+  }
+
+  /** The next ready record of a lane. Those before it leave the lane. */
+  function nextOf({ queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
+    for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
+      const standing = standingOf(first)
+      if (standing === 'ready') return first
+      if (standing === 'listed') listed.push(first)
+      if (typeof standing === 'number') putOff(first, standing)
+      queue.pop()
+    }
+    return undefined
+  }
+
+  /** A probe of the first lane with a record that was not rejected last. */
+  function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
+    const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
+    for (const lane of lanes) {
+      const record = admits(lane.subscription) ? probeOf(lane.subscription, isReady) : undefined
+      if (record !== undefined) return { lane, record }
+    }
+    return undefined
+  }
+
+  return {
+    pick(rules) {
+      bringUpToDate()
+      const trial = rules.isTrial ? trialOf(rules) : undefined
+      if (trial !== undefined) return trial
+      const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
+      for (const lane of lanes) {
+        const { subscription } = lane
+        if (!rules.admits(subscription)) continue
+        const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
+        const record = probe ?? nextOf(lane, rules)
+        if (record !== undefined) return { lane, record }
+        close(lane)
+      }
+      return undefined
+    },
+    take({ lane, record }) {
+      // A probe may be anywhere in its lane; it is not ready any more.
+      if (lane.queue.peek() === record) lane.queue.pop()
+      if (lanes.delete(lane)) lanes.add(lane)
+    },
+    changed,
+    closed(subscriptionId) {
+      stale.add(subscriptionId)
+      wake()
+    },
+    renew() {
+      renewAll()
+      for (const lane of lanes) close(lane)
+      wake()
+    },
+    listed() {
+      changed(listed.splice(0))
+    },
+    msUntilDue() {
+      if (!isRebuilt || stale.size > 0) return 0
+      const first = later.peek()
+      return first === undefined ? Infinity : first.dueAt - now()
+    },
+  }
 }

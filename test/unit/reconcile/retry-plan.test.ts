@@ -2,17 +2,7 @@
 import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
-import { createPlanner } from '../../../src/reconcile/retry/planner.ts'
-import {
-  addTo,
-  clearLanes,
-  moveOn,
-  newPlan,
-  pickNext,
-  take,
-  type PickRules,
-  type RetryPlan,
-} from '../../../src/reconcile/retry/retry-plan.ts'
+import { createPlanner, type PickRules, type Planner } from '../../../src/reconcile/retry/retry-plan.ts'
 import { createSubscriptions, type Subscription } from '../../../src/reconcile/retry/subscriptions.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
@@ -37,23 +27,29 @@ function record(text: string): FailedRecord {
 
 const recordsOf = (text: string): FailedRecord[] => text.split(',').map(record)
 
-/** A plan, and what makes its lanes anew at another time. */
-function planOf(text: string) {
-  const records = recordsOf(text)
-  const subscriptionOf = createSubscriptions(defaultPolicy.circuit, () => undefined).of
-  const optionsAt = (now: number) => ({ policy: defaultPolicy, now, subscriptionOf, backoffsEndedMs: () => Infinity })
-  const made = newPlan()
-  const anew = (now: number): void => {
-    const options = optionsAt(now)
-    for (const { subscriptionId } of records) clearLanes(subscriptionId, options)
-    for (const one of records) addTo(made, one, options)
-  }
-  anew(testNow)
-  return { made, anew, optionsAt, records }
+/** A plan of these records, and its clock. */
+function planOf(records: readonly FailedRecord[]) {
+  const clock = { at: testNow }
+  const held = new Set(records)
+  const subscriptions = createSubscriptions(defaultPolicy.circuit, () => undefined)
+  const planner = createPlanner({
+    backlog: {
+      bySubscription: () => {
+        const groups = Map.groupBy(held, ({ subscriptionId }) => subscriptionId)
+        return new Map([...groups].map(([id, own]) => [id, new Set(own)]))
+      },
+      holds: (one) => held.has(one),
+    },
+    policy: defaultPolicy,
+    subscriptions,
+    now: () => clock.at,
+    clock: { monotonic: () => clock.at },
+    wake: () => undefined,
+  })
+  return { clock, held, planner, subscriptions }
 }
 
 const calm: PickRules = {
-  now: testNow,
   admits: () => true,
   standingOf: ({ awaiting }) => (awaiting === undefined ? 'ready' : 'gone'),
   isHalfOpen: () => false,
@@ -61,12 +57,12 @@ const calm: PickRules = {
 }
 
 /** Sends records until none may go, or `most` have gone; gives their names. */
-function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity): string {
+function send(planner: Planner, rules: Partial<PickRules> = {}, most = Infinity): string {
   const sent: string[] = []
   while (sent.length < most) {
-    const picked = pickNext(made, { ...calm, ...rules })
+    const picked = planner.pick({ ...calm, ...rules })
     if (picked === undefined) break
-    take(made, picked)
+    planner.take(picked)
     picked.record.note({ awaiting: {} as FailedRecord['awaiting'] })
     sent.push(picked.record.id)
   }
@@ -104,93 +100,98 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
     { isTrial: true },
   ],
 ])('%s', (_, given, order, rules) => {
-  expect(send(planOf(given).made, rules)).toBe(order)
+  expect(send(planOf(recordsOf(given)).planner, rules)).toBe(order)
 })
 
 test('a probe is of another event type than the last retry, if there is one', () => {
-  const { made, optionsAt } = planOf('b1 1d type=x, b2 2d type=y attempts=4')
-  optionsAt(testNow).subscriptionOf('b').lastEventType = 'x'
-  expect(send(made, halfOpen)).toBe('b2 b1')
+  const { planner, subscriptions } = planOf(recordsOf('b1 1d type=x, b2 2d type=y attempts=4'))
+  subscriptions.of('b').lastEventType = 'x'
+  expect(send(planner, halfOpen)).toBe('b2 b1')
 })
 
 test('a record that backs off goes out once it is due', () => {
-  const { anew, made, optionsAt } = planOf('a1 2d attempts=1 rests=0s, b1 2d attempts=5 rests=1min')
-  moveOn(made, optionsAt(testNow))
-  expect(send(made)).toBe('')
-  moveOn(made, optionsAt(testNow + 2 * minuteMs))
-  expect(send(made)).toBe('a1')
-  anew(testNow + 15 * minuteMs)
-  expect(send(made)).toBe('b1')
+  const { clock, planner } = planOf(recordsOf('a1 2d attempts=1 rests=0s, b1 2d attempts=5 rests=1min'))
+  expect(send(planner)).toBe('')
+  clock.at += minuteMs
+  expect(send(planner)).toBe('a1')
+  clock.at += 15 * minuteMs
+  expect(send(planner)).toBe('b1')
 })
 
 test('a record whose backoff has become longer holds up no other', () => {
-  const { made, optionsAt, records } = planOf('a1 2d attempts=1 rests=0s, a2 2d attempts=1 rests=0s')
-  records.find(({ id }) => id === 'a1')?.note({ refusals: 9 })
-  moveOn(made, optionsAt(testNow + 2 * minuteMs))
-  expect(send(made)).toBe('a2')
+  const records = recordsOf('a1 2d attempts=1 rests=0s, a2 2d attempts=1 rests=0s')
+  const { clock, planner } = planOf(records)
+  expect(send(planner)).toBe('')
+  records[0]?.note({ refusals: 9 })
+  clock.at += minuteMs
+  expect(send(planner)).toBe('a2')
 })
 
 test('a record that is early again, as the clock was set back, goes out once it is due', () => {
-  const { made, optionsAt } = planOf('a1 2d attempts=5 rests=15min')
-  expect(send(made, { standingOf: () => testNow })).toBe('')
-  moveOn(made, optionsAt(testNow))
-  expect(send(made)).toBe('a1')
+  const { planner } = planOf(recordsOf('a1 2d attempts=5 rests=15min'))
+  expect(send(planner, { standingOf: () => testNow })).toBe('')
+  expect(send(planner)).toBe('a1')
 })
 
 test('what was not admitted goes with the next turn', () => {
-  const { made } = planOf('a1 2d, b1 1d')
-  expect([send(made, { admits: isB }), send(made)]).toEqual(['b1', 'a1'])
+  const { planner } = planOf(recordsOf('a1 2d, b1 1d'))
+  expect([send(planner, { admits: isB }), send(planner)]).toEqual(['b1', 'a1'])
 })
 
 test('what was met while its slice was listed is kept apart, to be added again', () => {
-  const { made, optionsAt } = planOf('a1 2d, a2 1d')
-  expect(send(made, { standingOf: ({ id }) => (id === 'a1' ? 'listed' : 'ready') }, 1)).toBe('a2')
-  for (const one of made.listed.splice(0)) addTo(made, one, optionsAt(testNow))
-  expect(send(made)).toBe('a1')
+  const { planner } = planOf(recordsOf('a1 2d, a2 1d'))
+  expect(send(planner, { standingOf: ({ id }) => (id === 'a1' ? 'listed' : 'ready') }, 1)).toBe('a2')
+  expect(send(planner)).toBe('')
+  planner.listed()
+  expect(send(planner)).toBe('a1')
 })
 
 test('a recent record that has become old goes among the old ones', () => {
-  const { anew, made } = planOf('a1 50h, a2 49h, a3 48h, a4 59min')
-  anew(testNow + hourMs)
-  expect(send(made)).toBe('a1 a2 a3 a4')
+  const { clock, planner } = planOf(recordsOf('a1 50h, a2 49h, a3 48h, a4 59min'))
+  send(planner, { admits: () => false })
+  clock.at += hourMs
+  expect(send(planner)).toBe('a1 a2 a3 a4')
 })
 
 test('the next plan goes on after the lane that was served last', () => {
-  const { anew, made } = planOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h')
+  const { clock, planner } = planOf(recordsOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h'))
   const served = Array.from({ length: 6 }, () => {
-    anew(testNow)
-    return send(made, {}, 1)
+    clock.at += minuteMs + 1
+    return send(planner, {}, 1)
   })
   expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
 })
 
 test('lanes of thousands of records are made anew a few at a look; those of records that have gone, too', () => {
-  const records = Map.groupBy(
-    ['a', 'b', 'c'].flatMap((name) => Array.from({ length: 4000 }, (_, n) => record(`${name}${n} 2d`))),
-    ({ subscriptionId }) => subscriptionId,
-  )
-  let monotonic = 0
-  const planner = createPlanner({
-    backlog: { bySubscription: () => new Map([...records].map(([id, own]) => [id, new Set(own)])), holds: () => true },
-    policy: defaultPolicy,
-    subscriptions: createSubscriptions(defaultPolicy.circuit, () => undefined),
-    now: () => testNow,
-    clock: { monotonic: () => monotonic },
-    wake: () => undefined,
-  })
-  const look = (): [lanes: number, msUntilDue: number] => [planner.plan(testNow).lanes.size, planner.msUntilDue()]
+  const rows = ['a', 'b', 'c'].flatMap((name) => Array.from({ length: 4000 }, (_, n) => record(`${name}${n} 2d`)))
+  const { clock, held, planner, subscriptions } = planOf(rows)
+  const look = (): [lanes: string, msUntilDue: number] => {
+    planner.pick({ ...calm, admits: () => false })
+    const lanes = ['a', 'b', 'c'].filter((id) => subscriptions.of(id).lanes.old !== undefined)
+    return [lanes.join(' '), planner.msUntilDue()]
+  }
   const ofThree = [
-    [2, 0],
-    [3, 0],
-    [3, Infinity],
+    ['a b', 0],
+    ['a b c', 0],
+    ['a b c', Infinity],
   ]
   expect([look(), look(), look()]).toEqual(ofThree)
   planner.renew()
   expect([look(), look(), look()]).toEqual(ofThree)
-  records.delete('b')
-  monotonic += minuteMs + 1
+  for (const one of rows) if (one.subscriptionId === 'b') held.delete(one)
+  clock.at += minuteMs + 1
   expect([look(), look()]).toEqual([
-    [3, 0],
-    [2, Infinity],
+    ['a b c', 0],
+    ['a c', Infinity],
   ])
+})
+
+test('a lane that was empty while it was rebuilt is not lost', () => {
+  const recent = Array.from({ length: 5000 }, (_, n) => record(`a${n} 10min`))
+  const { clock, planner, subscriptions } = planOf([...recent, record('a-old 2d')])
+  const none = { admits: () => false }
+  expect([send(planner, none), send(planner, none)]).toEqual(['', ''])
+  clock.at += minuteMs + 1
+  expect([send(planner, { standingOf: () => 'gone' }), send(planner, none)]).toEqual(['', ''])
+  expect(subscriptions.of('a').lanes.old?.queue.length).toBe(1)
 })
