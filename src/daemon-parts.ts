@@ -7,7 +7,6 @@ import { onWallClock, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
-import type { SituationOf } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import {
   changedText,
@@ -27,7 +26,7 @@ import { createMetrics, type Metrics } from './observe/registry.ts'
 import { createProgress, type Progress } from './observe/progress.ts'
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
-import { groupByCause, type Causes } from './ops/causes.ts'
+import { createCauses } from './ops/causes.ts'
 import type { ControlSecrets } from './ops/access.ts'
 import type { SharedPause } from './ops/control.ts'
 import type { startOpsServer } from './ops/server.ts'
@@ -97,7 +96,7 @@ export interface DaemonParts {
   records: RecordsReader
   jobs: Jobs
   /** All shown values, at this moment. */
-  snapshot: (situationOf?: SituationOf) => Steps<Snapshot>
+  snapshot: (...of: Parameters<Reconciler['state']>) => Steps<Snapshot>
   emit: Emit
   /** Stops reporting: calls aborted by the end of the process are not failures. */
   end: () => void
@@ -118,11 +117,6 @@ function minuteOf(
     paused: pause.of(undefined) !== undefined,
     gates: gates.shut().map(({ gate }) => gate),
   }
-}
-
-/** Iterates over all records in memory. */
-function causesOf({ backlog }: Reconciler, policy: Policy, situationOf: SituationOf): Steps<Causes> {
-  return groupByCause(backlog.bySubscription(), { policy, situationOf, maxCauses })
 }
 
 export function createParts(options: DaemonOptions): DaemonParts {
@@ -259,8 +253,8 @@ export function createParts(options: DaemonOptions): DaemonParts {
       ...asked,
       isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
     }),
-    *snapshot(situationOf) {
-      const state = yield* current.state(situationOf)
+    *snapshot(...of) {
+      const state = yield* current.state(...of)
       const nextTickAt = schedule.nextAt()
       return {
         ...state,
@@ -292,8 +286,8 @@ export function statusReader(
 ): () => Steps<StatusDocument> {
   const { connection, history, incidents, policy, reconciler, snapshot } = parts
   return function* () {
-    const situationOf = reconciler().situations()
-    const [shown, causes] = [yield* snapshot(situationOf), yield* causesOf(reconciler(), policy, situationOf)]
+    const causes = createCauses({ policy, maxCauses })
+    const shown = yield* snapshot(reconciler().situations(), causes.look)
     const incident = incidents.last()
     const isOngoing = incident?.endedAt === null
     // While all is well, the week shows how rarely it is not.
@@ -307,7 +301,7 @@ export function statusReader(
       lookbackMs: config.window.lookback,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: reconciler().subscriptions.views(clock.monotonic()),
-      causes,
+      causes: yield* causes.listed(reconciler().backlog.bySubscription()),
       incident,
       history: history.steps(since),
       recovered: history.recovered(),

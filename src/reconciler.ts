@@ -16,7 +16,7 @@ import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
 import type { Situation, SituationOf } from './reconcile/decide.ts'
 import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
-import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
+import { createBacklog, type Backlog, type LookAt } from './reconcile/retry/backlog.ts'
 import { circuitNumbers } from './reconcile/retry/circuit-breaker.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import {
@@ -91,8 +91,8 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   probe(): AllProbes
   /** The current situation of each subscription's records; each is computed once. */
   situations(): SituationOf
-  /** `situationOf`: the situations of this moment, if already computed. */
-  state(situationOf?: SituationOf): Steps<ReconcilerState>
+  /** `situationOf`: the situations of this moment, if already computed; `look` gets each record. */
+  state(situationOf?: SituationOf, look?: LookAt): Steps<ReconcilerState>
 }
 
 /** Tick -> slice -> merge: performs the sweeps that are due. Rejects with the signal's reason, or a bug. */
@@ -351,8 +351,8 @@ export function createReconciler(
     return sum && { ...sum, forMs: clock.monotonic() - Math.min(...parts.map(({ since }) => since)) }
   }
 
-  function* state(situationOf = situations()): Steps<ReconcilerState> {
-    const summary = yield* backlog.summary(situationOf)
+  function* state(situationOf = situations(), look?: LookAt): Steps<ReconcilerState> {
+    const summary = yield* backlog.summary(situationOf, look)
     const monotonic = clock.monotonic()
     const findings = sweeper.findings()
     const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, findings.oldestOnlyCountedAt)

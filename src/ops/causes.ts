@@ -11,6 +11,7 @@ import {
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
+import type { LookAt } from '../reconcile/retry/backlog.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redact } from '../runtime/redact.ts'
@@ -53,9 +54,14 @@ export interface Causes {
 
 export interface CausesOptions {
   policy: Policy
-  situationOf: (subscriptionId: string) => Situation
   /** Number of listed causes. */
   maxCauses: number
+}
+
+export interface CauseGroups {
+  look: LookAt
+  /** The largest groups, in detail. */
+  listed(bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>): Steps<Causes>
 }
 
 const maxEventTypes = 20
@@ -101,41 +107,38 @@ function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): St
 
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
-/** Groups the records, without excluded ones. */
-export function* groupByCause(
-  bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>,
-  { maxCauses, policy, situationOf }: CausesOptions,
-): Steps<Causes> {
+/** Groups the records that `look` gets, without excluded ones. */
+export function createCauses({ maxCauses, policy }: CausesOptions): CauseGroups {
   const groups: Group[] = []
+  /** Where the groups of the last subscription begin. */
+  let first = 0
   const exhausted = { total: 0, oldestAt: Infinity }
   let records = 0
-  let looked = 0
-  for (const [subscriptionId, entries] of bySubscription) {
-    const situation = situationOf(subscriptionId)
-    const first = groups.length
-    for (const entry of entries) {
-      looked += 1
-      if (looked % lookedAtPerStep === 0) yield
-      const { eventAt } = entry
-      const { decision } = decide(entry, policy, situation)
-      if (decision === 'excluded') continue
+  return {
+    look(entry, { decision }, situation) {
+      if (decision === 'excluded') return
+      const { eventAt, subscriptionId } = entry
       const isExhausted = decision === 'exhausted'
       const responseStatusCode = responseTo(entry, isExhausted, situation)
+      if (groups[first]?.subscriptionId !== subscriptionId) first = groups.length
       let at = first
       while (at < groups.length && groups[at]?.responseStatusCode !== responseStatusCode) at += 1
       const group = (groups[at] ??= { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation })
       group.records += 1
       group.oldestAt = Math.min(group.oldestAt, eventAt)
       records += 1
-      if (!isExhausted) continue
+      if (!isExhausted) return
       exhausted.total += 1
       exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
-    }
+    },
+    *listed(bySubscription) {
+      const listed = groups.toSorted(byCount).slice(0, maxCauses)
+      const list: Cause[] = []
+      for (const group of listed)
+        list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
+      return { total: groups.length, records, list, exhausted }
+    },
   }
-  const listed = groups.toSorted(byCount).slice(0, maxCauses)
-  const list: Cause[] = []
-  for (const group of listed) list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
-  return { total: groups.length, records, list, exhausted }
 }
 
 /** A cause in documents. */

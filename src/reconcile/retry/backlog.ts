@@ -88,9 +88,12 @@ export interface Backlog {
   size(): number
   /** True while more than half of the places hold a record that can be sent now. */
   isBusy(now: number): boolean
-  /** Records by decision, in the current situation of their subscription. */
-  summary(situationOf: SituationOf): Steps<Summary>
+  /** Records by decision, in the current situation of their subscription; `look` gets each of them. */
+  summary(situationOf: SituationOf, look?: LookAt): Steps<Summary>
 }
+
+/** Looks at a decided record, subscription by subscription. */
+export type LookAt = (record: FailedRecord, verdict: Verdict, situation: Situation) => void
 
 export interface Summary {
   counts: Counts
@@ -325,7 +328,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return false
     },
-    *summary(situationOf) {
+    *summary(situationOf, look) {
       const sums: Summary = {
         ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
         ...{ oldestOpenAt: undefined, lastDueAt: undefined },
@@ -343,6 +346,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
           const verdict = decide(entry, policy, situation)
           if (verdict.decision !== 'excluded') missing += 1
           addUp(sums, entry, verdict, situation)
+          look?.(entry, verdict, situation)
           if (entry.localSecond < expiringUntil) sums.expiring[verdict.decision] += 1
         }
         sums.missingOf.set(subscriptionId, missing)

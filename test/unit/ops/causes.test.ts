@@ -1,6 +1,6 @@
 // Causes: thousands of records become a few rows, what is exhausted is counted, and it is quick however many there are.
 import { expect, test } from 'vitest'
-import { groupByCause, type Causes, type CausesOptions } from '../../../src/ops/causes.ts'
+import { createCauses, type Causes } from '../../../src/ops/causes.ts'
 import {
   dayMs,
   defaultPolicy,
@@ -15,7 +15,7 @@ import {
 import { testBacklog } from '../../support/reconcile.ts'
 import type { Ours } from '../../../src/reconcile/failed-record.ts'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
-import type { Situation } from '../../../src/reconcile/decide.ts'
+import type { Situation, SituationOf } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { refusing } from '../../support/incident.ts'
 import { finish, type Steps } from '../../../src/runtime/steps.ts'
@@ -31,9 +31,10 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
   return backlog
 }
 
-function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
-  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 }
-  return finish(groupByCause(backlog.bySubscription(), { ...options, ...changes }))
+function group(backlog: TestBacklog, situationOf: SituationOf = () => ({ now: testNow })): Causes {
+  const causes = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  finish(backlog.summary(situationOf, causes.look))
+  return finish(causes.listed(backlog.bySubscription()))
 }
 
 /** Subscription, answer, number of records, and its event types. */
@@ -83,7 +84,7 @@ test('a cause says what is decided of its records, and when the first goes out; 
   noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
   noted(backlog, { ...due({ id: idOf(2) }) }, { result: 'unauthorized', reason: 'forbidden', sent: true })
   const open = { gate: 'circuit', pausesForMs: minuteMs } as const
-  const { list, exhausted } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === third && open) }) })
+  const { list, exhausted } = group(backlog, (id) => ({ now: testNow, ...(id === third && open) }))
   expect(list).toHaveLength(2)
   // A retry that the platform refused has no response of the receiver.
   expect(list[0]?.lastAt).toBe(testNow - 1000)
@@ -108,7 +109,7 @@ test('while a circuit is open, records that were not tried since have its newest
     due({ ...stale, id: idOf(4), subscriptionId: third }),
   ])
   const failing = { since: testNow - 1, responseStatusCode: 401 }
-  const causes = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === second && { failing }) }) })
+  const causes = group(backlog, (id) => ({ now: testNow, ...(id === second && { failing }) }))
   const type = due().eventType
   expect(shown(causes)).toEqual([
     [second, 503, 2, `${type} 2`],
@@ -124,7 +125,7 @@ test('refused again and again is what failed twice while its circuit was closed,
   const seen = (changes: Partial<Ours>, situation: object = {}): unknown => {
     entry.note({ triedAt: testNow - 1000, tries: 2, failedAgainAt: testNow - 900, ...changes })
     const situationOf = (): Situation => ({ now: testNow, monotonic: testNow, ...situation })
-    const [cause] = group(backlog, { situationOf }).list
+    const [cause] = group(backlog, situationOf).list
     const { endless, mended } = finish(backlog.summary(situationOf))
     return [cause?.refusedAgain, endless, mended?.records]
   }
@@ -141,15 +142,18 @@ test('refused again and again is what failed twice while its circuit was closed,
   const { backoff, maxAttempts } = defaultPolicy
   const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
   seen({ tries: maxAttempts - 2 })
-  const [cause] = group(backlog, {}).list
+  const [cause] = group(backlog).list
   expect(cause?.exhaustedAt).toBe(testNow - 1000 + (delays[0] ?? 0) + (delays[1] ?? 0))
   expect(seen({ tries: maxAttempts })).toEqual([0, refusing(0), undefined])
 })
 
 test('nothing, or what is excluded, is no cause', () => {
-  const policy = { ...defaultPolicy, select: { ...defaultPolicy.select, eventTypes: ['b'] } }
+  const causes = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  const backlog = backlogOf([due()])
+  for (const entry of backlog.entries())
+    causes.look(entry, { decision: 'excluded', dueAt: testNow, because: 'event-type' }, { now: testNow })
   const none = { total: 0, records: 0, list: [], exhausted: { total: 0, oldestAt: Infinity } }
-  expect(group(backlogOf([due({ eventType: 'a' })]), { policy })).toEqual(none)
+  expect(finish(causes.listed(backlog.bySubscription()))).toEqual(none)
 })
 
 test('of many causes and types the largest are listed, and all are counted', () => {
@@ -173,12 +177,9 @@ test('of many causes and types the largest are listed, and all are counted', () 
 })
 
 test('very many are looked at in steps', () => {
-  const backlog = backlogOf(Array.from({ length: 50_000 }, (_, n) => due({ id: idOf(n), subscriptionId: `${n % 7}` })))
-  const situationOf = (): Situation => ({ now: testNow })
-  const [summary, causes] = [
-    backlog.summary(situationOf),
-    groupByCause(backlog.bySubscription(), { policy: defaultPolicy, situationOf, maxCauses: 1 }),
-  ]
+  const backlog = backlogOf(Array.from({ length: 50_000 }, (_, n) => due({ id: idOf(n) })))
+  const causes = createCauses({ policy: defaultPolicy, maxCauses: 1 })
   const stepsOf = (steps: Steps<unknown>): number => [...steps].length
-  expect([stepsOf(summary), stepsOf(causes)]).toEqual([2, 2])
+  expect(stepsOf(backlog.summary(() => ({ now: testNow }), causes.look))).toBe(2)
+  expect(stepsOf(causes.listed(backlog.bySubscription()))).toBe(2)
 })

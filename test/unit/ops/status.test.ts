@@ -4,7 +4,7 @@ import type { SweepEnd } from '../../../src/observe/progress.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { noRetry } from '../../../src/reconcile/decide.ts'
-import { groupByCause, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
+import { createCauses, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
 import { ibanOf } from '../../support/canaries.ts'
 import { aCause, anIncident, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
@@ -127,8 +127,9 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   ].map((record) => ({ ...record, payload: 'CANARY', responsePayload: 'CANARY' }))
   learn(backlog, listingOf(records), testNow)
   for (const entry of backlog.entries()) Object.assign(entry, { subscriberUrl: 'CANARY' })
-  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50 }
-  const causes = finish(groupByCause(backlog.bySubscription(), options))
+  const groups = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  finish(backlog.summary(() => ({ now: testNow }), groups.look))
+  const causes = finish(groups.listed(backlog.bySubscription()))
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')
   for (const hidden of [iban, 'x1x1x1', 'CANARY']) expect(text).not.toContain(hidden)
