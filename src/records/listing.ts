@@ -67,7 +67,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
 
   async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords> {
     const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence }
-    for await (const { listed, skipped } of sweep([span], options, signal)) {
+    for await (const { listed, skipped } of sweep(span, options, signal)) {
       if (skipped?.failure !== undefined) throw skipped.failure
       if (listed === undefined) continue
       const unreadable = createUnreadableSum()

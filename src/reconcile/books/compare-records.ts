@@ -108,7 +108,7 @@ export async function compareRecords(
     // Records of any status do not leave the list when retried: no retry has to wait.
     fence: () => Promise.resolve(() => undefined),
   }
-  for await (const { listed, skipped } of sweep([spanOf(selection, now, zone)], listing, signal)) {
+  for await (const { listed, skipped } of sweep(spanOf(selection, now, zone), listing, signal)) {
     result.complete &&= skipped === undefined && listed?.verdict === 'whole'
     for (const record of listed?.records ?? []) {
       if (!isMeant(record)) continue

@@ -201,15 +201,11 @@ async function step(slice: SliceAhead, context: Context): Promise<SweepStep | Sl
 }
 
 /**
- * Lists spans in the given order, each from its earliest slice upwards. Retries stay blocked in a slice and its extra seconds
+ * Lists a span from its earliest slice upwards. Retries stay blocked in a slice and its extra seconds
  * until the next slice is requested. @throws PlatformFailure or TokenError if the platform can't be listed at all,
  * FiltersIgnored, or the signal's reason
  */
-export async function* sweep(
-  spans: readonly Span[],
-  given: SweepOptions,
-  signal: AbortSignal,
-): AsyncGenerator<SweepStep> {
+export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSignal): AsyncGenerator<SweepStep> {
   const { unlistable = createUnlistable(given.monotonic) } = given
   const options = { ...given, unlistable }
   const findings: Findings = {
@@ -217,27 +213,24 @@ export async function* sweep(
     ...{ totalsCount: true, totalsChecked: false },
   }
   const context: Context = { options, findings, signal }
-  for (const whole of spans) {
-    const { ahead: planned, resting } = unlistable.plan(whole)
-    for (const { failure, span } of resting)
-      yield { skipped: { span, reason: failure.reason, failure, isResting: true } }
-    const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))
-    for (let slice = ahead.shift(); slice !== undefined; slice = ahead.shift()) {
-      const narrow = unlistable.narrow(slice)
-      if (narrow.length > 1) {
-        ahead.unshift(...narrow)
-        continue
-      }
-      await options.betweenSlices?.(signal)
-      const { from, to } = asked(slice)
-      const release = await options.fence({ from, to: to + 1 }, signal)
-      try {
-        const result = await step(slice, context)
-        if (Array.isArray(result)) ahead.unshift(...result)
-        else yield result
-      } finally {
-        release()
-      }
+  const { ahead: planned, resting } = unlistable.plan(whole)
+  for (const { failure, span } of resting) yield { skipped: { span, reason: failure.reason, failure, isResting: true } }
+  const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))
+  for (let slice = ahead.shift(); slice !== undefined; slice = ahead.shift()) {
+    const narrow = unlistable.narrow(slice)
+    if (narrow.length > 1) {
+      ahead.unshift(...narrow)
+      continue
+    }
+    await options.betweenSlices?.(signal)
+    const { from, to } = asked(slice)
+    const release = await options.fence({ from, to: to + 1 }, signal)
+    try {
+      const result = await step(slice, context)
+      if (Array.isArray(result)) ahead.unshift(...result)
+      else yield result
+    } finally {
+      release()
     }
   }
   if (findings.listedSlices === 0 && findings.lastFailure !== undefined && given.isPart !== true)

@@ -206,7 +206,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const monotonic = (): number => clock.monotonic()
     const { fence } = dispatcher
     const how = { client, monotonic, ...policy.sweep, fence, unlistable, isPart: true, ...between }
-    for await (const step of sweep([span], how, current.signal)) {
+    for await (const step of sweep(span, how, current.signal)) {
       current.tally.slices += 1
       if (step.skipped !== undefined) current.skipped.push(step.skipped)
       if (step.listed === undefined) continue

@@ -92,7 +92,7 @@ test('a sweep over 100,000 records in batches of 5,000 in adjacent seconds: few 
   const options = { client, monotonic: () => 0, concurrency: 4, sliceRecords: 5000, fence }
   const span = { from: (testNow - 7 * dayMs) / 1000, to: testNow / 1000 }
   const ids = new Set<string>()
-  for await (const { listed } of sweep([span], options, new AbortController().signal)) {
+  for await (const { listed } of sweep(span, options, new AbortController().signal)) {
     expect(listed?.verdict).toBe('whole')
     for (const { id } of listed?.records ?? []) ids.add(id)
   }

@@ -32,7 +32,7 @@ async function run(client: SweepOptions['client'], setting: Setting = {}): Promi
   const { span = week, sliceRecords = 100, fence = () => Promise.resolve(() => undefined) } = setting
   const swept: Swept = { ids: [], skipped: [], incomplete: 0, slices: 0 }
   const options = { client, monotonic: () => 0, concurrency: 4, sliceRecords, fence }
-  for await (const step of sweep([span], options, new AbortController().signal)) {
+  for await (const step of sweep(span, options, new AbortController().signal)) {
     swept.slices += 1
     if (step.skipped !== undefined) swept.skipped.push(step.skipped)
     swept.ids.push(...(step.listed?.records ?? []).map(({ id }) => id))

@@ -72,7 +72,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
         { from: newest, to: now },
         { from: now - week, to: newest },
       ]) {
-        for await (const { listed: slice, skipped } of sweep([span], { ...options, isPart: true }, signal)) {
+        for await (const { listed: slice, skipped } of sweep(span, { ...options, isPart: true }, signal)) {
           for (const { id } of slice?.records ?? []) listed.add(id)
           const failure = skipped?.isResting === true ? undefined : skipped?.failure
           if (skipped !== undefined && failure !== undefined)
