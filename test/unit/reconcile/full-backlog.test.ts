@@ -50,6 +50,13 @@ test.each<[string, number, string, ReconcileOptions?]>([
     `stored 2000 a age=6d apart=216s
      start; ticks 30s 10min; recovered -> 2000; lists -> at most 600`,
   ],
+  [
+    '1,000 of ten receivers among 9,000 of 200 dead ones, at two calls a second',
+    2000,
+    `${dead(200, '45 # age=6d apart=2h')}; ${each(10, (index) => `stored 100 up${index} age=6d apart=1h`)}
+     start; ticks 30s 50min; recovered -> 1000; lists -> at most 1400`,
+    { maxPerSecond: 2 },
+  ],
 ])('%s, with room for %i: all arrive', async (_, maxRecords, script, options) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, maxRecords, ...options })
 })
