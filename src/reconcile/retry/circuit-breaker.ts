@@ -98,12 +98,9 @@ export type Circuit = { outcomes: LastOutcomes } &
 const none: LastOutcomes = { last: [], known: 0 }
 export const newCircuit: Circuit = { name: 'new', outcomes: none }
 
-const initialLimitOf = ({ initialLimit, maxLimit }: CircuitPolicy): number => Math.min(initialLimit, maxLimit)
-
 /** Number of retries sent before the receiver is known to be up. It counts as dead if all of them fail again. */
-function firstRetriesOf(policy: CircuitPolicy): number {
-  const initial = initialLimitOf(policy)
-  return initial + Math.min(initial - 1, maxFollowing)
+function firstRetriesOf({ initialLimit }: CircuitPolicy): number {
+  return initialLimit + Math.min(initialLimit - 1, maxFollowing)
 }
 
 const probesOf = (policy: CircuitPolicy): number => Math.min(maxProbes, firstRetriesOf(policy))
@@ -113,7 +110,7 @@ export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
   const { known } = circuit.outcomes
   switch (circuit.name) {
     case 'new':
-      return Math.min(initialLimitOf(policy), firstRetriesOf(policy) - known)
+      return Math.min(policy.initialLimit, firstRetriesOf(policy) - known)
     case 'down':
       return probesOf(policy) - known
     case 'up':
@@ -150,7 +147,7 @@ function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }:
 
 /** The circuit after a success: the receiver is up. */
 function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
-  const initial = initialLimitOf(policy)
+  const { initialLimit: initial } = policy
   const { outcomes } = circuit
   const before = circuit.name === 'new' ? initial : circuit.name === 'down' ? probesOf(policy) : circuit.limit
   const limit = Math.min(policy.maxLimit, before + 1)

@@ -108,7 +108,6 @@ test.each<[string, string, Partial<CircuitPolicy>?]>([
   ['it opens when the first fails', 'opens -> 1', { initialLimit: 1 }],
   ['when the first five fail', 'opens -> 5', { initialLimit: 3 }],
   ['when the first 509 fail', 'opens -> 509', { initialLimit: 500 }],
-  ['when the first seven fail', 'opens -> 7', { maxLimit: 4 }],
   ['or when one record fails repeatedly, and there is no other', 'same 8; judged -> nothing; same 1; judged -> 1 of 1'],
   ['only after fifty outcomes once one was taken', 'recovered 1; opens -> 49'],
   ['or once one was refused', 'refused 1; opens -> 50'],
