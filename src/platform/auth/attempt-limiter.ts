@@ -16,8 +16,7 @@ export interface AttemptLimiter {
   failed(retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
-  succeeded(): void
-  /** Clears the backoff (after a key change or clock correction); the budget and Retry-After still apply. */
+  /** Clears the backoff (after a token, a key change or clock correction); the budget and Retry-After still apply. */
   resetBackoff(): void
 }
 
@@ -45,11 +44,6 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
       failedInARow += 1
     },
     spend,
-    succeeded() {
-      failedInARow = 0
-      backoffUntil = -Infinity
-      pausedUntil = -Infinity
-    },
     resetBackoff() {
       failedInARow = 0
       backoffUntil = -Infinity

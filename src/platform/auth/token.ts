@@ -228,7 +228,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   function accept(result: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
     cached = cachedToken(result, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
-    limiter.succeeded()
+    limiter.resetBackoff()
     refused = undefined
     failingSince = undefined
     keys.succeeded(usedKey)

@@ -360,8 +360,8 @@ describe('events', () => {
     ['api', 'API', true],
   ])('asked for scope "%s", granted "%s": a missing one (%s), once', async (scope, granted, isMissing) => {
     const { cache, server, clock, events } = tokenWorld({ scope })
-    server.replies({ body: { access_token: 'abc', token_type: 'Bearer', expires_in: 3600, scope: granted } })
-    for (let i = 0; i < 3; i++) {
+    for (const given of [granted, granted, granted, scope]) {
+      server.replies({ body: { access_token: 'abc', token_type: 'Bearer', expires_in: 3600, scope: given } })
       cache.refused(await cache.get(), { hasWorked: true })
       await clock.advance(1_000)
     }
