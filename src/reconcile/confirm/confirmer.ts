@@ -57,8 +57,7 @@ const pollMs = 50
 const maxCallsInRound = 50
 /** After this many consecutive failed calls, the platform is the problem, not one record. */
 const maxFailures = 3
-/** Bounds of the event time between two records that share a call. */
-const minGapSeconds = 60
+/** Maximum event time between two records that share a call. */
 const maxGapSeconds = 3600
 /** Minimum time between two failed searches of a record: half of the time since its retry, within these bounds. */
 const minDelayMs = 1000
@@ -69,8 +68,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   const backoff = createPlatformBackoff(clock, random, options.breaker.respondedAt)
   /** Monotonic ms. */
   let roundAt = -Infinity
-  /** Rows per second of event time in the platform's list, as last seen. */
-  let rowsPerSecond = 0
   let unreadable: UnreadableSum | undefined
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
@@ -127,9 +124,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       const response = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
       round.responses += 1
       round.failures = 0
-      if (search.kind === 'span' && search.page === 0 && response.total !== undefined) {
-        rowsPerSecond = (rowsPerSecond + response.total / (search.span.to - search.span.from)) / 2
-      }
       take(response, askedAt, round)
       const left = records.filter(isDue)
       const next = afterPage({ ...search, records }, response, left)
@@ -145,14 +139,9 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
-  /** Two records share a call if a page can hold the rows between them. */
-  function sharedGapSeconds(): number {
-    return Math.min(maxGapSeconds, Math.max(minGapSeconds, maxPageSize / rowsPerSecond))
-  }
-
   async function work(round: Round): Promise<void> {
     const due = [...outcomes.pending()].filter(isDue)
-    let searches = planSearches(inOrderOfUrgency(due), sharedGapSeconds())
+    let searches = planSearches(inOrderOfUrgency(due), maxGapSeconds)
     while (searches.length > 0) {
       const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
       searches = [...next.flat(), ...searches.slice(concurrency)]
