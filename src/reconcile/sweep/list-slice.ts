@@ -54,7 +54,6 @@ export interface ListingOptions {
 export class FiltersIgnored extends PlatformFailure {
   constructor() {
     super('other', undefined, 'the platform ignores eventDateTimeFrom/To')
-    this.name = 'FiltersIgnored'
   }
 }
 
@@ -88,7 +87,7 @@ export function asked(span: Span): { from: number; to: number } {
 }
 
 /** True for a row whose own time was not requested. */
-export function isForeign(record: WebhookRecord, span: Span): boolean {
+function isForeign(record: WebhookRecord, span: Span): boolean {
   const { from, to } = asked(span)
   const second = Math.floor(record.eventLocal / 1000)
   return second < from || second > to

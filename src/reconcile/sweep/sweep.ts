@@ -4,7 +4,6 @@ import type { PlatformClient } from '../../platform/client.ts'
 import {
   asked,
   FiltersIgnored,
-  isForeign,
   listSlice,
   shortSliceSeconds,
   statusFilter,
@@ -105,22 +104,18 @@ async function responds({ options, signal }: Context, failed: Span, { reason }: 
 
 /**
  * Requests the first and the last second of a slice. If both have the total of the whole slice, the platform ignores the
- * bounds, in its totals or altogether, and cutting would never end. Done once per sweep, for an odd total. @throws
- * FiltersIgnored if rows outside the request show that the bounds are ignored altogether
+ * bounds, in its totals or altogether, and cutting would never end. Done once per sweep, for an odd total.
  */
-async function checkTotals(span: Span, total: number | undefined, context: Context): Promise<void> {
+async function checkTotals(span: Span, total: number, context: Context): Promise<void> {
   const { findings, options, signal } = context
   if (findings.totalsChecked || span.to - span.from < minCheckedSeconds) return
   findings.totalsChecked = true
-  let showsForeignTimes = false
   for (const second of [span.from, span.to - 1]) {
     const end = { from: second, to: second + 1 }
     const page = await options.client.list({ ...statusFilter(options.status), ...asked(end), page: 0, size: 1 }, signal)
     if (page.total !== total) return
-    showsForeignTimes ||= page.records.some((record) => isForeign(record, end))
   }
-  if (showsForeignTimes) throw new FiltersIgnored()
-  if (total !== undefined) findings.totalsCount = false
+  findings.totalsCount = false
 }
 
 /** The parts of a slice that is cut: about `sliceRecords` records each, and not too short. */
@@ -137,10 +132,9 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   const { totalsCount } = findings
   const how = { client, monotonic, status, concurrency, maxRecords: 2 * sliceRecords, totalsCount }
   const listing = await listSlice(span, how, signal)
-  const { total, unexpected, verdict } = listing
+  const { total, verdict } = listing
   const isTooMany = verdict === 'too-many'
-  if (verdict === 'missed' || (isTooMany && (total !== undefined || unexpected.time > 0)))
-    await checkTotals(span, total, context)
+  if (total !== undefined && (verdict === 'missed' || isTooMany)) await checkTotals(span, total, context)
   // The total turned out to exceed the slice: once more without it.
   if (total !== undefined && !findings.totalsCount) return [span]
   if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
