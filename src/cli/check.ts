@@ -253,7 +253,7 @@ async function checkZone({ client, config, connection }: Watched, signal: AbortS
   const { timeZone } = config.platform
   const now = Math.floor(connection.zone.toLocal(client.now()) / 1000)
   async function newestIn(from: number, to: number): Promise<number | undefined> {
-    const page = await client.list({ from, to, page: 0, size: 100 }, signal)
+    const page = await client.list({ from, to, page: 0, size: maxPageSize }, signal)
     const seconds = page.records.map(({ eventLocal }) => eventLocal / 1000)
     const inside = seconds.filter((second) => second >= from && second <= to)
     return inside.length === 0 ? undefined : Math.max(...inside)

@@ -37,7 +37,6 @@ export class LeaseFailure extends Error {
 
   constructor(reason: LeaseFailureReason, message: string) {
     super(message)
-    this.name = 'LeaseFailure'
     this.reason = reason
   }
 }

@@ -51,7 +51,6 @@ export class CommandFailure extends Error {
 
   constructor(code: ExitCode, message: string) {
     super(message)
-    this.name = 'CommandFailure'
     this.code = code
   }
 }

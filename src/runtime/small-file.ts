@@ -13,7 +13,6 @@ export class FileRefusal extends Error {
 
   constructor(code: FileRefusal['code']) {
     super(`the file cannot be read: ${code}`)
-    this.name = 'FileRefusal'
     this.code = code
   }
 }

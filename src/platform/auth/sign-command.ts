@@ -17,7 +17,6 @@ export class SignCommandError extends Error {
 
   constructor(code: Code, message: string, advice: string) {
     super(`auth.signCommand ${message}`)
-    this.name = 'SignCommandError'
     this.code = `SIGN_COMMAND_${code}`
     this.advice = advice
   }

@@ -255,7 +255,6 @@ function exchange(
           else controller = given
         },
         onResponseStart(_, status, received) {
-          if (isOver || status < 200) return
           const receivedAt = clock.monotonic()
           head = { status, headers: firstValues(received), sentAt, receivedAt }
           if (Number(head.headers['content-length']) > maxBytes) fail(tooLarge())

@@ -15,7 +15,6 @@ export class LedgerFailure extends Error {
 
   constructor(result: LedgerFailure['result'], message: string) {
     super(message)
-    this.name = 'LedgerFailure'
     this.result = result
   }
 }

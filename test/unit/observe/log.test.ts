@@ -10,6 +10,7 @@ import {
 } from '../../../src/observe/log/log.ts'
 import { logEvents, type LogEvent, type LogFields } from '../../../src/observe/log/log-events.ts'
 import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
+import { TokenError } from '../../../src/platform/auth/token-response.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
 
@@ -153,6 +154,7 @@ test.each([
     'a (b): c',
   ],
   [new TransportError('tls', 'CODE'), 'TransportError', 'CODE', 'no usable response: tls (CODE)'],
+  [new TokenError('refused', { kind: 'rejected', reason: 'bad-request' }), 'TokenError', 'TOKEN_REJECTED', 'refused'],
   [new PlatformFailure('throttled', 429, 'list'), 'PlatformFailure', 'PLATFORM_FAILURE', 'list: throttled (HTTP 429)'],
 ])('our own errors say their message: %s', (error, errorName, errorCode, errorMessage) => {
   const status = error instanceof PlatformFailure ? { errorStatus: 429 } : {}
