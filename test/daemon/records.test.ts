@@ -82,6 +82,7 @@ test('a record has its decision, its reason and its next retry, and nothing of i
     nextRetry: null,
     nextRetryBy: 'never',
     attempts: 30,
+    lastAttempt: expect.stringMatching(/^20/) as string,
   })
   expect(Object.keys(record ?? {})).not.toContain('requestPayload')
 })

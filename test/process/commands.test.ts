@@ -76,8 +76,6 @@ describe('pause and resume', () => {
     expect(paused.out).toMatch(
       new RegExp(`^test: retries paused ${since}; resume with webhook-reconciler resume or a restart\n$`),
     )
-    const again = await runCommand(['pause'], { env: own })
-    expect(again.out).toMatch(new RegExp(`^test: retries are already paused, ${since}\n$`))
     const { body } = await get(`${daemon.url}/status`)
     expect(JSON.parse(body)).toMatchObject({ holding: ['paused'] })
     seedDue(sandbox, 5)
@@ -93,20 +91,12 @@ describe('pause and resume', () => {
     expect(JSON.parse(resumed.out)).toEqual({
       ...{ schemaVersion: 2, instance: 'test', subscriptionId: null, paused: false, changed: true, pauses: [] },
     })
-    // The name is the daemon's, whoever asks.
-    const named = { ...own, RECONCILER_INSTANCE_NAME: 'other' }
-    expect((await runCommand(['resume'], { env: named })).out).toBe('test: retries were not paused\n')
     // As by `kubectl exec`: platform and key are not known there.
     const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_REALM: 'main' }
     const byExec = await runCommand(['resume'], { env: alone })
     expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: retries were not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
-    expect((await runCommand(['probe'], { env: alone })).out).toBe('test: no circuit was open\n')
-    expect(await runCommand(['probe', '--json'], { env: alone })).toMatchObject({
-      code: 0,
-      out: '{"schemaVersion":2,"instance":"test","circuits":0,"underWay":0,"platform":false}\n',
-    })
     daemon.kill('SIGTERM')
     const { stderr, stdout } = await daemon.ended()
     for (const { out, err } of [paused, resumed, wrong]) expect(out + err).not.toContain(token)
@@ -114,14 +104,10 @@ describe('pause and resume', () => {
     const told = daemon.log().filter(({ audit, event }) => audit === true && event.startsWith('operator_'))
     expect(told.map(({ changed, event }) => [event, changed])).toEqual([
       ['operator_paused', true],
-      ['operator_paused', false],
       ['operator_resumed', true],
       ['operator_paused', true],
       ['operator_resumed', true],
       ['operator_resumed', false],
-      ['operator_resumed', false],
-      ['operator_probed', undefined],
-      ['operator_probed', undefined],
     ])
   })
 

@@ -89,6 +89,7 @@ test('a Lease is created, read and replaced; times have six decimals, durations 
     },
   })
   expect(await client.read(never)).toEqual(created)
+  expect(created.durationMs).toBe(2000)
   await client.write({ ...created, holder: 'two_2', transitions: 1 }, never)
   expect(api.lease()?.spec).toMatchObject({ holderIdentity: 'two_2', leaseTransitions: 1 })
 })

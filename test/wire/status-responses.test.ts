@@ -22,6 +22,12 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     0,
     'nothing is missing',
   ],
+  [
+    'of what is not all known, not never',
+    [status({ ...lost, lastFullSweepAt: incidentNow }), status(seen)],
+    0,
+    'missing',
+  ],
   ['never', [status({ ...seen, ...lost })], 1, '2 deliveries are exhausted, nothing else is missing.'],
   [
     'no full sweep yet, and the time is over',

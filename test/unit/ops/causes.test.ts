@@ -137,6 +137,9 @@ test('refused again and again is what failed twice while its circuit was closed,
   expect(seen({}, mending(-Infinity, 3))).toEqual([0, { ...refusing(0), partly: 1 }, undefined])
   for (const tries of [1, 2]) expect(seen({ tries }, mending(testNow - 500))).toEqual([0, refusing(0), 1])
   expect(seen({ tries: 1 }, mending(testNow - 500, 3))).toEqual([0, refusing(0), undefined])
+  // Its backoff has ended; it failed since.
+  expect(seen({ triedAt: testNow - dayMs }, mending(testNow - 500))).toEqual([0, refusing(0), undefined])
+  expect(seen({}, mending(testNow - 1500))).toEqual([1, refusing(1), undefined])
   const failing = { since: testNow - 5000, responseStatusCode: null }
   expect(seen({}, { failing })).toEqual([0, { ...refusing(0), circuit: 1 }, undefined])
   const { backoff, maxAttempts } = defaultPolicy

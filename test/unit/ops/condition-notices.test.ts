@@ -148,6 +148,29 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     /^trouble The access token is not renewed/,
   ],
   [
+    'a rejected client',
+    (rejected) => ({
+      tokenExpiresAt: incidentNow + 60 * minuteMs,
+      tokenTrouble: { ...tokenTrouble, kind: rejected === 1 ? 'rejected' : 'transient' },
+    }),
+    0,
+    1,
+    /^trouble The access token is not renewed/,
+  ],
+  [
+    '30 min without a ledger',
+    (minutes) => ({
+      books: {
+        comparedUntil: 0,
+        missed: undefined,
+        problem: { text: 'is down', since: incidentNow - minutes * minuteMs },
+      },
+    }),
+    29.9,
+    30,
+    /^trouble The ledger is down\./,
+  ],
+  [
     '3 in a row',
     (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
     2,
@@ -163,6 +186,17 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     3,
     4,
     /More are in \/status\./,
+  ],
+  [
+    'three named receivers',
+    (length) => ({
+      failed: blocked,
+      causes: { ...noCauses, list: Array.from({ length }, (_, n) => aCause({ subscriptionId: `sub-${n}` })) },
+      lately: Array.from({ length }, (_, n) => lately({ subscriptionId: `sub-${n}`, failedInARow: 3 })),
+    }),
+    2,
+    4,
+    /^(?!.*sub-3).*sub-2/,
   ],
   ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The daemon sends at most/],
   [

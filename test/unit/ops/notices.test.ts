@@ -265,7 +265,9 @@ describe('notices', () => {
       { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
       /\(Europe\/Vilnius\) is wrong: the platform's times are 1 h behind it\..* The oldest 1 h of the window are not seen/,
     ],
-    ['a time that is not known', { knowsTime: false }, /^The platform's time is unknown \(no Date header\)/],
+    ['a zone behind', { timeOffsetMs: 3_600_000 }, /^[^.]+\.timeZone .* are not seen yet\. Event times are 1 h off\./],
+    ['a zone behind, and what is ahead', { timeOffsetMs: 3_600_000, aheadOfClock: 2 }, / yet: 2 are only counted\. /],
+    ['a time not known', { knowsTime: false, failed: { ...noDecisions, due: 1 } }, /^The platform's time is unknown/],
     ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
     ['a clock ahead', { skewMs: { auth: -120_000, api: -120_000 } }, /clock is 2 min ahead of the platform's/],
     [

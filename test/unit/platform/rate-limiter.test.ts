@@ -117,7 +117,8 @@ test.each<[what: string, Parameters<typeof world>[0], script: string]>([
     { maxRetries: 1 },
     `try retry 2 -> 1; try confirm 1 -> 1; release confirm 1; try retry 1 -> 0; ask retry 1; try list 1 -> 0
      wait 1100ms; granted -> retry 1; try list 1 -> 1
-     say throttled after=60s; wait 59s; try confirm 1 -> 0; ask confirm 1; granted -> none; wait 2s; granted -> confirm 1`,
+     say overloaded; wait 1ms; ${Array<string>(20).fill('say ok').join('; ')}; wait 2s; limit -> 10; say throttled after=60s age=3s
+     wait 59s; try confirm 1 -> 0; ask confirm 1; granted -> none; wait 2s; granted -> confirm 1`,
   ],
   [
     'what is given back goes to who waits, at once, and never fills the bucket over its brim',

@@ -98,16 +98,17 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
 test('a part that is tried again is unlisted until that sweep has ended, also where the sweep is broken off', () => {
   let now = 0
   const unlistable = createUnlistable(() => now)
-  const [part, whole] = [
+  const [part, apart, whole] = [
     { from: 0, to: day },
+    { from: 2 * day, to: 3 * day },
     { from: 0, to: week },
   ]
-  unlistable.failed(part, new PlatformFailure('bad-request', 400, 'list'))
+  for (const span of [apart, part]) unlistable.failed(span, new PlatformFailure('bad-request', 400, 'list'))
   const shown = (): unknown => unlistable.parts().map(({ span }) => span)
   for (let sweeps = 0; sweeps < 2; sweeps += 1) {
     now += hour * 1000
     expect(unlistable.plan(whole).resting).toEqual([])
-    expect(shown()).toEqual([part])
+    expect(shown()).toEqual([part, apart])
   }
   unlistable.tried(whole)
   expect(shown()).toEqual([])
