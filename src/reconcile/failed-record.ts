@@ -38,10 +38,14 @@ export function readingNotAhead(zone: TimeZone, lastAttemptLocal: number, now: n
   return laterReadingNotAfter(zone, lastAttemptLocal, now + toleratedAheadMs)
 }
 
-/** The last attempt, or else the event time. */
-function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: TimeZone; now: number }): number {
-  if (record.lastAttemptLocal === null) return eventAt
-  const last = readingNotAhead(zone, record.lastAttemptLocal, now)
+/** The last attempt, or else the event time. `knownAt`: the same attempt as read before; a later reading of it is none. */
+function lastAt(
+  { lastAttemptLocal }: Attempts,
+  eventAt: number,
+  { zone, now, knownAt = now }: Pick<When, 'now' | 'zone'> & { knownAt?: number },
+): number {
+  if (lastAttemptLocal === null) return eventAt
+  const last = readingNotAhead(zone, lastAttemptLocal, Math.min(now, knownAt))
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
@@ -174,8 +178,9 @@ export class FailedRecord implements Known {
    * attempt or their number changed.
    */
   show(record: WebhookRecord, when: When): boolean {
-    const at = lastAt(record, this.eventAt, when)
     const { attempts: attemptsBefore, lastAt: lastBefore } = this
+    const isSame = record.attempts === attemptsBefore && record.lastAttemptLocal === this.lastAttemptLocal
+    const at = lastAt(record, this.eventAt, isSame ? { ...when, knownAt: lastBefore } : when)
     if (record.attempts >= this.attempts || at > this.lastAt) {
       this.attempts = record.attempts
       this.responseStatusCode = record.responseStatusCode

@@ -165,6 +165,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       answersOfTime = 0
     })
   }
+  /** Half of the backlog awaits its outcome. */
+  const isFull = (): boolean =>
+    knowledge.owed().size + knowledge.inFlight().size >= Math.max(1, Math.floor(config.backlog.maxRecords / 2))
   const isSureOfTime = (): boolean => !hasJumped || answersOfTime > answersForJump
   /** A last attempt that lies ahead was made before the platform's clock was put back. */
   const pastOf = (lastAt: number | null): number | null => (lastAt !== null && lastAt > platform.now() ? null : lastAt)
@@ -280,10 +283,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   const holds: Holds = {
     limitsFreeSince: () => freeSince,
-    openGateSince() {
-      if (!isSureOfTime()) shut()
-      return isTroubled() || isPaused || limits.isReceiverDown() ? Infinity : openGateSince
-    },
+    openGateSince: () =>
+      isTroubled() || isPaused || isFull() || limits.isReceiverDown() || !isSureOfTime() ? Infinity : openGateSince,
     isSureOfTime,
     backoffsEndedAt: (id) => endedBackoffs.at(id, 'surely'),
     notClosed: () => notClosed,
@@ -314,7 +315,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       listings.told(call, told)
       const wasSure = isSureOfTime()
       if (told.hasDate && (call.operation === 'list' || call.operation === 'retry')) answersOfTime += 1
-      if (!wasSure && isSureOfTime()) sureSince = timeline.now()
+      if (!wasSure && isSureOfTime()) {
+        sureSince = timeline.now()
+        shut()
+      }
+      if (isFull()) shut()
       knowledge.told(call, told)
       if (call.operation === 'retry' && knowledge.get(call.id)?.isDone === true) exercise('resolved by another client')
       for (const watcher of watchers) watcher.told?.(call, told)
@@ -347,6 +352,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} receiver ${fact.up ? 'up' : 'down'}`)
       }
       for (const watcher of watchers) watcher.fact?.(fact)
+      if (isFull()) shut()
       knowledge.fact(fact)
     },
     asked(job, ids) {

@@ -107,7 +107,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   const listed: FailedRecord[] = []
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
-  /** When that was last wanted for all of them, monotonic ms. */
+  /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
   let allStaleAt = -Infinity
   let rebuilding = rebuild()
   let isRebuilt = true
@@ -161,7 +161,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   }
 
   function renewAll(): void {
-    allStaleAt = clock.monotonic()
+    allStaleAt = now()
     for (const id of backlog.bySubscription().keys()) stale.add(id)
     // Those whose records have all left the backlog, too.
     for (const { subscription } of lanes) stale.add(subscription.id)
@@ -169,7 +169,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
 
   /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. */
   function bringUpToDate(): void {
-    if (clock.monotonic() > allStaleAt + maxLaneAgeMs) renewAll()
+    if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) renewAll()
     isRebuilt = rebuilding.next().done === true
     if (isRebuilt) rebuilding = rebuild()
     for (let first = later.peek(); first !== undefined && first.dueAt <= now(); first = later.peek()) {

@@ -9,7 +9,7 @@ import { createSubscriptions } from './subscriptions.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 45_000
-/** With less room than records: those that were left out are listed again first, at some ticks. */
+/** With less room than records: those that were left out are listed again first, at some ticks, and by a full sweep that may have to begin anew. */
 const crowdedBoundMs = 2 * 60_000
 const crowdedTicks = 3
 /** A fault lasts on in what it delayed. */
@@ -33,6 +33,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   const knownAt = new Map<string, number>()
   /** The last one that ended so long ago that what it showed should have gone out, and those after it. */
   let sweeps: Sweep[] = []
+  let longestSweepMs = 0
   /** When there were last more failed records than places. */
   let crowdedAt = -Infinity
   /** Records that have left the window. */
@@ -114,7 +115,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   function look(): void {
     noteCrowd()
     const now = timeline.now()
-    const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs
+    const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs + 2 * longestSweepMs
     const isCrowded = crowdedAt > now - crowdedBound
     const bound = (isCrowded ? crowdedBound : boundMs) + limitedMs()
     if (holds.openGateSince() > now - bound) exempt('something holds all retries')
@@ -126,6 +127,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     if (kind !== 'full' || result !== 'complete') return
     const now = timeline.now()
     sweeps = [...sweeps, { startedAt: now - seconds * 1000, endedAt: now }]
+    longestSweepMs = Math.max(longestSweepMs, seconds * 1000)
     const reference = sweeps.findLastIndex(({ endedAt }) => endedAt <= now - boundMs)
     sweeps = sweeps.slice(Math.max(0, reference))
     look()

@@ -264,6 +264,16 @@ describe('the last attempt', () => {
     expect(new FailedRecord(record, { zone: createTimeZone(zone), now: at }).lastAt).toBe(expected)
   })
 
+  test('is read once: when it is shown again an hour later, it is not the later reading', () => {
+    const zone = createTimeZone('Europe/Berlin')
+    const row = due({ eventLocal: Date.UTC(2025, 9, 26, 0, 15), lastAttemptLocal: wall })
+    const record = new FailedRecord(row, { zone, now: firstPass })
+    expect(record.show(row, { zone, now: secondPass + hourMs })).toBe(false)
+    expect(record.lastAt).toBe(firstPass)
+    record.show({ ...row, attempts: 2 }, { zone, now: secondPass })
+    expect(record.lastAt).toBe(secondPass)
+  })
+
   test('of ours that lies ahead, as the clock was put back, holds the record up until the next listing only', () => {
     const backlog = testBacklog()
     const record = due()

@@ -162,7 +162,7 @@ test('the next plan goes on after the lane that was served last', () => {
   expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
 })
 
-test('lanes of thousands of records are made anew a few at a look; those of records that have gone, too', () => {
+test('lanes of thousands of records are made anew a few at a look, each minute and once the clock was set; those of records that have gone, too', () => {
   const rows = ['a', 'b', 'c'].flatMap((name) => Array.from({ length: 4000 }, (_, n) => record(`${name}${n} 2d`)))
   const { clock, held, planner, subscriptions } = planOf(rows)
   const look = (): [lanes: string, msUntilDue: number] => {
@@ -184,6 +184,10 @@ test('lanes of thousands of records are made anew a few at a look; those of reco
     ['a b c', 0],
     ['a c', Infinity],
   ])
+  held.add(record('b 2d'))
+  clock.at -= hourMs
+  look()
+  expect(look()).toEqual(['a b c', Infinity])
 })
 
 test('a lane that was empty while it was rebuilt is not lost', () => {
