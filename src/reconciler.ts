@@ -203,7 +203,7 @@ export function createReconciler(
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
-    wake,
+    wake: wake.confirm,
   })
   const rate = createRateLimiter({
     clock,

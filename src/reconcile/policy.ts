@@ -30,7 +30,7 @@ export interface OutcomePolicy {
   firstCheck: number
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
-  /** `CircuitPolicy.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. */
+  /** `CircuitPolicy.probeTimeout`: a check this long after a lost response that shows the record unchanged gives it up. */
   probeTimeout: number
 }
 

@@ -281,7 +281,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         }
         known.mayReplay = false
         if (fact.response.result === 'platform-error' && known.owed === undefined)
-          failures.push({ id: fact.webhookId, until: timeline.now() + circuitNumbers.probeTimeout })
+          failures.push({ id: fact.webhookId, until: known.sentAt + circuitNumbers.probeTimeout })
       } else if (fact.type === 'outcome') {
         const known = of(fact.webhookId)
         settled(known, fact.outcome)

@@ -77,11 +77,11 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
   const places = new Map<string, Place[]>()
   let seen = 0
 
-  /** The oldest places of a subscription, which are taken out of the book unless the script keeps them. */
-  function taken(key: string, count: string, keep?: string): Place[] {
+  /** The oldest places of a subscription, which are taken out of the book. */
+  function taken(key: string, count: string): Place[] {
     const all = places.get(key) ?? []
     if (all.length < Number(count)) throw new Error(`${key} has only ${all.length} places`)
-    return keep === undefined ? all.splice(0, Number(count)) : all.slice(0, Number(count))
+    return all.splice(0, Number(count))
   }
 
   function take(subscriptionId: string, count: string, fields: { id?: string; as?: string }): void {
@@ -115,11 +115,8 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       for (const place of taken(subscription, count))
         subscriptions.settle({ ...place, responseStatusCode }, verdict as ReceiverVerdict, clock.monotonic())
     },
-    free: (subscription = '', count = '', keep?: string) => {
-      for (const { sent } of taken(subscription, count, keep)) subscriptions.free(subscription, sent)
-    },
-    freeLater: (subscription = '', count = '') => {
-      for (const { sent } of taken(subscription, count)) subscriptions.freeLater(subscription, sent, clock.monotonic())
+    free: (subscription = '', count = '') => {
+      for (const { sent } of taken(subscription, count)) subscriptions.free(subscription, sent)
     },
     turn: () => {
       subscriptions.turn(clock.monotonic())

@@ -114,7 +114,7 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
 /** A final outcome (`wasNotTaken`: the PATCH was no try), or the new state of the retry. */
 export type Conclusion =
   | { outcome: Outcome; wasNotTaken: boolean }
-  | ({ outcome?: never; isOverdue: boolean } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
+  | ({ outcome?: never } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
 
 /** Judges a check, requested at `askedAt` and finished at `monotonic`, which showed this row, or none. */
 export function judge(
@@ -141,7 +141,6 @@ export function judge(
     // A long doubt has checks in between: most of these deliveries arrive.
     checkAt: sureAt > askedAt ? Math.min(sureAt, Math.max(next, monotonic + doubtMsOf(policy))) : next,
     missedMs: isDoubtful ? awaited.missedMs : askedAt - sentAt,
-    isOverdue: askedAt - sentAt >= lostAfterMsOf(policy),
   }
 }
 

@@ -67,7 +67,7 @@ export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
   planner: Pick<Planner, 'changed'>
-  subscriptions: Pick<Subscriptions, 'settle' | 'free'>
+  subscriptions: Pick<Subscriptions, 'settle'>
   policy: OutcomePolicy
   zone: TimeZone
   /** False while the platform's clock is unknown: its times then prove nothing. */
@@ -75,8 +75,8 @@ export interface OutcomesOptions {
   clock: Pick<Clock, 'monotonic'>
   /** With the monotonic times of sending and of the first sight of the outcome: a failure is doubted for seconds. */
   emit: (event: OutcomeEvent, at: SeenAt) => void
-  /** Called when a check is due sooner than all others, and when a place in a circuit becomes free. */
-  wake: Readonly<Record<'confirm' | 'retry', () => void>>
+  /** Called when a check is due sooner than all others. */
+  wake: () => void
 }
 
 export interface Outcomes {
@@ -123,7 +123,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function follow({ awaiting }: FailedRecord): void {
     if (awaiting === undefined || awaiting.checkAt >= firstCheckAt) return
     firstCheckAt = awaiting.checkAt
-    options.wake.confirm()
+    options.wake()
   }
 
   /** Settles the outcome: updates the record first, then the circuit, then emits the event. */
@@ -201,15 +201,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       settle(record, conclusion, { check, shown })
       return
     }
-    const { isOverdue, ...known } = conclusion
-    const isSooner = known.checkAt < awaiting.checkAt
-    if (awaiting.failedSince === undefined && known.failedSince !== undefined)
-      doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, known.failedSince)
-    Object.assign(awaiting, known)
-    if (isOverdue) {
-      subscriptions.free(record.subscriptionId, awaiting.sent)
-      options.wake.retry()
-    }
+    const isSooner = conclusion.checkAt < awaiting.checkAt
+    if (awaiting.failedSince === undefined && conclusion.failedSince !== undefined)
+      doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, conclusion.failedSince)
+    Object.assign(awaiting, conclusion)
     if (isSooner) follow(record)
   }
 

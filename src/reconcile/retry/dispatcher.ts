@@ -139,9 +139,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
     outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic() })
     breaker.note(response, sentAt)
-    if (outcomes.pending().has(record)) return
-    if (meaningOf(response.result).keepsPlace === true) subscriptions.freeLater(subscriptionId, sent, clock.monotonic())
-    else subscriptions.free(subscriptionId, sent)
+    const keepsPlace = outcomes.pending().has(record) || meaningOf(response.result).keepsPlace === true
+    if (!keepsPlace) subscriptions.free(subscriptionId, sent)
   }
 
   /** Within the slots. */

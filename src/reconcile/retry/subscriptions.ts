@@ -59,12 +59,19 @@ export interface Lane {
   queue: TinyQueue<FailedRecord>
 }
 
+/** The place of a retry in its circuit, until monotonic `endsAt`. */
+interface HeldPlace {
+  subscription: Subscription
+  sent: number
+  endsAt: number
+}
+
 /** Times are monotonic ms. */
 export interface Subscription {
   readonly id: string
   circuit: Circuit
-  /** Numbers of the unconfirmed retries that count against the circuit's limit. */
-  readonly places: Set<number>
+  /** Retries that count against the circuit's limit, by their number: unconfirmed ones, and those that got a 5xx. */
+  readonly places: Map<number, HeldPlace>
   /** Numbers of its last retry, and of the last one before its circuit opened: outcomes of earlier ones do not count. */
   sent: number
   openedAfter: number
@@ -92,14 +99,12 @@ export interface Subscriptions {
    */
   blocks(id: string, now: number): SubscriptionGate | undefined
   blocked(now: number): Record<SubscriptionGate, number>
-  /** Reserves a place for a retry. Returns its number. */
+  /** Reserves a place for a retry, for `probeTimeout` at most. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
   /** Reports the outcome of a retry with the receiver's response, and frees its place. */
   settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
-  /** Frees the place of a retry without an outcome, or without one yet. Does nothing if it has none any more. */
+  /** Frees the place of a retry without an outcome. Does nothing if it has none any more. */
   free(id: string, sent: number): void
-  /** Frees the place of a retry without an outcome after `probeTimeout`. */
-  freeLater(id: string, sent: number, now: number): void
   /** Reports expired cooldowns, and frees places whose time is over. */
   turn(now: number): void
   /** Ends the cooldowns of all open circuits. */
@@ -132,12 +137,14 @@ const endsBackoffsAgainMs = 3_600_000
 /** `report` receives every change of state. */
 export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
   const all = new Map<string, Subscription>()
-  /** Cooldowns, and places to be freed (`sent`), by their end; a heap with the next one first. */
-  const ends = new TinyQueue<{ at: number; subscription: Subscription; sent?: number }>([], (a, b) => a.at - b.at)
+  /** Cooldowns, by their end; a heap with the next one first. */
+  const ends = new TinyQueue<{ at: number; subscription: Subscription }>([], (a, b) => a.at - b.at)
+  /** All places, the one that ends first in front. */
+  const held = new Set<HeldPlace>()
 
   const of = (id: string): Subscription =>
     all.getOrInsertComputed(id, () => ({
-      ...{ id, circuit: newCircuit, places: new Set<number>(), lanes: {}, lastEventType: undefined },
+      ...{ id, circuit: newCircuit, places: new Map<number, HeldPlace>(), lanes: {}, lastEventType: undefined },
       ...{ sent: 0, openedAfter: 0, inFlight: 0, backoffsEndedAt: -Infinity, neededAt: -Infinity },
     }))
 
@@ -148,15 +155,23 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     return state === 'closed' ? 'limit' : 'circuit'
   }
 
-  const free = (id: string, sent: number): void => void all.get(id)?.places.delete(sent)
+  function free({ places }: Subscription, sent: number): void {
+    const place = places.get(sent)
+    if (place === undefined) return
+    places.delete(sent)
+    held.delete(place)
+  }
 
   function turn(now: number): void {
+    for (const { endsAt, sent, subscription } of held) {
+      if (endsAt > now) break
+      free(subscription, sent)
+    }
     for (let next = ends.peek(); next !== undefined && next.at <= now; next = ends.peek()) {
       ends.pop()
-      const { circuit, id, places } = next.subscription
-      if (next.sent !== undefined) places.delete(next.sent)
+      const { circuit, id } = next.subscription
       // Otherwise it was forgotten, or a probe has ended it.
-      else if ('openUntil' in circuit && circuit.openUntil === next.at)
+      if ('openUntil' in circuit && circuit.openUntil === next.at)
         report({ type: 'circuit', subscriptionId: id, to: 'half-open' })
     }
   }
@@ -171,7 +186,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     const { jitterSeed: record, responseStatusCode, sent, subscriptionId } = retry
     const subscription = of(subscriptionId)
     const { circuit: before, openedAfter, places } = subscription
-    places.delete(sent)
+    free(subscription, sent)
     if (sent <= openedAfter) return
     const circuit = learn(before, { verdict, record, sent, now, response: responseStatusCode }, policy)
     subscription.circuit = circuit
@@ -179,7 +194,7 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     if (circuit.name === 'down' && to === 'open') {
       subscription.openedAfter = subscription.sent
       // A probe must not wait for earlier retries.
-      places.clear()
+      for (const earlier of places.keys()) free(subscription, earlier)
       ends.push({ at: circuit.openUntil, subscription })
       const pauseMs = circuit.openUntil - now
       report({ type: 'circuit', subscriptionId, to, pauseMs, ...circuit.judgement, responseStatusCode })
@@ -209,14 +224,16 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       turn(now)
       const subscription = of(subscriptionId)
       subscription.sent += 1
-      subscription.places.add(subscription.sent)
+      const place = { subscription, sent: subscription.sent, endsAt: now + policy.probeTimeout }
+      subscription.places.set(place.sent, place)
+      held.add(place)
       Object.assign(subscription, { lastEventType: eventType, neededAt: now })
       return subscription.sent
     },
     settle,
-    free,
-    freeLater(id, sent, now) {
-      ends.push({ at: now + policy.probeTimeout, subscription: of(id), sent })
+    free(id, sent) {
+      const subscription = all.get(id)
+      if (subscription !== undefined) free(subscription, sent)
     },
     turn,
     probe(now) {
@@ -229,7 +246,10 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       }
       return { circuits: open, underWay }
     },
-    nextChangeAt: () => ends.peek()?.at,
+    nextChangeAt() {
+      const next = Math.min(held.values().next().value?.endsAt ?? Infinity, ends.peek()?.at ?? Infinity)
+      return next === Infinity ? undefined : next
+    },
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
       for (const [id, subscription] of all) {

@@ -22,6 +22,9 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   /** Trials that were refused since. */
   let refused = 0
   let trial: Call | undefined
+  let triedId = ''
+  /** A token is asked for: a refusal by 403 may be of the former one, and its call is made once more. */
+  let isRenewing = false
   let isForbidden = false
   /** Calls that were sent once more with another token: no trials. */
   const replays = new WeakSet<Call>()
@@ -63,10 +66,13 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     const isTrial = blockedAt !== undefined && call.sentAt > blockedAt && !replays.has(call)
     const isAnswered = kind === 'told' && !isIntercepted(told) && status !== 429 && status < 500
     if (isTrial && isIntercepted(told)) refused += 1
-    else if (status === 403 && isVoid !== true) {
+    else if (status === 403 && isVoid !== true && !isRenewing) {
       if (isTrial) refused += 1
       else if (blockedAt === undefined) refused = 0
-      if (blockedAt === undefined) blockedBy = call.id
+      if (blockedAt === undefined) {
+        blockedBy = call.id
+        triedId = ''
+      }
       blockedAt ??= timeline.now()
     } else if (status === 401 || isVoid === true || (isTrial && isAnswered)) blockedAt = undefined
   }
@@ -81,16 +87,23 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
       violate('limits', `tries ${call.id} after ${refused} refused trials within ${Math.round(blockedMs)} ms`)
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)
     trial = call
+    triedId = call.id
   }
 
   return {
     sent(call) {
       if (isQuestion(call)) forgetRow()
-      if (call.operation === 'token') blockedAt = undefined
+      if (call.operation === 'token') {
+        blockedAt = undefined
+        isRenewing = true
+      }
       if (call.operation !== 'retry') return
       if (knowledge.get(call.id)?.mayReplay === true) {
-        replays.add(call)
-        // The refusal was of the token, and is none of the record.
+        // The refusal was of the token, and is none of the record: a trial goes on.
+        if (triedId === call.id) {
+          refused -= 1
+          trial = call
+        } else replays.add(call)
         if (blockedBy === call.id) blockedAt = undefined
         return
       }
@@ -105,6 +118,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
         forgetRow()
         learnQuestion(told)
       }
+      if (call.operation === 'token') isRenewing = false
       if (call.operation !== 'retry' || told.kind === 'given-up') return
       learnTrouble(told)
       learnRefusal(call, told)

@@ -6,6 +6,8 @@ import type { WatcherOptions } from './watcher.ts'
 
 /** A circuit that was not used for so long may be forgotten. */
 const forgottenMs = 600_000
+/** Until the loop has turned. */
+const slackMs = 1000
 
 interface Subscription {
   state: 'open' | 'half-open' | 'closed'
@@ -54,12 +56,9 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
     return made
   }
 
-  /**
-   * Retries of a subscription that may have held a place in its circuit at `at` and since. A check after
-   * `probeTimeout` frees a place, and checks are at most as far apart as they are late.
-   */
+  /** Retries of a subscription that may have held a place in its circuit at `at` and since: each for `probeTimeout`. */
   function heldPlaces(id: string, at: number): number {
-    const since = at - 2 * probeTimeout - 15_000
+    const since = at - probeTimeout - slackMs
     const isHeld = (owed: string): boolean => knowledge.of(owed).sentAt > since
     const places = [...[...knowledge.owed()].filter(isHeld), ...knowledge.failedRetries()]
     return places.filter((place) => platform.records.get(place)?.subscriptionId === id).length
@@ -123,7 +122,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       if (fact.type !== 'retry') subscription.changedAt = timeline.now()
       // A failed retry keeps its place, and nothing is seen when its time is over.
       const keepsPlace = fact.type === 'retry' && fact.response.result === 'platform-error'
-      noteCircuit(id, timeline.now() + (keepsPlace ? probeTimeout : 0))
+      noteCircuit(id, keepsPlace ? knowledge.of(fact.webhookId).sentAt + probeTimeout : timeline.now())
     },
     scraped: noteSlots,
   }

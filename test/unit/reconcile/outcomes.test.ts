@@ -46,11 +46,6 @@ const scripts: Row[] = [
     `sent ${answer}; check ${status} ${ms - 1}ms; outcomes -> none; check ${status} ${ms}ms; outcomes -> unknown 1`,
   ]),
   [
-    'the place of an accepted retry is free after the first check beyond two minutes',
-    'sent accepted; check as-was 119999ms; blocks a -> limit; check absent 120s; blocks a -> nothing; outcomes -> none',
-    onePlace,
-  ],
-  [
     'a failure that only a check after an hour shows is doubted, and is none that is not known',
     `sent accepted; check failed 1h attempts=3 last=59min; outcomes -> none; check failed 3602050ms attempts=3 last=59min
      outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
