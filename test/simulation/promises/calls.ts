@@ -18,8 +18,8 @@ const questions = 20
 const leastShare = 0.15
 /** Of what a low limit allows; and until a quota begins anew, or the limit is learned. */
 const [limitShare, limitedMs] = [0.6, 90_000]
-/** A second that fails, and the two beside it, whose lists hold it too. */
-const mostSkipped = 3
+/** A second that fails, and the two beside it, whose lists hold it too. Such parts that touch are one. */
+const skippedOfOne = 3
 /** A sweep that failed so often cuts no more. */
 const maxFailedSlices = 200
 
@@ -38,6 +38,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
   /** Rows that surely go into a response. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
+  const mostSkipped = skippedOfOne * Math.max(1, scenario.faults.filter(({ kind }) => kind === 'bad-span').length)
   const first = firstCheckMs
   /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain =
