@@ -31,6 +31,8 @@ export interface DrainSource {
 
 /** With more failures, the rest will not arrive at this pace. */
 const maxFailedShare = 0.1
+/** With more outcomes awaited than this time of the pace, they take longer, and what was sent since arrives at another pace. */
+const maxAwaitedMs = 120_000
 
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
@@ -59,5 +61,8 @@ export function drainOf(source: DrainSource): Drain {
   const doneAt = Math.max(atPace, backoffEndsAt)
   // Each record backing off has failed, and may fail again while others do.
   const isSure = limitedBy === 'pace' || failedShare === 0
-  return { doneAt: hasPace && isSure && isSteady ? doneAt : undefined, limitedBy }
+  // Where outcomes alone are left, these are the ones that take longest, or fail.
+  const { awaiting } = failed
+  const isOfPace = awaiting === 0 || (awaiting < pending && awaiting <= recoveredPerMs * maxAwaitedMs)
+  return { doneAt: hasPace && isSure && isOfPace && isSteady ? doneAt : undefined, limitedBy }
 }

@@ -74,6 +74,8 @@ describe('the daemon', () => {
       },
       'pace',
     ],
+    ['while more is awaited than arrives in two minutes', { failed: { ...failed, awaiting: 241 } }, 'pace'],
+    ['where outcomes alone are left', { failed: { ...none, awaiting: 4 } }, 'pace'],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
     expect(drainOf({ ...state, ...changes })).toEqual({ doneAt: undefined, limitedBy })
