@@ -6,7 +6,8 @@ import { createBucket, isTooMany } from './meters.ts'
 import type { Call, Told } from './network.ts'
 
 export interface CallLimits {
-  sent(call: Call): void
+  /** `isReplay`: a retry that is made once more with another token; nothing but the rate holds it. */
+  sent(call: Call, isReplay: boolean): void
   told(call: Call, told: Told): void
   /** The operator paused or resumed retries. */
   paused(isPaused: boolean): void
@@ -31,6 +32,9 @@ const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
 /** A call whose token was refused is replayed with another one, or after a second with the same. */
 const replayMs = 2000
+/** A refused token that is younger rests for so long: calls that have their place in the rate wait for it. */
+const youngMs = 10_000
+const restOf = (ageMs: number): number => Math.max(1000, Math.min(ageMs, youngMs - ageMs))
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 
@@ -44,6 +48,7 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
   /** When a token last came, and when calls were last refused for theirs: these are replayed. */
   let tokenAt = -Infinity
   const refusedAt: number[] = []
+  let restsUntil = -Infinity
   let waitsSince = -Infinity
   let waitsUntil = -Infinity
   let sentInWait = 0
@@ -56,24 +61,24 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
   let heldSince = -Infinity
   let sentWhileHeld = 0
 
-  /** Calls that nothing stops any more since then: those that waited for a token, and those that are replayed with another one. */
-  function unstoppable(since: number, waiting: number): number {
-    const replayed = refusedAt.filter((at) => at >= since - replayMs).length
-    return (tokenAt >= since ? waiting : 0) + replayed
+  /** Calls that nothing stops any more since a wait began: those that waited for a token, and those that are replayed with another one. */
+  function unstoppable(): number {
+    const replayed = refusedAt.filter((at) => at >= waitsSince - replayMs).length
+    return (tokenAt >= waitsSince ? mostWaiting : 0) + replayed
   }
 
   function checkHeld(): void {
     if (!isPaused && !isDown) return
     sentWhileHeld += 1
-    if (sentWhileHeld > unstoppable(heldSince, concurrency)) {
+    if (sentWhileHeld > (tokenAt >= heldSince ? concurrency : 0)) {
       violate(isPaused ? 'goes on retrying although it is paused' : 'retries although the receiver is not well')
     }
   }
 
-  function checkRetry(): void {
+  function checkRetry(isReplay: boolean): void {
     if (retries?.take(now()) === false) violate('retries faster than allowed')
     if ((retries?.level(now()) ?? 1) < nearlyEmpty) onHold()
-    checkHeld()
+    if (!isReplay) checkHeld()
   }
 
   const endOfWait = (retryAfterMs: number): number => now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
@@ -113,8 +118,15 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
     }
   }
 
+  function learnRest(): void {
+    const ageMs = now() - tokenAt
+    if (now() < restsUntil || ageMs >= youngMs) return
+    restsUntil = now() + restOf(ageMs)
+    retries?.allow((restOf(ageMs) / 1000) * (maxPerSecond ?? 0))
+  }
+
   return {
-    sent({ operation }) {
+    sent({ operation }, isReplay) {
       if (operation === 'token') {
         tokenAskedAt = now()
         if (now() < tokenWaitsUntil) violate('asks for a token although it was asked to wait')
@@ -122,15 +134,18 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
       if (operation !== 'list' && operation !== 'retry') return
       if (!calls.take(now())) violate('calls the platform faster than allowed')
       if (calls.level(now()) < nearlyEmpty) onHold()
-      if (operation === 'retry') checkRetry()
+      if (operation === 'retry') checkRetry(isReplay)
       if (now() >= waitsUntil) return
       sentInWait += 1
-      if (sentInWait > unstoppable(waitsSince, mostWaiting)) violate('goes on calling although it was asked to wait')
+      if (sentInWait > unstoppable()) violate('goes on calling although it was asked to wait')
     },
     told({ operation }, told) {
       if (operation === 'token') toldToken(told)
       else learnWait(told)
-      if (isReplayable(told) && operation !== 'token') refusedAt.push(now())
+      if (isReplayable(told) && operation !== 'token') {
+        refusedAt.push(now())
+        learnRest()
+      }
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (!isDown && !isWell) {

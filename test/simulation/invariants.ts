@@ -303,7 +303,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     note: trace.note,
     sent(call) {
       trace.note(`${name} call ${call.number} ${call.operation} ${call.id.slice(0, 8)}`)
-      limits.sent(call)
+      limits.sent(call, knowledge.get(call.id)?.mayReplay === true)
       checkListing(call)
       listings.sent(call)
       for (const watcher of watchers) watcher.sent?.(call)

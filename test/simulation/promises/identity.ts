@@ -12,6 +12,8 @@ const keyCheckMs = 12_000
 const newKeyRetryMs = 65_000
 /** From the first refusal of a void token to another one: a doubt comes once a minute. */
 const replacedMs = 75_000
+/** Between two token requests, after failures. */
+const longestBackoffMs = 300_000
 /** A token is renewed at 70 % of its life at the latest. */
 const renewedBy = 0.75
 
@@ -41,7 +43,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   /** A key that got a token, and is registered still, gets others until a newer one does. */
   function checkHeld(): void {
     if (granted === undefined || granted.key === keyFiles.key() || granted.key !== keyFiles.registered()) return
-    if (!holds.isFaultlessSince(timeline.now() - lifeMs - minuteMs)) return
+    if (!holds.isFaultlessSince(timeline.now() - lifeMs - longestBackoffMs)) return
     exercise('a key that works signs while a new one does not')
     if (timeline.now() - granted.at > lifeMs + minuteMs) violate('limits', 'has no token, although a former key works')
   }

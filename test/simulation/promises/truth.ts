@@ -6,6 +6,8 @@ import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 /** A certificate is read again once a minute. */
 const certificateCheckMs = 70_000
+/** The retry loop turns at least so often. */
+const turnMs = 30_000
 const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as const
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
@@ -43,6 +45,12 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   function hostNow(): number {
     const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
     return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
+  }
+
+  /** A clock that was set has ended the pause: that is reported as the loop turns. */
+  function hasJustEnded({ status }: Sight): boolean {
+    const isLately = ({ at }: { at: number }): boolean => at <= timeline.now() && at > timeline.now() - turnMs
+    return status.pauses.length === 0 && scenario.jumps.some(isLately)
   }
 
   function expect({ metrics }: Sight, series: string, value: number, tolerance = 0): void {
@@ -158,6 +166,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       }
     },
     scraped(sight) {
+      if (hasJustEnded(sight)) isPaused = false
       exercise('/metrics and /status are true')
       checkCounters(sight)
       expect(sight, 'awaiting_webhooks', knowledge.owed().size)
