@@ -17,11 +17,11 @@ import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
-import type { AccessToken } from './auth/token.ts'
+import { youngTokenMs, type AccessToken } from './auth/token.ts'
 import { TokenError } from './auth/token-response.ts'
 import { invalidStatusCode, webhooksPath } from './wire.ts'
 
-type Token = Pick<AccessToken, 'value'>
+type Token = Pick<AccessToken, 'obtainedAt' | 'value'>
 
 export interface TokenSource {
   get(signal?: AbortSignal): Promise<Token>
@@ -120,8 +120,8 @@ const isDoubtful = (exchange: Exchange<unknown>): boolean =>
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
- * rejects with the TokenError or the signal's reason. After a 401, or a doubtful response to a token that has worked for such
- * calls, the request is replayed once with the then valid token, if `mayReplay`.
+ * rejects with the TokenError or the signal's reason. After a 401, or a doubtful response where such calls have worked, the
+ * request is replayed once with the then valid token, if `mayReplay`.
  */
 type Call = <T>(
   kind: TrafficClass,
@@ -217,10 +217,15 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** Doubts a token that has worked, for all its calls; at most once in a while. */
+  /**
+   * Doubts a token, for all its calls, where such calls have worked, with this one or an earlier one; at most once in a while. A
+   * young one that never worked may not be known to every server yet.
+   */
   function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
-    if (!isDoubtful(exchange) || worksFor.get(method) !== token) return false
     const now = clock.monotonic()
+    const working = worksFor.get(method)
+    const isYoung = working !== token && now - token.obtainedAt < youngTokenMs
+    if (!isDoubtful(exchange) || working === undefined || isYoung) return false
     if (now >= believedUntil) {
       doubted = token
       believedUntil = now + doubtMs

@@ -305,6 +305,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           const last: Reply =
             fault === 'error-after' ? { status: 502, body: gatewayPage, views: [], isItsWord: false } : reply
           const receivedAt = timeline.monotonic()
+          const isDated = fault !== 'odd-date' && (operation === 'token' || habits.withoutDate !== true)
           const response: HttpResponse = {
             status: last.status,
             headers: { ...dateHeaders(operation, fault), ...last.headers },
@@ -321,7 +322,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             total: isWord ? last.total : undefined,
             code: isWord ? last.code : undefined,
             found: isWord ? last.found : undefined,
-            hasDate: fault !== 'odd-date',
+            hasDate: isDated,
             isVoid: last.isVoid === true,
             isLimited: last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt < limitedMs,
             isPage: !broken && last.body.startsWith('<'),

@@ -69,13 +69,13 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     },
   }
   let issued = 1
-  let token = { value: 'token-1' }
+  let token = { value: 'token-1', obtainedAt: clock.monotonic() }
   const tokens: FakeTokens = {
     voided: [],
     hadWorked: [],
     error: undefined,
     replace() {
-      token = { value: `token-${(issued += 1)}` }
+      token = { value: `token-${(issued += 1)}`, obtainedAt: clock.monotonic() }
     },
   }
 

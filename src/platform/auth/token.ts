@@ -97,7 +97,7 @@ const refreshJitter = 0.1
 const minRefreshMs = 1000
 
 /** A younger token may not be known to every server of the API yet. */
-const youngMs = 10_000
+export const youngTokenMs = 10_000
 /** First rest of a rejected young token; it doubles. */
 const firstRestMs = 1000
 const keyCheckMs = 10_000
@@ -348,10 +348,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       if (cached?.former?.token === token) cached.former = undefined
       if (cached?.token !== token) return
       const ageMs = clock.monotonic() - token.obtainedAt
-      if (!hasWorked && ageMs < youngMs) {
+      if (!hasWorked && ageMs < youngTokenMs) {
         // A resting token was already rejected together with others.
         if (clock.monotonic() >= cached.restsUntil)
-          cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngMs - ageMs))
+          cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngTokenMs - ageMs))
         return
       }
       cached = hasWorked ? undefined : living(cached.former)

@@ -1,7 +1,7 @@
 // Assertions are never of the future, tokens are renewed before they end, and one that was refused is not used again. @see docs/architecture.md "Access token"
 import { decode } from '../identity.ts'
 import { minuteMs } from '../draw.ts'
-import type { Call, Told } from '../network.ts'
+import type { Call, Operation, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A token younger than this may be tried once more. */
@@ -31,8 +31,9 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   let refusedKeyAt = -Infinity
   /** The last token that came: when, and by which key. */
   let granted: { at: number; key: unknown } | undefined
-  /** The last one with which a call succeeded, and since when it is void. */
+  /** The last token with which a call succeeded, calls that have succeeded, and since when the token in use is void. */
   let working: string | undefined
+  const worked = new Set<Operation>()
   let voidSince: number | undefined
 
   const keyOf = (call: Call): unknown => {
@@ -92,6 +93,12 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
     if (!refused.has(token)) refused.set(token, timeline.now())
   }
 
+  /** A young one that has not worked may not be known yet. */
+  function learnVoid({ operation, token }: Call): void {
+    const isYoung = token !== working && timeline.now() - (granted?.at ?? -Infinity) < youngTokenMs
+    if (worked.has(operation) && !isYoung) voidSince ??= timeline.now()
+  }
+
   return {
     sent(call) {
       if (call.operation === 'token') {
@@ -115,8 +122,10 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
         return
       }
       learnRefusal(call, told)
-      if (told.kind === 'told' && told.status === 200) working = call.token
-      else if (told.isVoid === true && call.token === working) voidSince ??= timeline.now()
+      if (told.kind === 'told' && told.status === 200) {
+        working = call.token
+        worked.add(call.operation)
+      } else if (told.isVoid === true) learnVoid(call)
     },
     scraped() {
       checkHeld()

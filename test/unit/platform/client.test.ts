@@ -184,6 +184,17 @@ describe.each(Object.entries(pages))('%s', (_, page) => {
   )
 })
 
+test('a token that was void before its first call is doubted where earlier ones have worked, once it is known everywhere', async () => {
+  const under = createClientUnderTest()
+  under.server.replies(good.list, pages['a login page'], pages['a login page'], good.list)
+  await call(under, 'list')
+  under.tokens.replace()
+  await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'intercepted' })
+  await under.clock.advance(10_000)
+  await call(under, 'list')
+  expect(bearers(under).map((bearer) => bearer?.at(-1))).toEqual(['1', '2', '2', '3'])
+})
+
 describe('without a token', () => {
   test('nothing is sent, and the place in the rate is given back', async () => {
     const under = createClientUnderTest()
