@@ -198,7 +198,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function isDone({ attempts, key, lastAt }: FailedRecord, askedAt: number): boolean {
     const { done, ours } = dropped.get(key) ?? {}
     if (done === undefined || ours === undefined) return false
-    const isOld = attempts <= done.attempts && lastAt <= done.lastAt
+    // Fewer attempts are old at any time: that of a clock that was put back since may lie ahead.
+    const isFewer = attempts < done.attempts && done.attempts < Infinity
+    const isOld = isFewer || (attempts <= done.attempts && lastAt <= done.lastAt)
     return askedAt < ours.changedAt || (isOld && askedAt < ours.changedAt + maxLagMs)
   }
 

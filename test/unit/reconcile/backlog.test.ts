@@ -114,6 +114,7 @@ describe('learning from a listing', () => {
   test.each<[string, 'shown' | 'refused', Partial<WebhookRecord>, number, boolean]>([
     ['asked for before', 'shown', { attempts: 9, lastAttemptLocal: now + minuteMs }, -1, false],
     ['as it was before', 'shown', {}, 120 * second, false],
+    ['as it was before the clock was put back', 'shown', { lastAttemptLocal: now + minuteMs }, 120 * second, false],
     [
       'the attempt that was seen as successful',
       'shown',
