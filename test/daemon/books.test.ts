@@ -229,6 +229,22 @@ test('a ledger that has another key than before, and few deliveries: none counts
   expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
 })
 
+test('one that answers as another before late deliveries have settled: none of these counts as lost', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const from = (Math.floor(clock.now() / hourMs) - 3) * hourMs
+  const lateMs = clock.now() - from - 2 * minuteMs
+  sandbox.seed({ count: 100, failed: 0, from, to: from + hourMs, lastAttemptAfterMs: 500 })
+  sandbox.seed({ count: 3, failed: 0, from, to: from + minuteMs, lastAttemptAfterMs: lateMs })
+  sandbox.read({ ledger: { lagMs: 5 * minuteMs } })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(4, 15_000)
+  sandbox.read({ ledger: { answer: 'other' } })
+  await daemon.goOn(20, 2 * minuteMs)
+  const { named, problem } = await booksOf(daemon)
+  expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
+})
+
 test('of the rate the books take a tenth at most, though nothing else wants it', async () => {
   await using day = await beginDay()
   const { sandbox } = day

@@ -125,7 +125,7 @@ async function compareSpan({
     await take(difference, row)
   }
 
-  const { complete, isMatching, sample, withoutKey } = await compareRecords(
+  const { complete, match, sample, withoutKey } = await compareRecords(
     span,
     {
       ...{ client, kind, ledger, now, withRows, settledBefore: writtenAt, compared: takeRecord },
@@ -133,7 +133,7 @@ async function compareSpan({
     },
     signal,
   )
-  if (complete && !isMatching && given.sample !== undefined && sample !== undefined) {
+  if (complete && match === undefined && given.sample !== undefined && sample !== undefined) {
     throw new UsageError(
       `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(given.sample)}", the platform "${shownText(sample)}"`,
     )

@@ -135,7 +135,7 @@ export function createBooks(options: BooksOptions): Books {
       if (missed.length < maxNamed) missed.push({ entry, key })
       else more += 1
     }
-    const { complete, isMatching, sample, withoutKey } = await compareRecords(
+    const { complete, match, sample, withoutKey } = await compareRecords(
       { from: hour.from, until: hour.from + hourMs },
       {
         ...{ client, purpose: 'books', kind, ledger: response.ledger, now: askedAt, zone, compared },
@@ -143,9 +143,10 @@ export function createBooks(options: BooksOptions): Books {
       },
       signal,
     )
-    if (isMatching) matched()
-    else if (missed.length > 0) checkMatch(response, sample)
-    return { askedAt, complete, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
+    if (match !== undefined) matched()
+    // Without a line, none was processed, if other hours matched.
+    else if (missed.length > 0 && !(hasMatched && response.lines === 0)) throw mismatch(response, sample)
+    return { askedAt, complete, match, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
   /** Hours whose responses seemed to be another platform's are requested again, now that some are known to be this one's. */
@@ -154,14 +155,10 @@ export function createBooks(options: BooksOptions): Books {
     hasMatched = true
   }
 
-  /**
-   * Without a match, the keys are of another platform, time or form; without a line, none was processed, if other hours
-   * matched.
-   */
-  function checkMatch({ lines, sample }: LedgerKeys, other = ''): void {
-    if (hasMatched && lines === 0) return
+  /** The keys are of another platform, time or form. */
+  function mismatch({ lines, sample }: LedgerKeys, other = ''): LedgerFailure {
     const ours = lines === 0 ? 'it has none' : `it has "${shownText(sample)}"`
-    throw new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
+    return new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
   }
 
   function failed({ hour, kind: how }: Look, { message, result }: LedgerFailure): void {
@@ -176,8 +173,12 @@ export function createBooks(options: BooksOptions): Books {
   async function look(address: string, { hour, kind: how }: Look, signal: AbortSignal): Promise<void> {
     const askedAt = client.now()
     const response = await ask(address, hour, signal)
-    if (how === 'ask') takeLedger(hour, askedAt, (key) => response.ledger.note(key, ''), policy)
-    else {
+    const has = (key: string): boolean => response.ledger.note(key, '')
+    if (how === 'ask') {
+      const { match } = hour.listing ?? {}
+      if (match !== undefined && !has(match)) throw mismatch(response, match)
+      takeLedger(hour, askedAt, has, policy)
+    } else {
       const listing = await list(hour, askedAt, response, signal)
       takeListing(hour, listing, policy)
       const { complete, delivered, more, withoutKey } = listing

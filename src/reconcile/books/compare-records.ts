@@ -32,7 +32,7 @@ export interface ComparedRecord {
 }
 
 export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'monotonic' | 'sliceRecords'> {
-  client: Pick<PlatformClient, 'list'>
+  client: Pick<PlatformClient, 'list' | 'now'>
   purpose?: ListPurpose
   kind: KeyKind
   ledger: Ledger
@@ -48,8 +48,8 @@ export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'mono
 export interface CompareResult {
   /** False if a part could not be listed reliably. */
   complete: boolean
-  /** True if the ledger has at least one of the records. */
-  isMatching: boolean
+  /** The key of a record that the ledger has; undefined without any. */
+  match: string | undefined
   /** A sample key of the platform; undefined without any. */
   sample: string | undefined
   withoutKey: number
@@ -98,7 +98,7 @@ export async function compareRecords(
     )
   }
 
-  const result: CompareResult = { complete: true, isMatching: false, sample: undefined, withoutKey: 0 }
+  const result: CompareResult = { complete: true, match: undefined, sample: undefined, withoutKey: 0 }
   const listing = {
     ...options,
     client: {
@@ -121,9 +121,10 @@ export async function compareRecords(
       }
       const key = keyOf(parts)
       const processed = ledger.note(key, eventId)
-      result.isMatching ||= processed
+      if (processed) result.match ??= key
       result.sample ??= key
-      const entry = new FailedRecord(record, { zone, now })
+      // Its last attempt may be later than the begin of a long listing.
+      const entry = new FailedRecord(record, { zone, now: client.now() })
       const group = groupOf(record, processed, entry.lastAt <= settledBefore)
       await compared({ record, entry, key, group, processed, row: rows.get(id) })
     }

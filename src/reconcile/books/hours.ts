@@ -21,6 +21,8 @@ export interface HourListing {
   askedAt: number
   /** False if a part could not be listed reliably. */
   complete: boolean
+  /** A key that the ledger had: a later response without it is of another platform. Undefined without any. */
+  match: string | undefined
   /** Number of deliveries, processed or not, by the minute of the event. */
   delivered: readonly number[]
   subscriptions: ReadonlySet<string>

@@ -34,6 +34,8 @@ function listingOf(given: Partial<HourListing> = {}): HourListing {
   const sets = { subscriptions: new Set(['a', 'b']), eventTypes: new Set(['account-activated']) }
   return {
     askedAt: start + 2 * hourMs,
+    match: undefined,
+
     complete: true,
     delivered,
     ...sets,
