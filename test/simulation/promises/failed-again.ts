@@ -20,6 +20,8 @@ interface Shown {
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
   const { exempt, exercise, knowledge, platform, scenario, timeline, violate } = options
   const shown = new Map<string, Shown>()
+  /** When a list first showed a new attempt while its PATCH was under way: its slice may be taken in after the response. */
+  const earlyAt = new Map<string, number>()
   /** A page that is read in parts is taken in at its end: then a PATCH may be answered that was not when a part came. */
   const isReadWhole = scenario.habits.rowBytes < 80_000
   const doubtMs = 4 * firstCheckMs
@@ -41,10 +43,14 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
 
   function show(call: Call, view: View): void {
     const known = knowledge.get(view.id)
-    if (known?.owed === undefined || view.status !== 'failed') return
+    if (known === undefined || view.status !== 'failed') return
     const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
     const mayBeNew = view.attempts > known.baseline || (view.lastAt ?? 0) >= known.triedAt - clockToleranceMs
     if (askedAt < known.sentAt || !mayBeNew) return
+    if (known.owed === undefined) {
+      if ((earlyAt.get(view.id) ?? -Infinity) < known.sentAt) earlyAt.set(view.id, askedAt)
+      return
+    }
     const { firstAt, lastAt } = shown.get(view.id) ?? { firstAt: askedAt, lastAt: askedAt }
     // Of two calls side by side, the one that was sent first may be answered last.
     shown.set(view.id, { firstAt, lastAt: Math.max(lastAt, askedAt) })
@@ -97,7 +103,9 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
       shown.delete(id)
       if (fact.outcome !== 'failed-again') return
       checkTruth(id)
-      if (isReadWhole && !(lastAt - firstAt >= doubtMs - 1))
+      const early = earlyAt.get(id) ?? -Infinity
+      const since = early < knowledge.of(id).sentAt ? firstAt : early
+      if (isReadWhole && !(lastAt - since >= doubtMs - 1))
         violate('untrue', `says that ${id} failed again after checks within ${Math.round(lastAt - firstAt)} ms`)
     },
   }
