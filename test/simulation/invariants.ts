@@ -148,6 +148,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const listings = createOpenListings(scenario.sweep.sliceRecords)
   /** Records that an operator asked for, until they are sent. */
   const askedFor = new Set<string>()
+  /** Its last token, ms since the start. A retry that goes out as it comes has waited for it, at most since it was asked for. */
+  const token = { askedAt: -Infinity, cameAt: -Infinity }
+  const dispatchedAt = new Map<string, number>()
   const endedBackoffs = createEndedBackoffs(timeline, platform)
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
@@ -175,9 +178,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
    * When its last retry was, by the platform's clock as it is set now; -Infinity when it need not know: it was forgotten, or
    * answered before the platform's present time could be known.
    */
-  function lastTryOf({ sentAt, sure: { triedAt }, touchedAt }: Known): number {
+  function lastTryOf(id: string, { sentAt, sure: { triedAt }, touchedAt }: Known): number {
     if (triedAt === -Infinity || touchedAt < sureSince) return -Infinity
-    return platform.now() - (timeline.now() - sentAt)
+    return platform.now() - (timeline.now() - (dispatchedAt.get(id) ?? sentAt))
   }
 
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
@@ -198,7 +201,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
             refusals,
             endedAt: endedBackoffs.at(record.subscriptionId, 'perhaps'),
             // When its last retry was is the daemon's idea of the platform's time, as now is.
-            lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
+            lastAt: Math.max(reading, lastTryOf(record.id, known) - expectations.clockTolerance),
           }),
         ),
       ),
@@ -249,7 +252,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   }
 
   function sendRetry(call: Call): void {
-    if (!knowledge.of(call.id).mayReplay) checkRetry(call)
+    if (!knowledge.of(call.id).mayReplay) {
+      checkRetry(call)
+      dispatchedAt.set(call.id, token.cameAt === timeline.now() ? token.askedAt : timeline.now())
+    }
     knowledge.sent(call)
     const inFlight = knowledge.inFlight().size
     if (inFlight > concurrency) violate('limits', `has ${inFlight} retries in flight, ${concurrency} are allowed`)
@@ -303,6 +309,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     note: trace.note,
     sent(call) {
       trace.note(`${name} call ${call.number} ${call.operation} ${call.id.slice(0, 8)}`)
+      if (call.operation === 'token') token.askedAt = timeline.now()
       limits.sent(call, knowledge.get(call.id)?.mayReplay === true)
       checkListing(call)
       listings.sent(call)
@@ -312,6 +319,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     told(call, told) {
       trace.note(`${name} call ${call.number} answer ${told.kind} ${told.status ?? ''} rows=${told.views.length}`)
       limits.told(call, told)
+      if (call.operation === 'token') token.cameAt = timeline.now()
       listings.told(call, told)
       const wasSure = isSureOfTime()
       if (told.hasDate && (call.operation === 'list' || call.operation === 'retry')) answersOfTime += 1
