@@ -173,14 +173,17 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     },
     pace() {
       present()
-      // Of a few, the time of the first says nothing.
-      const since = countIn('recovered', recent) < minSteady ? startedAt : arrivingSince
+      const ageMs = clock.monotonic() - startedAt
       const perMs = (length: number): number =>
-        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, clock.monotonic() - since))
+        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, ageMs))
+      const arrivingMs = clock.monotonic() - arrivingSince
+      const arrived = sumOf('recovered', minutes.slice(-2))
+      // Of a few, the time of the first says nothing.
+      const resumed = arrivingMs < minuteMs && arrived >= minSteady ? arrived / Math.max(minPaceMs, arrivingMs) : 0
       const [newer, both] = [countIn('recovered', recent), countIn('recovered', 2 * recent)]
       const failed = countIn('failedAgain', all)
       return {
-        recoveredPerMs: perMs(recent) || perMs(all),
+        recoveredPerMs: resumed || perMs(recent) || perMs(all),
         failedShare: failed / Math.max(1, failed + countIn('recovered', all)),
         isSteady: both >= minSteady && Math.max(newer, both - newer) <= maxRatio * Math.min(newer, both - newer),
       }

@@ -23,7 +23,7 @@ test.each<[object, object, string]>([
   [{ unproven: 1 }, { limitedBy: 'unproven' }, 'The outcome of 1 retry is unknown.'],
   [{}, { limitedBy: 'gate' }, 'Retries are blocked.'],
   [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last 5 min.'],
-  [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace varies.'],
+  [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace has not been steady for two minutes.'],
   [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
   [
     { refusedAgain: 1, firstExpiry: null },
