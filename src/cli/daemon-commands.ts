@@ -112,7 +112,7 @@ interface PauseResponse extends PauseStatus {
 type ProbeResponse = AllProbes & { instance: string }
 
 function probeText({ circuits, platform, underWay }: AllProbes, blockers: readonly string[]): string {
-  if (platform) return 'the platform is asked now: check the status in a few seconds'
+  if (platform) return 'failed calls are tried again now, a token request within 30 s: check the status'
   if (blockers.length > 0 && circuits + underWay > 0)
     return `${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
   if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`

@@ -95,7 +95,9 @@ function unknownEnd(status: StatusFacts): string {
     case 'zone':
       return 'Fix platform.timeZone and restart the daemon first.'
     case 'pace':
-      return drain.recoveredPerMinute > 0 ? 'The pace has not been steady for two minutes.' : 'Nothing recovered in the last 5 min.'
+      return drain.recoveredPerMinute > 0
+        ? 'The pace has not been steady for two minutes.'
+        : 'Nothing recovered in the last 5 min.'
     case 'failing':
       return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
     case 'backoff':

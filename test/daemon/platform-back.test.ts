@@ -71,6 +71,19 @@ test('a refused key: alive, not ready, and said again within 15 minutes; a sweep
   expect(scene.ops().ready()).toEqual([])
 })
 
+test("a refused key: an operator's probe ends the backoff of token requests", async () => {
+  let isRefused = true
+  await using scene = startDaemon({
+    instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
+  })
+  await tickFor(scene, ticksPerHour)
+  isRefused = false
+  expect(scene.ops().control.probe()).toMatchObject({ platform: true })
+  expect(await msUntil(scene, () => hasToken(scene))).toBeLessThanOrEqual(2000)
+  await scene.clock.advance(10_000)
+  expect(scene.ops().control.probe()).toMatchObject({ platform: false })
+})
+
 /** Nothing answers from the first PATCH on, until it is mended. */
 async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
   let [isDown, isMended] = [false, false]

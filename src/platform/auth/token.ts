@@ -43,6 +43,8 @@ export interface TokenCache {
   keyProblem(): string | undefined
   /** Why no new token is available; undefined if the last request got one. */
   trouble(): TokenTrouble | undefined
+  /** An operator ends the backoff after a failed request; returns whether one had failed. */
+  probe(): boolean
   /** Renews the token and reloads the key file until the signal is aborted; failures of these never reject. */
   run(signal: AbortSignal): Promise<void>
 }
@@ -363,6 +365,11 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
     keyProblem: keys.problem,
     trouble,
+    probe() {
+      limiter.resetBackoff()
+      notifier.notify()
+      return trouble() !== undefined
+    },
     async run(signal) {
       const abandon = (): void => {
         // A caller that is finishing its work may still need it.

@@ -33,7 +33,7 @@ export interface Probes {
   underWay: number
 }
 
-/** `platform`: whether it is asked again now, as calls had failed. */
+/** `platform`: whether calls of it, or of its identity host, had failed, and are tried again now. */
 export type AllProbes = Probes & { platform: boolean }
 
 /** A circuit that is not closed, for the status document. */
