@@ -61,7 +61,7 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
     status.causes.list.reduce((sum, { records }) => sum + records, status.causes.more.records),
     'failed record',
   )
-  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${isWhole ? '' : 'At least '}${found}. Nothing was changed.`
+  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${isWhole ? '' : 'At least '}${found}. Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`
   const causes = causeTable(status.causes, { ...status, width })
   return `${head
     .split('\n')

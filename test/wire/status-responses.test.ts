@@ -202,7 +202,12 @@ test.each<[args: string[], answer: object, code: number, said: string, state?: P
 
 test.each<[what: string, changes: Partial<StatusState>, code: number, said: string]>([
   ['nothing', seen, 0, '0 failed records. Nothing was changed.'],
-  ['not seen whole', {}, 1, 'At least 0 failed records.'],
+  [
+    'not seen whole',
+    {},
+    1,
+    'At least 0 failed records. Nothing was changed. The first sweep is under way. Nothing is known yet.',
+  ],
   ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about'],
   [
     'switched off',
