@@ -26,7 +26,7 @@ const scripts: Row[] = [
   ],
   [
     'it is said to be under way once it has taken five seconds, and until it ends',
-    `stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 2min; listing -> nothing long`,
+    `stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 137s; listing -> nothing long`,
     { sliceRecords: 10, latencyMs: 2000, pages: 1 },
   ],
   [
