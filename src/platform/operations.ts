@@ -239,8 +239,9 @@ function foundStatus(body: unknown): FoundStatus {
  * call. An error body with a `code` is the platform's own.
  */
 function isResponseLost(exchange: Exchange<unknown>): boolean {
-  const { reason, status } = exchange
-  if (reason === 'intercepted') return false
+  const { isThrottled, reason, status } = exchange
+  // Where the rate is limited by 503, the call was not let through.
+  if (reason === 'intercepted' || isThrottled === true) return false
   if (status === undefined) return exchange.requestNotSent !== true
   if (exchange.code !== undefined) return false
   return status >= 500 || (status >= 200 && status < 300)

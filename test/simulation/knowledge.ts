@@ -74,8 +74,8 @@ export function isIntercepted({ code, isPage, status = 0, views }: Told): boolea
 
 /** True for a response that leaves open whether the retry was taken: none at all, or none of the platform. */
 function isLost(told: Told): boolean {
-  const { kind, status = 0 } = told
-  if (isIntercepted(told)) return false
+  const { isLimited, kind, status = 0 } = told
+  if (isIntercepted(told) || isLimited === true) return false
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
 }
 
@@ -91,9 +91,9 @@ function lastAndNewest(views: readonly View[]): readonly View[] {
 
 /** True for what is no try: the platform has not even looked at the record. */
 export function isRefusal(told: Told): boolean {
-  const { code, kind, status = 0 } = told
+  const { code, isLimited, kind, status = 0 } = told
   const isOwnError = kind === 'told' && status >= 500 && code !== undefined
-  return kind === 'never-left' || refusing.has(status) || isIntercepted(told) || isOwnError
+  return kind === 'never-left' || refusing.has(status) || isLimited === true || isIntercepted(told) || isOwnError
 }
 
 /** True for a response that shows the platform at work, whatever it says of a record. */
@@ -192,7 +192,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
     if (isRefusal(told)) {
-      if (told.status !== 429) refuse(known)
+      if (told.status !== 429 && told.isLimited !== true) refuse(known)
       return
     }
     change(known, (tries) => {

@@ -127,7 +127,10 @@ test.each([
     const ask = (): Promise<ListPage> => under.client.list({ status: 'failed', page: 0, size: 100 }, signal)
     await under.clock.run(ask())
     const isLimited = under.clock.run(under.client.retry(webhookId, signal))
-    expect(await isLimited.then(({ reason, result }) => `${result} ${reason}`)).toBe(retried)
+    expect(await isLimited.then(({ lost, reason, result }) => [`${result} ${reason}`, lost])).toEqual([
+      retried,
+      undefined,
+    ])
     if (reply.status === 503) return
     expect(await under.clock.run(ask(), 3_600_000)).toMatchObject({ rows: 1 })
     expect(under.server.sent).toHaveLength(8)
