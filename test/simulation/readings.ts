@@ -16,7 +16,9 @@ const yearMs = 365 * dayMs
 /** A board without a battery, or a virtual machine whose host is wrong: the host's clock is days or years off, for a moment or for good. */
 function clockFarOff(draw: Draw, scenario: Scenario): Scenario {
   const { calmAt, jumps, startAt } = scenario
-  const ms = draw.pick([-1, 1, 10]) * draw.within(1, 30) * dayMs + draw.pick([0, 0, 10 * yearMs, hourMs - startAt])
+  const off = draw.pick([-1, 1, 10]) * draw.within(1, 30) * dayMs + draw.pick([0, 0, 10 * yearMs, hourMs - startAt])
+  // No clock is before 1970.
+  const ms = Math.max(hourMs - startAt, off)
   const at = draw.within(1, calmAt)
   const back = { at: at + draw.pick([9 * secondMs, draw.within(secondMs, 5 * minuteMs)]), ms: -ms }
   return { ...scenario, jumps: [...jumps, { at, ms }, ...(draw.chance(0.7) ? [back] : [])] }

@@ -121,6 +121,15 @@ const credentials: Scenario[] = [
     firing: { 68: none, 90: ['TokenRefreshFailing'], 125: none, 135: ['ClientAuthenticationRejected'] },
   },
   {
+    name: 'a token after two tries in vain, by a process whose counters begin again where the former one left off',
+    series: {
+      [refreshes('ok')]: '1x500',
+      [refreshes('transient')]: '0x50 4x10 2x500',
+      [tokenExpiry]: '7200x60 9000x500',
+    },
+    firing: { 65: none, 75: none },
+  },
+  {
     name: 'a new key is refused, and the former one gets tokens',
     series: { [refreshes('ok')]: '1x500', [refreshes('new-key-rejected')]: '0x60 1+1x500' },
     firing: { 80: none, 100: none },
