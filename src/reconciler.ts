@@ -183,10 +183,14 @@ export function createReconciler(
   const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
-  const subscriptions = createSubscriptions(policy.circuit, (event) => {
-    if (event.to === 'closed') planner.closed(event.subscriptionId)
-    emit(event)
-  })
+  const subscriptions = createSubscriptions(
+    policy.circuit,
+    (event) => {
+      if (event.to === 'closed') planner.closed(event.subscriptionId)
+      emit(event)
+    },
+    (id, now) => responses.takesAgain(id, now),
+  )
   const responses = createReceiverResponses((id) => outcomes.doubtedSince(id))
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
@@ -374,7 +378,11 @@ export function createReconciler(
       nextSweepInMs: msUntilSweep(),
       fullSweepUnderWay: sweeper.isFullUnderWay(),
       circuitCounts: subscriptions.counts(monotonic),
-      receivers: subscriptions.receivers(monotonic, (id) => responses.receiverOf(id, monotonic)),
+      receivers: subscriptions.receivers(
+        monotonic,
+        (id) => responses.receiverOf(id, monotonic),
+        (id) => summary.missingOf.has(id),
+      ),
       gates: gates.shut(),
       pauses: pause.list(),
       receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },

@@ -176,7 +176,7 @@ export const metricDefinitions = {
   },
   subscriptions: {
     type: 'gauge',
-    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing: its circuit is not closed, or it took none of the last 9 deliveries or more, for 5 min or more. suspected: so for 2 min; or it took none of the last 3 for as long, with responses that no single record causes, or rejected 9 records and took none. taking: it took a delivery in the last ten minutes. A receiver of which nothing is known is not counted.',
+    help: 'Subscriptions that have or had open records in the last ten minutes and were sent a retry, by their receiver. failing, of those with a missing one: its circuit is not closed and it does not take deliveries again, or it took none of the last 9 deliveries or more, for 5 min or more. suspected, likewise: so for 2 min; or it took none of the last 3 for as long, with responses that no single record causes, or rejected 9 records and took none. taking: it took a delivery in the last ten minutes. A receiver of which nothing is known is not counted.',
     labels: { receiver: receiverKinds },
     read: ({ receivers }) => receivers,
   },

@@ -53,15 +53,24 @@ export function meaningOf(codes: readonly (number | null)[]): string[] {
   return meaning === undefined || others.length > 0 ? [] : [meaning]
 }
 
-export function circuitReason(status: StatusFacts): NoticeReason {
+/** Circuits that keep a delivery: one may outlive its last open record by minutes. The subscriptions of merely counted ones are unknown. */
+function keepingOf({ causes, circuits }: StatusFacts): readonly CircuitStatus[] {
+  const open = causes.list.filter(({ byDecision, records }) => records > byDecision.exhausted)
+  if (causes.onlyCounted > 0 || causes.more.causes > 0 || open.length === 0) return circuits.list
+  return circuits.list.filter((circuit) => open.some(({ subscriptionId }) => subscriptionId === circuit.subscriptionId))
+}
+
+export function circuitReason(status: StatusFacts): NoticeReason | undefined {
   const { circuits, now } = status
   const { advice, level, runbook = null } = describeGate('circuit')
-  const failing = circuits.list.filter(({ isKnownUp }) => !isKnownUp)
+  const keeping = keepingOf(status)
+  const failing = keeping.filter(({ isKnownUp }) => !isKnownUp)
+  if (keeping.length === 0) return undefined
   if (failing.length === 0) {
     return {
       level: 'working',
       text: 'The receiver is recovering: retries speed up as deliveries arrive.',
-      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} start slowly: nearly all had failed again.`,
+      detail: `Retries of ${counted(circuits.notClosed - circuits.list.length + keeping.length, 'subscription')} start slowly: nearly all had failed again.`,
       advice: 'Nothing to do.',
     }
   }

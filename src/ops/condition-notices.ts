@@ -145,16 +145,16 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
 /** Receivers that fail some or all recent deliveries. */
 export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = failingOf(status).filter(({ takesNothing }) => !takesNothing)
-  const takesNone = partly.every(({ taken }) => taken === 0)
-  const isTaking = partly.every(({ takenInARow }) => takenInARow >= minInARow)
-  const whose = whoseOf(partly)
+  const still = partly.filter(({ takesAgain }) => !takesAgain)
+  const takesNone = still.every(({ taken }) => taken === 0)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     level: 'working',
-    text: isTaking
-      ? `The receiver accepted the last retries of ${whose}; some failed before.`
-      : `The receiver fails ${takesNone ? 'all recent' : 'some'} retries of ${whose}.`,
-    detail: failingDetail(partly, status),
+    text:
+      still.length === 0
+        ? `The receiver accepted the last retries of ${whoseOf(partly)}; some failed before.`
+        : `The receiver fails ${takesNone ? 'all recent' : 'some'} retries of ${whoseOf(still)}.`,
+    detail: failingDetail(still.length === 0 ? partly : still, status),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',
   }

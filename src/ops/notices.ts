@@ -139,7 +139,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
-  // A circuit outlives its last open record by minutes, and is irrelevant then.
+  const circuit = circuitReason(status)
   const isIdle = openOf(status) === 0
   const own: ReadonlySet<string> = new Set([
     'circuit',
@@ -154,7 +154,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
     ...tokenReasonsOf(status),
     ...shut.map((gate) => gateReason(gate, status)),
     ...pausedReason(status),
-    ...(isIdle || status.circuits.notClosed === 0 ? [] : [circuitReason(status)]),
+    ...(isIdle || circuit === undefined ? [] : [circuit]),
   ]
 }
 
@@ -405,6 +405,13 @@ function arrivingText(status: StatusFacts): string {
 
 const needsNobody = ({ advice }: NoticeReason): boolean => advice.startsWith('Nothing to do')
 
+/** There is something to do while any notice says so. */
+function adviceOf(head: NoticeReason | undefined, level: Level, reasons: readonly NoticeReason[]): string {
+  if (head !== undefined && !needsNobody(head)) return head.advice
+  if (!reasons.every(needsNobody)) return ''
+  return head?.advice ?? (level === 'working' ? 'Nothing to do.' : '')
+}
+
 /** `runbookUrl`: the address without a section. */
 export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
   const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
@@ -418,7 +425,7 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
     level,
     headline: isSaid ? text : `${text} ${missingText(status)}`.trim(),
     detail: head === undefined ? arrivingText(status) : (head.detail ?? ''),
-    advice: head?.advice ?? (level === 'working' && reasons.every(needsNobody) ? 'Nothing to do.' : ''),
+    advice: adviceOf(head, level, reasons),
     runbook: head === undefined ? null : linkOf(head),
     notices: reasons
       .filter((reason) => reason !== head)

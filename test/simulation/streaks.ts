@@ -57,7 +57,7 @@ export function createStreaks({
       const { flaky = 0, outages = [] } = scenario.receivers[receiver] ?? {}
       const outage = platform.outageAt(receiver, timeline.now())
       const all = failures.get(subscriptionId) ?? []
-      const [first = { at: Infinity, sentAt: Infinity }] = all
+      const [first = { at: Infinity }] = all
       // It is up, and refuses each record, or did so.
       const isRefusing = all.some(({ code }) => refusesRecord(code))
       if (outage === undefined || (isRefusing && known === 'surely')) return Infinity
@@ -72,7 +72,8 @@ export function createStreaks({
         return Math.max(outage.from, first.at + 5 * minuteMs, counted[surelyDead - 1]?.at ?? Infinity)
       const isPlain = counted === all && flaky === 0 && outages.length === 1 && !hasOthers
       const shown = counted[(isPlain ? probablyDead : surelyDead) - 1]?.at ?? Infinity
-      const last = all.find(({ at, sentAt }) => at >= shown && sentAt >= first.sentAt + 2 * minuteMs)
+      // Two minutes from the first failure that is known to a retry that fails: it may hang for a minute before either is seen.
+      const last = all.find(({ at, sentAt }) => at >= shown && sentAt >= first.at + 2 * minuteMs)
       return Math.max(outage.from, last?.at ?? Infinity)
     },
   }

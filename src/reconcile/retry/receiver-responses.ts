@@ -9,8 +9,9 @@ export interface Lately {
   subscriptionId: string
   taken: number
   failed: number
-  /** Consecutive accepted or failed deliveries, and how long the last ones have failed, in ms. */
-  takenInARow: number
+  /** True if it accepted its last delivery, and failed none for a minute: earlier failures may be over. */
+  takesAgain: boolean
+  /** Consecutive failed deliveries, and how long the last ones have failed, in ms. */
   failedInARow: number
   failingForMs: number
   /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none of 15. */
@@ -31,6 +32,8 @@ export interface ReceiverResponses {
   mendingOf(subscriptionId: string, record: Mendable): Mending
   /** The state shown by its last deliveries; undefined if they show none. */
   receiverOf(subscriptionId: string, now: number): ReceiverKind | undefined
+  /** @see Lately.takesAgain */
+  takesAgain(subscriptionId: string, now: number): boolean
   /** Most failures first. */
   lately(now: number): Lately[]
 }
@@ -49,6 +52,8 @@ const [partlyTries, someTries] = [9, 3]
 const [deadStreak, silentStreak, deadMs, sureMs] = [9, 3, 120_000, 300_000]
 /** A receiver that took a delivery within this time takes them, ms. */
 const latelyMs = 600_000
+/** A receiver that failed nothing for so long takes its deliveries again, ms. */
+const againMs = 60_000
 /** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
 const maxHeldMs = 60_000
 /** Number of remembered keys, most recent first. */
@@ -168,12 +173,15 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
   if (seenAt < before.mendedAt) return before
   if (newest !== undefined && isAfter(newest, own)) return insert(before, own, minShare)
   const line: Recent = { ...before, outcomes: [own, ...before.outcomes.slice(0, maxOutcomes - 1)] }
-  const isMixed = isMixedNow(line, minShare)
+  const endsRow = own.kind === 'taken' && inARow(before, 'failed') >= minStreak
+  // A second row that ends soon after the first shows a receiver that accepts few.
+  const isSecondRow = endsRow && minShare > 0 && before.mendedAt > -Infinity && before.outcomes.length < maxOutcomes
+  const isMixed = isSecondRow || isMixedNow(line, minShare)
   if (own.kind === 'failed') {
     const failingSince = inARow(line, 'failed') === 1 ? seenAt : line.failingSince
     return { ...line, isMixed, failingSince, failedAt: seenAt, responseStatusCode, streak: goOn(line.streak, event) }
   }
-  const isMended = !isMixed && (before.isMixed || inARow(before, 'failed') >= minStreak)
+  const isMended = !isMixed && (before.isMixed || endsRow)
   return {
     ...line,
     outcomes: isMended ? [own] : line.outcomes,
@@ -200,6 +208,8 @@ function takesNothing(line: Recent): boolean {
       : failed >= enough
   return isSoMany && failedAt - failingSince >= deadMs
 }
+
+const takesAgain = (line: Recent, now: number): boolean => inARow(line, 'taken') > 0 && now - line.failedAt >= againMs
 
 interface RecentByKey {
   of(key: string): Recent
@@ -283,6 +293,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       const isSure = inARow(line, 'failed') >= deadStreak && now - line.failingSince >= sureMs
       return isSure && !line.streak.isRefusing ? 'failing' : 'suspected'
     },
+    takesAgain: (subscriptionId, now) => takesAgain(subscriptions.of(subscriptionId), now),
     lately(now) {
       return [...subscriptions.all()]
         .map(([subscriptionId, line]) => ({
@@ -291,7 +302,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           takesNothing: takesNothing(line),
           responseStatusCode: line.responseStatusCode,
           failingForMs: now - line.failingSince,
-          takenInARow: inARow(line, 'taken'),
+          takesAgain: takesAgain(line, now),
           failedInARow: inARow(line, 'failed'),
           taken: countOf(line, 'taken'),
           failed: countOf(line, 'failed'),

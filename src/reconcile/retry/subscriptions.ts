@@ -41,7 +41,7 @@ export interface CircuitView extends Omit<Opening, 'at' | 'failedAt'> {
   subscriptionId: string
   state: CircuitState
   limit: number
-  /** True once the receiver has accepted a delivery, or rejected a single record, since it last opened. */
+  /** True once the receiver has accepted a delivery, or rejected a single record, since it last opened, or takes deliveries again. */
   isKnownUp: boolean
   /** Unconfirmed retries sent since it last opened. */
   outstanding: number
@@ -117,15 +117,22 @@ export interface Subscriptions {
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
   counts(now: number): Record<CircuitState, number>
-  /** The same by receiver, if its state is known. `kindOf` judges those with closed circuits. */
-  receivers(now: number, kindOf: (id: string) => ReceiverKind | undefined): Record<ReceiverKind, number>
+  /**
+   * The same by receiver, if its state is known. `kindOf` judges those with closed circuits. One that fails counts while a
+   * delivery is missing.
+   */
+  receivers(
+    now: number,
+    kindOf: (id: string) => ReceiverKind | undefined,
+    isMissing: (id: string) => boolean,
+  ): Record<ReceiverKind, number>
   /** The circuits that are not closed. */
   views(now: number): CircuitView[]
 }
 
 export const receiverKinds = ['failing', 'suspected', 'taking'] as const
 /**
- * `failing`: its circuit is not closed, or it takes nothing all the same; `suspected`: it takes nothing, of few, or rejects all;
+ * `failing`: its circuit is not closed and it is not known to be up, or it takes nothing all the same; `suspected`: it takes nothing, of few, or rejects all;
  * `taking`: it took a delivery lately.
  */
 export type ReceiverKind = (typeof receiverKinds)[number]
@@ -134,8 +141,15 @@ const idleMs = 600_000
 /** Minimum time between two such ends: a receiver that fails again would otherwise use up all attempts. */
 const endsBackoffsAgainMs = 3_600_000
 
-/** `report` receives every change of state. */
-export function createSubscriptions(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Subscriptions {
+/**
+ * `report` receives every change of state. `takesAgain`: a delivery that was sent before a circuit opened does not close it, but
+ * shows as well that the receiver is up.
+ */
+export function createSubscriptions(
+  policy: CircuitPolicy,
+  report: (event: CircuitEvent) => void,
+  takesAgain: (id: string, now: number) => boolean = () => false,
+): Subscriptions {
   const all = new Map<string, Subscription>()
   /** Cooldowns, by their end; a heap with the next one first. */
   const ends = new TinyQueue<{ at: number; subscription: Subscription }>([], (a, b) => a.at - b.at)
@@ -154,6 +168,9 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
     if (places.size < limitOf(circuit, policy)) return undefined
     return state === 'closed' ? 'limit' : 'circuit'
   }
+
+  const isKnownUp = ({ circuit, id }: Subscription, now: number): boolean =>
+    circuit.name === 'recovering' || takesAgain(id, now)
 
   function free({ places }: Subscription, sent: number): void {
     const place = places.get(sent)
@@ -263,23 +280,26 @@ export function createSubscriptions(policy: CircuitPolicy, report: (event: Circu
       }
     },
     counts,
-    receivers(now, kindOf) {
+    receivers(now, kindOf, isMissing) {
       const counts = { failing: 0, suspected: 0, taking: 0 }
-      for (const { circuit, id, sent } of all.values()) {
-        const kind = stateOf(circuit, now) === 'closed' ? kindOf(id) : 'failing'
-        if (sent > 0 && kind !== undefined) counts[kind] += 1
+      for (const subscription of all.values()) {
+        const { circuit, id, sent } = subscription
+        const isFailing = stateOf(circuit, now) !== 'closed' && !isKnownUp(subscription, now)
+        const kind = isFailing ? 'failing' : kindOf(id)
+        if (sent > 0 && kind !== undefined && (kind === 'taking' || isMissing(id))) counts[kind] += 1
       }
       return counts
     },
     views(now) {
-      return [...all.values()].flatMap(({ circuit, id: subscriptionId, places }) => {
+      return [...all.values()].flatMap((subscription) => {
+        const { circuit, id: subscriptionId, places } = subscription
         if (!('opening' in circuit)) return []
         const { at, failedAt, ...why } = circuit.opening
         return {
           subscriptionId,
           state: stateOf(circuit, now),
           limit: limitOf(circuit, policy),
-          isKnownUp: circuit.name === 'recovering',
+          isKnownUp: isKnownUp(subscription, now),
           outstanding: places.size,
           pausesForMs: Math.max(0, circuit.openUntil - now),
           openForMs: now - at,

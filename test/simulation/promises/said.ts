@@ -1,4 +1,5 @@
 // The oracle: what is said is what is so. Level, headline, advice and notices of /status, at every scrape, against the world. @see docs/status.md
+import { soundAtOf } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { createStreaks } from '../streaks.ts'
@@ -14,6 +15,8 @@ const noticeMs = 2 * minuteMs
 /** Deliveries in that time tell how much a receiver takes. */
 const shareMs = 3 * minuteMs
 const minDeliveries = 10
+/** A success after so many failures looks as if its receiver were mended. */
+const minRow = 5
 /** Beyond it a clock that is off is said. */
 const maxSkewMs = 50_000
 const maxChangesPerHour = 4
@@ -21,7 +24,16 @@ const maxChangesPerHour = 4
 const minTries = 3
 
 type Party =
-  'platform' | 'retries' | 'lists' | 'identity' | 'identity clock' | 'receiver' | 'key' | 'host clock' | 'time zone'
+  | 'platform'
+  | 'retries'
+  | 'lists'
+  | 'identity'
+  | 'identity clock'
+  | 'health'
+  | 'receiver'
+  | 'key'
+  | 'host clock'
+  | 'time zone'
 
 const isOfReceiver = /^The receiver (is down|is failing|keeps|does not|fails)|^Subscription|subscriptions are failing/
 
@@ -36,11 +48,14 @@ const named: readonly (readonly [RegExp, Party])[] = [
   [/^The platform rejects retries|^Retries do not reach|^None of the last/, 'retries'],
   [/^The platform is unavailable/, 'platform'],
   [/^The platform cannot be listed/, 'lists'],
+  [/receiver\.healthUrl/, 'health'],
   [isOfReceiver, 'receiver'],
 ]
 
 interface Delivery {
+  /** When its outcome became known, and its retry was sent. */
   at: number
+  sentAt: number
   subscriptionId: string
   isTaken: boolean
 }
@@ -55,7 +70,13 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   let deliveries: Delivery[] = []
   /** When a call of the API, and of the identity host, was last answered well and badly, ms since the start. */
   const never = { good: -Infinity, bad: -Infinity }
-  const last = { platform: { ...never }, retries: { ...never }, lists: { ...never }, identity: { ...never } }
+  const last = {
+    platform: { ...never },
+    retries: { ...never },
+    lists: { ...never },
+    identity: { ...never },
+    health: { ...never },
+  }
   /** Failures in a row. */
   const row = { platform: 0, identity: 0 }
   const rowSince = { platform: 0, identity: 0 }
@@ -122,17 +143,22 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       case 'platform':
       case 'retries':
       case 'lists':
-      case 'identity': {
+      case 'identity':
+      case 'health': {
         const { bad, good } = last[party]
         return bad > recently || bad > good
       }
       case 'receiver': {
         const mended = mendedSubscriptions()
         const open = [...platform.records.values()].filter((record) => record.status === 'failed' && isOurs(record))
-        const ids = [...new Set(open.map(({ subscriptionId }) => subscriptionId))]
-        const short = /Subscription ([0-9a-f]{8})/i.exec(text)?.[1]?.toLowerCase()
-        const meant = ids.filter((id) => short === undefined || id.startsWith(short))
-        return meant.length === 0 || meant.some((id) => !mended.has(id))
+        // Whom the headline means is in its detail: its records may be under way, and no other's open ones are meant.
+        const named = text.matchAll(/Subscription ([0-9a-f]{8})/gi).map(([, short = '']) => short.toLowerCase())
+        const working = named.map((short) => [...mended].some((id) => id.startsWith(short))).toArray()
+        // A record with more failed tries than any that was taken since may be the problem itself.
+        const isStubborn = /^The receiver (keeps|does not respond to)/.test(text)
+        const isTriedOften = (id: string): boolean => isStubborn && knowledge.of(id).tries > minTries
+        if (working.length > 0) return !working.includes(true) || open.some(({ id }) => isTriedOften(id))
+        return open.length === 0 || open.some(({ subscriptionId }) => !mended.has(subscriptionId))
       }
       case 'key':
         return last.identity.bad > last.identity.good || scenario.keys.file.length > 0
@@ -164,7 +190,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   }
 
   function checkParties({ status: { summary } }: Sight): void {
-    for (const text of [summary.headline, ...summary.notices.map((notice) => notice.text)]) {
+    for (const text of [`${summary.headline} ${summary.detail}`, ...summary.notices.map((notice) => notice.text)]) {
       const party = named.find(([words]) => words.test(text))?.[1]
       if (party === undefined) continue
       exercise('the party that is named is broken')
@@ -203,25 +229,25 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     if (failed.length > status.missing) say(`says "${headline}" while ${failed.length} have been failed for minutes`)
   }
 
-  /** How much its receiver took of what was sent since the world changed, at most in the last minutes. */
-  function takenShares(): Map<string, { taken: number; sent: number }> {
-    // What was under way when the world changed is of the world before.
-    const changedAt = changedBefore(changes, timeline.now() - minuteMs) + scenario.habits.deliveryTimeout
-    const since = Math.max(timeline.now() - shareMs, changedAt)
-    const shares = new Map<string, { taken: number; sent: number }>()
-    for (const { at, isTaken, subscriptionId } of deliveries) {
-      if (at < since || at > timeline.now() - minuteMs / 2) continue
-      const share = shares.getOrInsertComputed(subscriptionId, () => ({ taken: 0, sent: 0 }))
-      share.sent += 1
-      if (isTaken) share.taken += 1
-    }
-    return shares
+  /** Since when a receiver is as it is, ms since the start. */
+  function receiverSince(id: string): number {
+    const record = [...platform.records.values()].find(({ subscriptionId }) => subscriptionId === id)
+    const { outages = [], refuses } =
+      scenario.receivers[scenario.subscriptions[record?.plan.subscription ?? 0] ?? 0] ?? {}
+    const times = [...outages.flatMap(({ from, to }) => [from, to]), refuses?.until ?? 0, soundAtOf(scenario)]
+    return Math.max(...times.filter((at) => at <= timeline.now()))
   }
 
-  /** The last ones were taken: what failed before may be mended. */
-  function isTaking(id: string): boolean {
-    const last = deliveries.filter(({ subscriptionId }) => subscriptionId === id).slice(-minTries)
-    return last.every(({ isTaken }) => isTaken)
+  /** How much its receiver took lately of what was sent since it changed, and since a success after a row of failures looked as if it had. */
+  function takenShare(inOrder: readonly Delivery[], id: string): { taken: number; sent: number } {
+    const isMending = ({ isTaken }: Delivery, index: number): boolean =>
+      isTaken && index >= minRow && !inOrder.slice(index - minRow, index).some((one) => one.isTaken)
+    const mendedAt = inOrder.find(isMending)?.sentAt ?? 0
+    const since = Math.max(receiverSince(id), mendedAt)
+    const counted = inOrder.filter(
+      ({ at, sentAt }) => sentAt >= since && at >= timeline.now() - shareMs && at <= timeline.now() - minuteMs / 2,
+    )
+    return { taken: counted.filter(({ isTaken }) => isTaken).length, sent: counted.length }
   }
 
   function checkNothingToDo({ status }: Sight): void {
@@ -231,10 +257,16 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const said = `says "${headline} ${advice}" (${level})`
     const open = status.missing - status.expired - status.failed.exhausted
     if (open > 0)
-      for (const [id, { sent, taken }] of takenShares())
+      // In the order of sending: failures become known later than successes.
+      for (const [id, own] of Map.groupBy(deliveries, ({ subscriptionId }) => subscriptionId)) {
+        const inOrder = own.toSorted((a, b) => a.sentAt - b.sentAt)
+        const { sent, taken } = takenShare(inOrder, id)
+        // The last ones were taken: what failed before may be mended.
+        const isTaking = inOrder.slice(-minTries).every(({ isTaken }) => isTaken)
         // Two standard deviations below half: it is no chance.
-        if (sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking(id))
+        if (sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking)
           say(`${said} while ${id} takes ${taken} of ${sent}`)
+      }
     for (const party of ['platform', 'identity'] as const)
       if (row[party] >= 3 && last[party].bad - rowSince[party] > noticeMs + scenario.periodMs)
         say(`${said} while the ${party} has failed ${row[party]} times for ${timeline.now() - rowSince[party]} ms`)
@@ -245,8 +277,11 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         (record) => record.plan.subscription === index && record.status === 'failed' && isOurs(record),
       )
       const failed = deliveries.filter(
-        ({ at, subscriptionId }) =>
-          at > outage.from && at < timeline.now() - noticeMs && subscriptionId === waiting[0]?.subscriptionId,
+        ({ at, isTaken, sentAt, subscriptionId }) =>
+          !isTaken &&
+          sentAt > outage.from &&
+          at < timeline.now() - noticeMs &&
+          subscriptionId === waiting[0]?.subscriptionId,
       )
       if (failed.length >= minTries)
         say(
@@ -319,7 +354,12 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
 
   return {
     told(call, told) {
-      if (told.kind === 'given-up' || call.operation === 'health') return
+      if (told.kind === 'given-up') return
+      // The address that is asked for it may be wrong, or its host down, while deliveries are taken.
+      if (call.operation === 'health') {
+        last.health[told.kind === 'told' && told.status === 200 ? 'good' : 'bad'] = timeline.now()
+        return
+      }
       const party = call.operation === 'token' ? 'identity' : 'platform'
       if (party === 'platform' && (told.status === 429 || told.isLimited === true)) return
       const isGood = party === 'identity' ? told.kind === 'told' && told.status === 200 : isAnswered(told)
@@ -332,9 +372,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     fact(fact) {
       streaks.note(fact)
       if (fact.type === 'outcome' && fact.outcome !== 'unknown') {
-        const { outcome, subscriptionId } = fact
-        const isTaken = outcome === 'recovered'
-        deliveries.push({ at: timeline.now(), subscriptionId: subscriptionId.toLowerCase(), isTaken })
+        const [at, isTaken] = [timeline.now(), fact.outcome === 'recovered']
+        const [sentAt, subscriptionId] = [at - fact.sinceRetryMs, fact.subscriptionId.toLowerCase()]
+        deliveries.push({ at, sentAt, subscriptionId, isTaken })
       }
       if (fact.type !== 'sweep') return
       const { kind, result, seconds } = fact.report

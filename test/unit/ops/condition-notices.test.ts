@@ -26,7 +26,7 @@ function lately(changes: Partial<StatusState['lately'][number]>): StatusState['l
   const none = {
     taken: 0,
     failed: 0,
-    takenInARow: 0,
+    takesAgain: false,
     failedInARow: 0,
     failingForMs: 0,
     isPartly: false,
@@ -90,8 +90,20 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that has failed a part until a moment ago',
-    { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takenInARow: 3, isPartly: true })] },
+    { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takesAgain: true, isPartly: true })] },
     /^The receiver accepted the last retries of a subscription; some failed before\. /,
+  ],
+  [
+    'of two, the one that still fails some',
+    {
+      failed: blocked,
+      causes: { ...causes, list: [...causes.list, aCause({ subscriptionId: 'four' })] },
+      lately: [
+        lately({ taken: 6, failed: 9, takesAgain: true, isPartly: true, subscriptionId: 'four' }),
+        lately({ taken: 3, failed: 9, isPartly: true }),
+      ],
+    },
+    /^The receiver fails some retries of a subscription\. .*missing\. Subscription three took 3 of the last 12 retries \(HTTP 500\)\.$/,
   ],
   [
     'a receiver of which only the number of missing ones is known',
@@ -221,6 +233,13 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     return [{ level, text: `${headline} ${detail}` }, ...notices].some((one) => said.test(`${one.level} ${one.text}`))
   }
   expect([before, reached].map(isSaid)).toEqual([false, true])
+})
+
+test('that there is nothing to do is not said beside a notice that asks for something', () => {
+  const adviceOf = (changes: Partial<StatusState>): string =>
+    toStatus(aStatusState({ ...swept, failed: blocked, ...shut('no-token'), ...changes })).summary.advice
+  expect(adviceOf({})).toBe('Nothing to do.')
+  expect(adviceOf({ certificateExpiresAt: incidentNow + 86_400_000 })).toBe('')
 })
 
 test('no probe is awaited while all retries are blocked', () => {

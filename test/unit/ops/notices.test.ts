@@ -132,6 +132,11 @@ describe('the headline', () => {
     ],
     'working: Retries wait for their backoff. 2 deliveries are missing.': [
       { failed: { ...noDecisions, 'backing-off': 2 } },
+      // Nothing waits for that circuit any more.
+      {
+        ...{ failed: { ...noDecisions, 'backing-off': 2 }, ...open, endless: refusing(0) },
+        causes: { ...noCauses, list: [aCause({ subscriptionId: 'two' })] },
+      },
     ],
     'trouble: Subscription one returns HTTP 503: 10 deliveries wait. 15 deliveries are missing.': [
       { failed: { ...blocked, due: 5 }, ...open },

@@ -88,8 +88,23 @@ test('the last twenty are counted, and how long they have failed', () => {
   expect(after(`${'t'.repeat(30)}ff`, 503).lately(40_000)).toEqual([
     {
       ...{ subscriptionId, isPartly: false, takesNothing: false, responseStatusCode: 503 },
-      ...{ taken: 18, failed: 2, takenInARow: 0, failedInARow: 2, failingForMs: 9000 },
+      ...{ taken: 18, failed: 2, takesAgain: false, failedInARow: 2, failingForMs: 9000 },
     },
+  ])
+})
+
+test.each<[string, string, number, boolean]>([
+  ['it took one, and has failed none for a minute', '--t', 62, true],
+  ['nor for less', '--t', 61, false],
+  ['it failed the last one', 't-', 600, false],
+])('takes again: %s', (_, outcomes, seconds, takesAgain) => {
+  expect(after(outcomes).lately(1000 * seconds)).toEqual([expect.objectContaining({ takesAgain })])
+})
+
+test('a second row of failures that ends soon after the first is of a receiver that takes few', () => {
+  const isPartly = (outcomes: string): unknown => after(outcomes).lately(600_000)[0]?.isPartly
+  expect(['fffffft', 'fffffftfffft', 'fffffftffffft', `fffffft${'t'.repeat(20)}ffffft`].map(isPartly)).toEqual([
+    ...[false, false, true, false],
   ])
 })
 
@@ -113,20 +128,20 @@ function afterDoubts(outcomes: string, now: number): ReceiverResponses {
 }
 
 test.each<[string, string, number, object]>([
-  ['what was seen last is the last, though known first', '++---+', 9500, { failed: 3, taken: 3, takenInARow: 1 }],
+  ['what was seen last is the last, though known first', '++---+', 9500, { failed: 3, taken: 3, failedInARow: 0 }],
   [
     'a success waits for the doubt about an earlier failure',
     '++---+++',
     5500,
     { failed: 1, taken: 2, failedInARow: 1 },
   ],
-  ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, takenInARow: 1, isPartly: true }],
+  ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, failedInARow: 0, isPartly: true }],
 ])('outcomes in the order of deliveries: %s', (_, outcomes, now, expected) => {
   expect(afterDoubts(outcomes, now).lately(now)).toEqual([expect.objectContaining(expected)])
 })
 
 test.each<[string, string, number, object]>([
-  ['a failure', '++', 1500, { failed: 1, taken: 2, takenInARow: 1 }],
+  ['a failure', '++', 1500, { failed: 1, taken: 2, failedInARow: 0 }],
   ['a success ends the row that began before it', '--', 1500, { failed: 2, taken: 1, failedInARow: 1 }],
   ['a success before the row changes nothing of it', '--', 500, { failed: 2, taken: 1, failedInARow: 2 }],
 ])('an outcome that was in doubt for too long counts at its place: %s', (_, others, at, expected) => {

@@ -1,5 +1,7 @@
 // The circuits of all subscriptions: no place is lost, every change of state is reported once, and what is idle is forgotten.
-import { test } from 'vitest'
+import { expect, test } from 'vitest'
+import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import { createSubscriptions } from '../../../src/reconcile/retry/subscriptions.ts'
 import { play } from '../../support/script.ts'
 
 const opened = 'take a 9; settle a 9 failed-again 503; changes -> a open 30s 9/9'
@@ -55,4 +57,29 @@ test('a record counts once, in upper or lower case', async () => {
      settle a 30 failed-again; changes -> nothing`,
     { circuit: { failureRatio: 0.5 } },
   )
+})
+
+test('a receiver that takes deliveries again fails no more, whatever its circuit; one that fails counts while any is missing', () => {
+  const takingAgain = new Set<string>()
+  const subscriptions = createSubscriptions(
+    { ...circuitNumbers, initialLimit: 1, cooldown: 30_000 },
+    () => undefined,
+    (id) => takingAgain.has(id),
+  )
+  const sent = subscriptions.send({ eventType: 'account-activated', subscriptionId: 'a' }, 0)
+  subscriptions.settle({ subscriptionId: 'a', jitterSeed: 1, responseStatusCode: 503, sent }, 'failed-again', 0)
+  const receivers = (isMissing: boolean): object =>
+    subscriptions.receivers(
+      0,
+      () => 'taking',
+      () => isMissing,
+    )
+  const isKnownUp = (): boolean[] => subscriptions.views(0).map((view) => view.isKnownUp)
+  expect([receivers(true), receivers(false), ...isKnownUp()]).toEqual([
+    { failing: 1, suspected: 0, taking: 0 },
+    { failing: 0, suspected: 0, taking: 0 },
+    false,
+  ])
+  takingAgain.add('a')
+  expect([receivers(true), ...isKnownUp()]).toEqual([{ failing: 0, suspected: 0, taking: 1 }, true])
 })
