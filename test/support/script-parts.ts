@@ -135,7 +135,7 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       subscriptions.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
       return Object.values(subscriptions.counts(clock.monotonic())).reduce((sum, count) => sum + count)
     },
-    change: () => `${((subscriptions.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
+    change: () => `${(subscriptions.nextChangeAt() - clock.monotonic()) / 1000}s`,
     changes: () => {
       const events = all.slice(seen)
       seen = all.length

@@ -63,8 +63,8 @@ export interface Dispatcher {
   pick(): Picked | undefined
   /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
-  /** Milliseconds until a record may become due or allowed; undefined if only an event can change that. */
-  msUntilChange(): number | undefined
+  /** Milliseconds until a record may become due or allowed; Infinity if only an event can change that. */
+  msUntilChange(): number
   /** Aborted with the first bug in a retry. */
   readonly broken: AbortSignal
   /** Resolves when the current calls have ended. */
@@ -175,11 +175,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     msUntilChange() {
       const monotonic = clock.monotonic()
       const untilPlan = mayRetry() ? planner.msUntilDue() : Infinity
-      const untilCircuit = (subscriptions.nextChangeAt() ?? Infinity) - monotonic
-      const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
-      const untilPause = (pause.endsAt() ?? Infinity) - clock.now()
-      const wait = Math.min(untilPlan, untilCircuit, untilPing, untilPause, rate.pausedForMs() || Infinity)
-      return wait === Infinity ? undefined : Math.max(1, wait)
+      const untilCircuit = subscriptions.nextChangeAt() - monotonic
+      const untilPause = pause.endsAt() - clock.now()
+      const untilPlatform = Math.min((breaker.pingAt() ?? Infinity) - monotonic, rate.pausedForMs() || Infinity)
+      return Math.max(1, Math.min(untilPlan, untilCircuit, untilPlatform, untilPause))
     },
     broken: broken.signal,
     async drain() {

@@ -80,8 +80,8 @@ export interface Pause {
   list(): Pauses
   /** The pause of a subscription, or of all retries; undefined without one. */
   of(subscriptionId: string | undefined): OperatorPause | undefined
-  /** When the first of them ends, epoch ms; undefined if only a command ends them. */
-  endsAt(): number | undefined
+  /** When the first of them ends, epoch ms; Infinity if only a command ends them. */
+  endsAt(): number
 }
 
 function isSame(a: Pauses, b: Pauses): boolean {
@@ -203,9 +203,6 @@ export function createPause({ now, wake, emit }: PauseOptions): Pause {
       const found = among(kept, subscriptionId)
       return found !== undefined && notEnded(now())(found) ? found : undefined
     },
-    endsAt() {
-      const at = Math.min(...kept.map(({ until = Infinity }) => until))
-      return at === Infinity ? undefined : at
-    },
+    endsAt: () => Math.min(...kept.map(({ until = Infinity }) => until)),
   }
 }

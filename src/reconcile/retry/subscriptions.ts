@@ -109,8 +109,8 @@ export interface Subscriptions {
   turn(now: number): void
   /** Ends the cooldowns of all open circuits. */
   probe(now: number): Probes
-  /** When a blocked retry may next be allowed; undefined if only outcomes can change that. */
-  nextChangeAt(): number | undefined
+  /** When a blocked retry may next be allowed; Infinity if only outcomes can change that. */
+  nextChangeAt(): number
   /** How long ago the backoffs of its receiver's failures ended; Infinity if never. @see decide.ts */
   backoffsEndedMs(id: string, now: number): number
   /** Forgets subscriptions without an open record for ten minutes. An awaited record is open. */
@@ -263,10 +263,7 @@ export function createSubscriptions(
       }
       return { circuits: open, underWay }
     },
-    nextChangeAt() {
-      const next = Math.min(held.values().next().value?.endsAt ?? Infinity, ends.peek()?.at ?? Infinity)
-      return next === Infinity ? undefined : next
-    },
+    nextChangeAt: () => Math.min(held.values().next().value?.endsAt ?? Infinity, ends.peek()?.at ?? Infinity),
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
       for (const [id, subscription] of all) {

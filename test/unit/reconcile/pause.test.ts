@@ -68,7 +68,7 @@ test('ends by itself at its time: nothing is paused from then on, and the next t
   expect(heard).toEqual(['resume eu true end', 'wake with 1'])
   expect(pause.endsAt()).toBe(5000)
   // What was said last: without an end.
-  expect([pause.pause(), pause.endsAt()]).toEqual([true, undefined])
+  expect([pause.pause(), pause.endsAt()]).toEqual([true, Infinity])
 })
 
 test('follows the lease, and reports what changed there', () => {
