@@ -12,7 +12,7 @@ import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
-import { decide, type Counts, type SituationOf } from '../decide.ts'
+import { decide, type SituationOf } from '../decide.ts'
 import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
@@ -295,23 +295,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (schedule.dueInMs('recent') === 0) await make('recent', signal)
   }
 
-  function reportOf(
-    { id, tally }: Sweep,
-    kind: SweepKind,
-    { counts, failure, seconds }: { counts: Counts | undefined; failure: SweepReport['failure']; seconds: number },
-  ): SweepReport {
-    const partial = tally.incompleteSlices + tally.skippedSlices > 0
-    return {
-      sweepId: id,
-      kind,
-      result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
-      seconds,
-      ...tally,
-      ...(counts && { failed: { ...counts, excluded: sumOf(findings.excluded) } }),
-      ...(failure && { failure }),
-    }
-  }
-
   /** Forgets the circuits of subscriptions without a record that could be retried. */
   function forgetCircuits(): void {
     const now = client.now()
@@ -329,7 +312,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...{ slices: 0, listed: 0, resolvedElsewhere: 0, gaveWay: 0, unreadable: 0 },
       ...{ incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 },
     }
-    const rows = createUnreadableSum()
     const id = random.uuid().slice(0, 8)
     const current: Sweep = {
       id,
@@ -338,7 +320,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       unshown: new Set(),
       dueGaveWay: new Set(),
       oldestGaveWayAt: Infinity,
-      unreadable: rows,
+      unreadable: createUnreadableSum(),
       skipped: [],
       hasListed: false,
       worked: startWork(),
@@ -350,7 +332,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       await learnTime(signal)
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
       // A recent sweep may show more of them, but cannot show fewer.
-      if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0)) findings.unreadable = rows.sum()
+      if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0))
+        findings.unreadable = current.unreadable.sum()
       schedule.end(kind, current.worked())
       breaker.listed()
     } catch (error) {
@@ -361,8 +344,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     const isKnown = kind === 'full' && failure === undefined
     const summary = isKnown ? await finishInTurns(backlog.summary(situations()), turn) : undefined
-    const seconds = (clock.monotonic() - startedAt) / 1000
-    const made = reportOf(current, kind, { counts: summary?.counts, failure, seconds })
+    const partial = tally.incompleteSlices + tally.skippedSlices > 0
+    const made: SweepReport = {
+      sweepId: id,
+      kind,
+      result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
+      seconds: (clock.monotonic() - startedAt) / 1000,
+      ...tally,
+      ...(summary && { failed: { ...summary.counts, excluded: sumOf(findings.excluded) } }),
+      ...(failure && { failure }),
+    }
     if (isKnown) forgetCircuits()
     const { refused = 0, unproven = 0 } = summary?.endless ?? {}
     const open = summary && { refusedAgain: refused + unproven, oldestAt: summary.oldestOpenAt }
