@@ -156,9 +156,6 @@ export class FailedRecord implements Known {
   get triedAt(): number {
     return this.#ours.triedAt
   }
-  get changedAt(): number {
-    return this.#ours.changedAt
-  }
   get askedFor(): boolean {
     return this.#ours.askedBy.some(({ aborted }) => !aborted)
   }

@@ -236,7 +236,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const key = keyOf(record.id)
       const known = byKey.get(key)
       if (known === undefined) admit(record, { askedAt, now, ...how }, learned)
-      else if (known.changedAt <= askedAt) meetAgain(known, record, now, learned)
+      else if (known.ours.changedAt <= askedAt) meetAgain(known, record, now, learned)
     }
   }
 
@@ -246,7 +246,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
-      if (entry.awaiting !== undefined || listed.has(key) || entry.changedAt > askedAt) continue
+      if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
       drop(entry)
       if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
       if (entry.triedAt === 0) learned.resolvedElsewhere += 1
