@@ -58,7 +58,7 @@ export interface Planner {
 
 /** Maximum age of lanes: records become old or expiring in them, and those that left the backlog stay in them. */
 const maxLaneAgeMs = 60_000
-/** Records that are put into new lanes at one pick: a few milliseconds. */
+/** Records that one pick puts into new lanes, adds again, or skips, of each at most so many: a few milliseconds. */
 const recordsPerPick = 5000
 
 const ageOf = ({ eventAt }: FailedRecord, now: number): Lane['age'] => (now - eventAt < recentMs ? 'recent' : 'old')
@@ -103,8 +103,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   const lanes = new Set<Lane>()
   /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
   const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
-  /** Due records that came up while their slice was being listed. */
+  /** Due records that came up while their slice was being listed, and those of them to be added again. */
   const listed: FailedRecord[] = []
+  let released: FailedRecord[] = []
+  /** Records that the current pick has skipped. */
+  let skipped = 0
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
@@ -172,17 +175,20 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) renewAll()
     isRebuilt = rebuilding.next().done === true
     if (isRebuilt) rebuilding = rebuild()
+    for (const record of released.splice(0, recordsPerPick)) if (backlog.holds(record)) add(record)
     for (let first = later.peek(); first !== undefined && first.dueAt <= now(); first = later.peek()) {
       later.pop()
       add(first.record)
     }
   }
 
-  /** The next ready record of a lane. Those before it leave the lane. */
+  /** The next ready record of a lane. Those before it leave the lane; beyond a number of them, the next pick goes on. */
   function nextOf({ queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
     for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
       const standing = standingOf(first)
       if (standing === 'ready') return first
+      if (skipped === recordsPerPick) return undefined
+      skipped += 1
       if (standing === 'listed') listed.push(first)
       if (typeof standing === 'number') putOff(first, standing)
       queue.pop()
@@ -203,6 +209,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   return {
     pick(rules) {
       bringUpToDate()
+      skipped = 0
       const trial = rules.isTrial ? trialOf(rules) : undefined
       if (trial !== undefined) return trial
       const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
@@ -212,7 +219,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
         const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
         const record = probe ?? nextOf(lane, rules)
         if (record !== undefined) return { lane, record }
-        close(lane)
+        if (lane.queue.length === 0) close(lane)
       }
       return undefined
     },
@@ -232,10 +239,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       wake()
     },
     listed() {
-      changed(listed.splice(0))
+      released = released.concat(listed.splice(0))
+      wake()
     },
     msUntilDue() {
-      if (!isRebuilt || stale.size > 0) return 0
+      if (!isRebuilt || skipped === recordsPerPick || stale.size + released.length > 0) return 0
       const first = later.peek()
       return first === undefined ? Infinity : first.dueAt - now()
     },

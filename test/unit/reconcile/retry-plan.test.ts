@@ -199,3 +199,25 @@ test('a lane that was empty while it was rebuilt is not lost', () => {
   expect([send(planner, { standingOf: () => 'gone' }), send(planner, none)]).toEqual(['', ''])
   expect(subscriptions.of('a').lanes.old?.queue.length).toBe(1)
 })
+
+test('thousands of records that are being listed are skipped, and added again, a few at a pick', () => {
+  const { planner } = planOf(Array.from({ length: 12_000 }, (_, n) => record(`a${n} 2d`)))
+  let asked = 0
+  const look = (standing: 'listed' | 'ready'): [asked: number, msUntilDue: number] => {
+    asked = 0
+    planner.pick({ ...calm, standingOf: () => (asked++, standing) })
+    return [Math.min(asked, 5001), planner.msUntilDue()]
+  }
+  for (let pick = 0; pick < 3; pick += 1) planner.pick({ ...calm, admits: () => false })
+  expect([look('listed'), look('listed'), look('listed')]).toEqual([
+    [5001, 0],
+    [5001, 0],
+    [2000, Infinity],
+  ])
+  planner.listed()
+  expect([look('ready'), look('ready'), look('ready')]).toEqual([
+    [1, 0],
+    [1, 0],
+    [1, Infinity],
+  ])
+})
