@@ -183,6 +183,15 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     /^trouble The ledger is down\./,
   ],
   [
+    '3 h',
+    (hours) => ({
+      books: { comparedUntil: incidentNow - hours * 60 * minuteMs, missed: undefined, problem: undefined },
+    }),
+    3,
+    3.1,
+    /not compared with the ledger yet/,
+  ],
+  [
     '3 in a row',
     (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
     2,
