@@ -2,9 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import { doneOf, seenText } from '../../../src/ops/figures.ts'
-import type { StatusSummary } from '../../../src/ops/status-document.ts'
+import type { StatusState, StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
-import type { StatusState } from '../../../src/ops/status-document.ts'
 import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
