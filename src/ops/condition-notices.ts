@@ -1,5 +1,7 @@
 // Notices about lasting conditions: no token, a receiver that fails all, partly fails or has recovered, clocks, the certificate. Pure functions.
 import { minRefused } from '../observe/incident.ts'
+import { refusesRecord } from '../platform/record.ts'
+import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
 import { openOf, refusedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
@@ -66,13 +68,21 @@ const minInARow = 3
 
 type FailingReceiver = StatusFacts['lately'][number]
 
+/** Where a receiver fails a part of all, a few records may fail again by chance. */
+const isByChance = ({ refusedAgain, responseStatusCode: code }: CauseStatus, { isPartly }: FailingReceiver): boolean =>
+  isPartly && !refusesRecord(code) && refusedAgain < minRefused
+
 /** Subscriptions whose receivers fail deliveries though their circuits allow retries, without those that only reject what has a notice of its own. */
 function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[] {
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
   const missing = new Set(causes.list.map(({ subscriptionId }) => subscriptionId))
-  const isRefusing = ({ responseStatusCode: code, subscriptionId: id }: FailingReceiver): boolean =>
+  const isRefusing = (one: FailingReceiver): boolean =>
     causes.list.some(
-      (cause) => cause.refusedAgain > 0 && cause.subscriptionId === id && cause.responseStatusCode === code,
+      (cause) =>
+        cause.subscriptionId === one.subscriptionId &&
+        cause.responseStatusCode === one.responseStatusCode &&
+        cause.refusedAgain > 0 &&
+        !isByChance(cause, one),
     )
   return lately.filter((one) => {
     const { failedInARow, isPartly, subscriptionId, takesNothing } = one
@@ -121,10 +131,13 @@ export function deadReason(status: StatusFacts): NoticeCondition {
 /** Records that are rejected again and again, by receivers that take others. */
 export function refusedReason(status: StatusFacts): NoticeCondition {
   const { causes, subscriptions: names } = status
-  const dead = new Set(deadOf(status).map(({ subscriptionId }) => subscriptionId))
-  const ofDead = causes.list.filter(({ subscriptionId }) => dead.has(subscriptionId))
-  const records = ofDead.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
-  const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofDead.includes(cause))
+  const failing = new Map(failingOf(status).map((one) => [one.subscriptionId, one]))
+  const ofFailing = causes.list.filter((cause) => {
+    const one = failing.get(cause.subscriptionId)
+    return one !== undefined && (one.takesNothing || isByChance(cause, one))
+  })
+  const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
+  const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
     const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''

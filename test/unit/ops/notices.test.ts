@@ -152,10 +152,7 @@ describe('the headline', () => {
       { failed: { ...noDecisions, 'backing-off': 9 }, endless: refusing(9) },
     ],
     'trouble: The receiver keeps rejecting 10 deliveries.': [
-      {
-        failed: { ...noDecisions, 'backing-off': 10 },
-        endless: refusing(10),
-      },
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(10) },
     ],
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
       { failed: blocked, ...halfOpen },
