@@ -63,8 +63,8 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   ]
 }
 
-/** Deliveries in a row that show a change. */
-const minInARow = 3
+/** Failures in a row that show a change; and that are no run of those judged first, while others are in doubt. */
+const [minInARow, minAll] = [3, 9]
 
 type FailingReceiver = StatusFacts['lately'][number]
 
@@ -99,7 +99,7 @@ function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
     const answer = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
-    return failedInARow >= minInARow && failingSince !== null
+    return failedInARow >= minAll && failingSince !== null
       ? `${who} failed all of the last ${count(failedInARow)} retries (${answer}), since ${clockTime(failingSince, now)} UTC.`
       : `${who} took ${count(taken)} of the last ${count(taken + failed)} retries (${answer}).`
   })

@@ -189,7 +189,8 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
     if (books !== null && books.unprocessed.total > 0) return ['Never', 'Unprocessed deliveries cannot be retried.']
     if (isWholeKnown(status) && tokenTrouble !== null)
       return ['Unknown', 'Newer failures are not known once the token has expired.']
-    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
+    if (isWholeKnown(status))
+      return ['Now', status.incident?.endedAt === null ? 'All that is known has arrived.' : 'Everything has arrived.']
     if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
     if (aheadOfClock > 0) return ['Unknown', `${count(aheadOfClock)} are retried when their event times have come.`]
     if (!isZoneWrong(status)) return ['Unknown', 'Listing was incomplete.']

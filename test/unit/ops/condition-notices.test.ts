@@ -205,6 +205,13 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     /all recent/,
   ],
   [
+    '9 in a row are all',
+    (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
+    8,
+    9,
+    /failed all of the last 9 retries/,
+  ],
+  [
     '4 paused',
     (length) => ({
       ...shut('subscription-paused'),
