@@ -30,7 +30,6 @@ test.each<[object, object, string]>([
     { limitedBy: 'refused' },
     'The receiver keeps rejecting 1 delivery. Each is retried until it arrives or leaves the window.',
   ],
-  [{ missing: 0, incident: { endedAt: null } }, {}, 'All that is known has arrived.'],
   [{ missing: 0, aheadOfClock: 2 }, {}, '2 are retried when their event times have come.'],
   [
     { missing: 0, tokenTrouble: {}, tokenExpires: new Date(incidentNow + 1) },

@@ -1,6 +1,7 @@
 // The status page: its words for a state, that no foreign text becomes markup, and that it needs no script.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { doneOf } from '../../../src/ops/figures.ts'
 import { incidentPairs, incidentTitle } from '../../../src/ops/incident-text.ts'
 import { renderPage, type PageView } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
@@ -193,6 +194,7 @@ describe('in one look', () => {
     expect(toStatus(justOver).summary.headline).toBe(
       'Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet.',
     )
+    expect(doneOf(toStatus(justOver))).toEqual(['Now', 'All that is known has arrived.'])
     expect(textOf(folded)).toMatch(/Incident[^;]* since 12:00:00 [^;]*; peak 1 missing at once; recovered 1/)
     expect(shown({ endedAt: null })).toEqual([
       'Incident, nothing missing now',
