@@ -278,8 +278,10 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       const isOfRecord = refusesRecord(responseStatusCode)
       const of = isOfRecord ? ofType : repeated.of(subscriptionId)
       const ofAll = subscriptions.of(subscriptionId)
-      const mendedAt = Math.max(ofType.mendedAt, of.mendedAt, tries <= maxWeakTries ? of.takingSince : -Infinity)
       const takingSince = isOfRecord ? -Infinity : ofAll.takingSince
+      // A response that no record causes is over once the receiver takes any.
+      const again = isOfRecord || responseStatusCode === 500 ? of.takingSince : Math.max(of.takingSince, takingSince)
+      const mendedAt = Math.max(ofType.mendedAt, of.mendedAt, tries <= maxWeakTries ? again : -Infinity)
       return {
         mendedAt,
         takingSince,

@@ -240,8 +240,7 @@ const platform: Scenario[] = [
       [calls('list', 'ok')]: '0+3x60 180x500',
       [calls('list', 'server-error')]: '0x60 1+1x500',
       // Its identity host goes, too, when the token is to be renewed.
-      [refreshes('ok')]: '1x500',
-      [refreshes('transient')]: '0x90 1+1x500',
+      ...{ [refreshes('ok')]: '1x500', [refreshes('transient')]: '0x90 1+1x500', [tokenExpiry]: '9000x500' },
     },
     firing: {
       60: none,

@@ -52,6 +52,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   let startedAt = -1
   /** Since when records are open without a break, ms since the start. */
   let openSince: number | undefined
+  /** The last complete full sweep began then: a record that the platform retried by itself is unknown until the next one. */
+  let fullSince = -Infinity
   /** Since when each thing that needs a person is so, ms since the start. */
   let needed = new Map<string, number>()
 
@@ -114,7 +116,9 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       ({ plan, status }) => status === 'failed' && plan.aheadMs !== undefined,
     )
     const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
-    const old = open.filter(({ eventAt }) => eventAt < platform.now() - hourMs - 10_000)
+    const old = open.filter(
+      ({ changedAt, eventAt }) => changedAt < fullSince && eventAt < platform.now() - hourMs - 10_000,
+    )
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
       ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
@@ -191,11 +195,17 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   }
 
   return {
-    fact: streaks.note,
+    fact(fact) {
+      streaks.note(fact)
+      if (fact.type !== 'sweep') return
+      const { kind, result, seconds } = fact.report
+      if (kind === 'full' && result === 'complete') fullSince = timeline.now() - 1000 * seconds
+    },
     scraped(process) {
       if (process?.startedAt !== startedAt) {
         if (startedAt >= 0) streaks.forget()
         startedAt = process?.startedAt ?? -1
+        fullSince = -Infinity
       }
       const samples = [...(process?.metrics ?? [])].map(
         ([series, value]) => [labelled.getOrInsertComputed(series, ofTarget), value] as const,

@@ -58,6 +58,12 @@ test.each<[string, string, number]>([
   expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 422, tries: 2 }).chanceTries).toBe(0)
 })
 
+test('a response that no record causes is over once any delivery is taken', () => {
+  const mendedAt = (responseStatusCode: number | null, tries: number): number =>
+    after('----ttt').mendingOf(subscriptionId, { eventType, responseStatusCode, tries }).mendedAt
+  expect([mendedAt(503, 3), mendedAt(null, 3), mendedAt(503, 4)]).toEqual([5000, 5000, -Infinity])
+})
+
 test('an answer about the record itself is over when others of its type are taken', () => {
   const answers = after('-----+', 422)
   const at = (type: string): number =>
