@@ -183,11 +183,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   }
 
   function probe(): AllProbes | CommandRefusal {
-    if (leaderElection.isLeading()) {
-      const hasFailed = parts.connection.tokens.probe()
-      const probes = reconciler().probe()
-      return { ...probes, platform: probes.platform || hasFailed }
-    }
+    if (leaderElection.isLeading()) return reconciler().probe()
     const { leader = 'No instance' } = leaderElection.state()
     return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }
   }

@@ -3,6 +3,7 @@ import type { Config } from './config/schema.ts'
 import type { Emit } from './observe/events.ts'
 import type { ReconcilerState } from './observe/snapshot.ts'
 import type { PlatformClient } from './platform/client.ts'
+import type { TokenCache } from './platform/auth/token.ts'
 import type { Connection } from './platform/connection.ts'
 import type { Transport } from './platform/http/http.ts'
 import { maxRetryAfterMs } from './platform/http/response.ts'
@@ -42,7 +43,10 @@ import type { Steps } from './runtime/steps.ts'
 
 export interface ReconcilerDeps {
   policy: Policy
-  connection: Pick<Connection, 'client' | 'zone'> & { serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> } }
+  connection: Pick<Connection, 'client' | 'zone'> & {
+    serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> }
+    tokens: Pick<TokenCache, 'probe'>
+  }
   /** For the receiver's health URL. */
   transport: Transport
   /** Default: a single instance, which works. */
@@ -304,7 +308,7 @@ export function createReconciler(
 
   function probe(): AllProbes {
     const probes = subscriptions.probe(clock.monotonic())
-    const platform = [breaker.probe(), sweeper.probe()].includes(true)
+    const platform = [connection.tokens.probe(), breaker.probe(), sweeper.probe()].includes(true)
     emit({ type: 'operator', command: 'probe', circuits: probes.circuits, platform })
     wake.retry()
     return { ...probes, platform }

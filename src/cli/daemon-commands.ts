@@ -112,12 +112,13 @@ interface PauseResponse extends PauseStatus {
 type ProbeResponse = AllProbes & { instance: string }
 
 function probeText({ circuits, platform, underWay }: AllProbes, blockers: readonly string[]): string {
-  if (platform) return 'failed calls are tried again now, a token request within 30 s: check the status'
-  if (blockers.length > 0 && circuits + underWay > 0)
-    return `${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
-  if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
-  if (underWay === 0) return 'no circuit was open'
-  return `${counted(underWay, 'probe is', 'probes are')} under way: check the status in a few seconds`
+  const again = 'failed calls are tried again now, a token request within 30 s'
+  if (circuits + underWay === 0) return platform ? `${again}: check the status` : 'no circuit was open'
+  const first = platform ? `${again}; ` : ''
+  if (blockers.length > 0)
+    return `${first}${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
+  if (circuits > 0) return `${first}cooldowns ended: ${counted(circuits, 'circuit')}`
+  return `${first}${counted(underWay, 'probe is', 'probes are')} under way: check the status in a few seconds`
 }
 
 /** `since ..., until ... (INC-7)` */

@@ -79,6 +79,7 @@ test("a refused key: an operator's probe ends the backoff of token requests", as
   await tickFor(scene, ticksPerHour)
   isRefused = false
   expect(scene.ops().control.probe()).toMatchObject({ platform: true })
+  expect(scene.facts.at(-1)).toMatchObject({ type: 'operator', command: 'probe', platform: true })
   expect(await msUntil(scene, () => hasToken(scene))).toBeLessThanOrEqual(2000)
   await scene.clock.advance(10_000)
   expect(scene.ops().control.probe()).toMatchObject({ platform: false })
