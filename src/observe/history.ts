@@ -44,8 +44,8 @@ export interface HistorySums {
   /** Maximum of missing deliveries. */
   peak: number
   recovered: number
-  /** Records that were resolved without a retry of the daemon. */
-  resolvedElsewhere: number
+  /** Records that left the list of failed ones without a retry of the daemon: resolved, or retried by the platform. */
+  leftWithoutRetry: number
   /** Records that left the window undelivered. */
   expired: number
   /** Longest time from an event until its delivery was seen; null before the first. */
@@ -79,7 +79,7 @@ const [recent, all, minPaceMs] = [1, 5, 5000]
 /** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
 
-const noRecords = { recovered: 0, resolvedElsewhere: 0, failedAgain: 0, expired: 0, longestMs: 0 }
+const noRecords = { recovered: 0, leftWithoutRetry: 0, failedAgain: 0, expired: 0, longestMs: 0 }
 
 type Minute = MinuteState & typeof noRecords
 
@@ -151,7 +151,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       // A sweep may find many in the middle of a minute.
       if (event.type === 'sweep') {
         minute.missing = peakOf([minute, state()])
-        minute.resolvedElsewhere += event.report.resolvedElsewhere
+        minute.leftWithoutRetry += event.report.leftWithoutRetry
       }
       if (event.type === 'expired') minute.expired += event.records
       if (event.type === 'returned') minute.expired -= event.records
@@ -202,7 +202,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       return {
         peak: peakOf([...within, state()]) ?? 0,
         recovered,
-        resolvedElsewhere: sumOf('resolvedElsewhere', within),
+        leftWithoutRetry: sumOf('leftWithoutRetry', within),
         expired: Math.max(0, sumOf('expired', within)),
         longestSeconds:
           recovered === 0 ? null : Math.ceil(Math.max(...within.map(({ longestMs }) => longestMs)) / 100) / 10,

@@ -38,7 +38,7 @@ function failedText({ causes, failedAgain }: Incident, { subscriptions: names }:
 /** Sorts gates by how long they were shut; omits what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
-  const { begunBefore, oldestEvent, recovered, resolvedElsewhere, unlistedUntil } = incident
+  const { begunBefore, oldestEvent, recovered, leftWithoutRetry, unlistedUntil } = incident
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   return [
@@ -55,9 +55,9 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
     ['peak', `${count(peak)} missing at once`],
     ['recovered', `${count(recovered)}${slowest}`],
-    ...(resolvedElsewhere === 0
+    ...(leftWithoutRetry === 0
       ? []
-      : [['by others', `${count(resolvedElsewhere)} resolved without a retry of this daemon`] as const]),
+      : [['left the list', `${count(leftWithoutRetry)} without a retry of this daemon`] as const]),
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...(failedAgain === 0 ? [] : [['failed again', failedText(incident, status)] as const]),
     ...(exhausted === 0 ? [] : [['gave up', count(exhausted)] as const]),

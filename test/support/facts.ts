@@ -14,7 +14,7 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
   return {
     sweepId: 'abcd1234',
     kind: 'full',
-    resolvedElsewhere: 0,
+    leftWithoutRetry: 0,
     gaveWay: 0,
     result: 'complete',
     seconds: 1.23456,

@@ -30,8 +30,8 @@ export interface Learned {
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
   /** Records that had failed again, but are no longer failed. */
   turned: FailedRecord[]
-  /** Number of records that are no longer failed, though the daemon did not retry them. */
-  resolvedElsewhere: number
+  /** Number of records that left the list of failed ones, though the daemon did not retry them. */
+  leftWithoutRetry: number
   /** Listed records that are excluded, and so not held. */
   excluded: Excluded
   /** Number of expired records back in the window: the platform's clock was set back. */
@@ -249,7 +249,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
       drop(entry)
       if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
-      if (entry.triedAt === 0) learned.resolvedElsewhere += 1
+      if (entry.triedAt === 0) learned.leftWithoutRetry += 1
     }
   }
 
@@ -278,7 +278,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       changed: [],
       awaiting: [],
       turned: [],
-      resolvedElsewhere: 0,
+      leftWithoutRetry: 0,
       excluded: {},
       returned: 0,
       gaveWay: 0,

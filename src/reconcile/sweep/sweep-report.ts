@@ -14,8 +14,8 @@ export interface SweepTally {
   slices: number
   /** Failed records listed. */
   listed: number
-  /** Known records that are no longer failed, though the daemon did not retry them. */
-  resolvedElsewhere: number
+  /** Known records that left the list of failed ones, though the daemon did not retry them. */
+  leftWithoutRetry: number
   /** Known records evicted from a full backlog. */
   gaveWay: number
   /** Slices not seen completely, and slices that could not be listed at all. */

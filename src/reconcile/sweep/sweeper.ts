@@ -185,7 +185,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     planner.changed(learned.changed)
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
-    tally.resolvedElsewhere += learned.resolvedElsewhere
+    tally.leftWithoutRetry += learned.leftWithoutRetry
     tally.gaveWay += learned.gaveWay
     current.oldestGaveWayAt = Math.min(current.oldestGaveWayAt, learned.oldestGaveWayAt)
     for (const subscriptionId of learned.dueGaveWay) current.dueGaveWay.add(subscriptionId)
@@ -309,7 +309,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
     const tally: SweepTally = {
-      ...{ slices: 0, listed: 0, resolvedElsewhere: 0, gaveWay: 0, unreadable: 0 },
+      ...{ slices: 0, listed: 0, leftWithoutRetry: 0, gaveWay: 0, unreadable: 0 },
       ...{ incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 },
     }
     const id = random.uuid().slice(0, 8)

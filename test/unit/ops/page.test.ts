@@ -169,7 +169,7 @@ describe('in one look', () => {
     const calm = toStatus(aStatusState(swept))
     const sums = {
       recovered: 1,
-      resolvedElsewhere: 0,
+      leftWithoutRetry: 0,
       failedAgain: 0,
       exhausted: 0,
       expired: 2,

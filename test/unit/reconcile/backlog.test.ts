@@ -104,7 +104,7 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([due()]), now)
     learn(backlog, listingOf([], { verdict: 'missed' }), now)
     expect(backlog.size()).toBe(1)
-    expect(learn(backlog, listingOf([]), now).resolvedElsewhere).toBe(1)
+    expect(learn(backlog, listingOf([]), now).leftWithoutRetry).toBe(1)
     expect(backlog.size()).toBe(0)
   })
 
