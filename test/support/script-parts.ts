@@ -52,6 +52,17 @@ export function fieldsOf(words: readonly string[]): Record<string, string> {
   return Object.fromEntries(words.map((word) => word.split('=') as [string, string]))
 }
 
+/** `given max=20; steps`: numbers that a world is given, by the names that it knows, and the steps. */
+export function givenOf<Name extends string>(
+  script: string,
+  names: readonly Name[],
+): [given: Partial<Record<Name, number>>, steps: string] {
+  const [, words = '', steps = script] = /^\s*given ([^;\n]*)[;\n]([^]*)$/.exec(script) ?? []
+  const given = Object.entries(fieldsOf(words.split(' ').filter(Boolean)))
+  const known = Object.fromEntries(names.map((name) => [name, name]))
+  return [Object.fromEntries(given.map(([name, value]) => [named(known, name), Number(value)])) as object, steps]
+}
+
 export function named<T>(table: Readonly<Record<string, T>>, name: string): T {
   const found = table[name]
   if (found === undefined) throw new Error(`${name} is none of ${Object.keys(table).join(', ')}`)

@@ -2,11 +2,12 @@
 import { expect } from 'vitest'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import { hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
+import { defaultPolicy, hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
 import { accepted, failedRecord, idOf, type Delivery } from './fake-platform.ts'
 import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
 import {
   fieldsOf,
+  givenOf,
   listErrors,
   msOf,
   named,
@@ -289,10 +290,20 @@ export async function runScript(script: string, commands: Commands): Promise<voi
   }
 }
 
-/** Plays a script on the reconcile parts. */
+const numbers = ['concurrency', 'latencyMs', 'maxPerSecond', 'maxRecords', 'pages', 'random', 'sliceRecords'] as const
+
+/** Plays a script on the reconcile parts. It may begin with what they are given. */
 export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
-  const made = platformOf({ circuit: {}, ...options })
+  const [given, steps] = givenOf(script, [...numbers, 'circuits', 'initialLimit', 'knowsTime', 'lookbackMs'])
+  const { circuits, initialLimit, knowsTime, lookbackMs, ...plain } = given
+  const made = platformOf({
+    ...{ circuit: {}, ...options, ...plain },
+    ...(circuits === 1 && { circuit: {} }),
+    ...(initialLimit !== undefined && { circuit: { initialLimit } }),
+    ...(knowsTime === 0 && { knowsTime: () => false }),
+    ...(lookbackMs !== undefined && { policy: { window: { ...defaultPolicy.window, lookback: lookbackMs } } }),
+  })
   await using world = made.world
   const ofLoops = { ...loopCommands(world), ...sweepCommands(world) }
-  await runScript(script, { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) })
+  await runScript(steps, { ...made.commands, ...ofLoops, ...partCommands(world), ...outcomeCommands(world) })
 }

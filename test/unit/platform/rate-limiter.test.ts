@@ -9,7 +9,7 @@ import {
   type TrafficClass,
 } from '../../../src/platform/rate-limiter.ts'
 import { runScript } from '../../support/script.ts'
-import { fieldsOf, msOf, tally, type Commands } from '../../support/script-parts.ts'
+import { fieldsOf, givenOf, msOf, tally, type Commands } from '../../support/script-parts.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 interface World {
@@ -106,139 +106,99 @@ function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): Wo
 
 const cuts = Array<string>(40).fill('wait 1ms; say overloaded').join('; ')
 
-test.each<[what: string, Parameters<typeof world>[0], script: string]>([
-  [
-    'a call without a wait is granted while the bucket holds two, and what is given back comes once',
-    {},
+const scripts: Record<string, string> = {
+  'a call without a wait is granted while the bucket holds two, and what is given back comes once':
     'try retry 12 -> 9; release retry 2; try retry 9 -> 2',
-  ],
-  [
-    'and not past a call that waits, above the maximum of retries, or in a pause',
-    { maxRetries: 1 },
-    `try retry 2 -> 1; try confirm 1 -> 1; release confirm 1; try retry 1 -> 0; ask retry 1; try list 1 -> 0
-     wait 1100ms; granted -> retry 1; try list 1 -> 1
-     say overloaded; wait 1ms; ${Array<string>(20).fill('say ok').join('; ')}; wait 2s; limit -> 10; say throttled after=60s age=3s
-     wait 59s; try confirm 1 -> 0; ask confirm 1; granted -> none; wait 2s; granted -> confirm 1`,
-  ],
-  [
-    'what is given back goes to who waits, at once, and never fills the bucket over its brim',
-    { max: 2, maxRetries: 2 },
-    'release retry 10; ask retry 20; granted -> retry 2; release retry 1; granted -> retry 1',
-  ],
-  [
-    'a burst of 429 cuts the rate once, a later one again: to less than half where nothing was granted',
-    { max: 64 },
-    `wait 10ms; say throttled after=0s age=10ms; say throttled after=0s age=10ms; limit -> 28.8; pause -> 0s
-     wait 0.001ms; say throttled after=0s age=0.0005ms; limit -> 12.9`,
-  ],
-  [
-    'to nine tenths of what was granted lately, where something was',
-    { max: 20 },
-    'askers list 3; say throttled after=0s; wait 4s; say ok; say ok; say ok; say ok; say throttled after=0s; limit -> 0.9',
-  ],
-  [
-    'measured over a second at least',
-    { max: 20 },
-    'askers list 3; say throttled after=0s; wait 400ms; say ok; say ok; say throttled after=0s; limit -> 1.8',
-  ],
-  [
-    'to what was granted before a pause and in it, where the pause is the longer part: a quota',
-    { max: 20 },
-    `askers list 3; wait 5s; ${Array<string>(60).fill('say ok').join('; ')}; say throttled after=55s; limit -> 0.9`,
-  ],
-  [
-    'a platform that fails halves it, and never below one',
-    { max: 20 },
-    `say overloaded; limit -> 10; ${cuts}; limit -> 1`,
-  ],
-  ['nor below a maximum that is lower', { max: 0.4 }, `${cuts}; limit -> 0.4`],
-  [
-    'it grows by good answers and not by time, and not beyond its maximum',
-    { max: 40 },
-    `say overloaded; wait 1h; limit -> 20; say ok; limit -> 21; ${Array<string>(19).fill('say ok').join('; ')}; limit -> 40
-     say ok; limit -> 40`,
-  ],
-  [
-    'as fast after a lower limit that it has left behind',
-    { max: 40 },
-    `say throttled after=0s; limit -> 18; wait 1ms; ${Array<string>(60).fill('say ok').join('; ')}; limit -> 40
-     wait 1ms; say overloaded; wait 1ms; say ok; limit -> 21`,
-  ],
-  ['a 200 changes nothing', {}, 'say ok after=30s; limit -> 10; pause -> 0s'],
-  [
-    'Retry-After pauses up to its maximum, and a shorter one ends no longer one',
-    { maxRetryAfterMs: 3_600_000 },
-    `say overloaded after=2.5s; limit -> 4.5; pause -> 2.5s; say throttled after=60s; say overloaded after=1s; pause -> 60s
-     say throttled after=30min; pause -> 1800s; say throttled after=10h; pause -> 3600s`,
-  ],
-  [
-    'a platform that asks for no pause, or a short one, again and again, gets longer and longer ones',
-    {},
-    `say throttled after=0s; pause -> 0s; wait 1ms; say throttled after=0s; pause -> 1s; wait 2s; say throttled after=1s
-     pause -> 2s; wait 3s; say throttled after=1s; pause -> 4s; wait 5s; say ok; say throttled after=1s; pause -> 1s`,
-  ],
-  [
-    'no burst is left after a cut, and none is saved up in a pause',
-    { max: 40 },
-    `say throttled after=0s; ask list 99; wait 5ms; granted -> none; wait 60ms; granted -> list 1
-     say throttled after=60s; wait 60s; granted -> none; wait 5ms; granted -> list 1`,
-  ],
-  [
-    'a 429 without Retry-After pauses for a second, doubling to five minutes; a success starts it anew',
-    {},
-    `say throttled; say throttled age=1ms; say ok age=1ms; pause -> 1s
-     ${[2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map((s) => `wait 301s; say throttled; pause -> ${s}s`).join('; ')}
-     wait 301s; say ok; say throttled; pause -> 1s`,
-  ],
-  [
-    'all pauses are counted up to now; longer and shorter ones meanwhile count once',
-    {},
-    `say throttled after=60s; paused -> 0s; wait 20s; say throttled after=50s; say throttled after=1s; pause -> 50s
-     wait 30s; paused -> 50s; wait 1h; paused -> 70s
-     say throttled after=0s; say throttled after=2s; wait 10s; paused -> 72s`,
-  ],
-  [
-    'each class has its share',
-    { max: 1 },
-    'askers retry 20; askers list 20; askers confirm 20; wait 800s; parts -> retry 77, list 20, confirm 3',
-  ],
-  [
-    'one dispatcher gets as much',
-    { max: 1000 },
-    'askers retry 1; askers list 8; wait 0ms; anew; wait 800ms; parts list -> at most 25',
-  ],
-  [
-    'lists get what a receiver is spared',
-    { max: 20, maxRetries: 0.01 },
-    'askers retry 1; askers list 4; wait 40s; parts list -> 100',
-  ],
+  'and not past a call that waits, above the maximum of retries, or in a pause': `
+    given maxRetries=1
+    try retry 2 -> 1; try confirm 1 -> 1; release confirm 1; try retry 1 -> 0; ask retry 1; try list 1 -> 0
+    wait 1100ms; granted -> retry 1; try list 1 -> 1
+    say overloaded; wait 1ms; ${Array<string>(20).fill('say ok').join('; ')}; wait 2s; limit -> 10; say throttled after=60s age=3s
+    wait 59s; try confirm 1 -> 0; ask confirm 1; granted -> none; wait 2s; granted -> confirm 1`,
+  'what is given back goes to who waits, at once, and never fills the bucket over its brim':
+    'given max=2 maxRetries=2; release retry 10; ask retry 20; granted -> retry 2; release retry 1; granted -> retry 1',
+  'a burst of 429 cuts the rate once, a later one again: to less than half where nothing was granted': `
+    given max=64
+    wait 10ms; say throttled after=0s age=10ms; say throttled after=0s age=10ms; limit -> 28.8; pause -> 0s
+    wait 0.001ms; say throttled after=0s age=0.0005ms; limit -> 12.9`,
+  'to nine tenths of what was granted lately, where something was': `
+    given max=20
+    askers list 3; say throttled after=0s; wait 4s; say ok; say ok; say ok; say ok; say throttled after=0s; limit -> 0.9`,
+  'measured over a second at least': `
+    given max=20
+    askers list 3; say throttled after=0s; wait 400ms; say ok; say ok; say throttled after=0s; limit -> 1.8`,
+  'to what was granted before a pause and in it, where the pause is the longer part: a quota': `
+    given max=20
+    askers list 3; wait 5s; ${Array<string>(60).fill('say ok').join('; ')}; say throttled after=55s; limit -> 0.9`,
+  'a platform that fails halves it, and never below one': `
+    given max=20; say overloaded; limit -> 10; ${cuts}; limit -> 1`,
+  'nor below a maximum that is lower': `
+    given max=0.4; ${cuts}; limit -> 0.4`,
+  'it grows by good answers and not by time, and not beyond its maximum': `
+    given max=40
+    say overloaded; wait 1h; limit -> 20; say ok; limit -> 21; ${Array<string>(19).fill('say ok').join('; ')}; limit -> 40
+    say ok; limit -> 40`,
+  'as fast after a lower limit that it has left behind': `
+    given max=40
+    say throttled after=0s; limit -> 18; wait 1ms; ${Array<string>(60).fill('say ok').join('; ')}; limit -> 40
+    wait 1ms; say overloaded; wait 1ms; say ok; limit -> 21`,
+  'a 200 changes nothing': 'say ok after=30s; limit -> 10; pause -> 0s',
+  'Retry-After pauses up to its maximum, and a shorter one ends no longer one': `
+    given maxRetryAfterMs=3600000
+    say overloaded after=2.5s; limit -> 4.5; pause -> 2.5s; say throttled after=60s; say overloaded after=1s; pause -> 60s
+    say throttled after=30min; pause -> 1800s; say throttled after=10h; pause -> 3600s`,
+  'a platform that asks for no pause, or a short one, again and again, gets longer and longer ones': `
+    say throttled after=0s; pause -> 0s; wait 1ms; say throttled after=0s; pause -> 1s; wait 2s; say throttled after=1s
+    pause -> 2s; wait 3s; say throttled after=1s; pause -> 4s; wait 5s; say ok; say throttled after=1s; pause -> 1s`,
+  'no burst is left after a cut, and none is saved up in a pause': `
+    given max=40; say throttled after=0s; ask list 99; wait 5ms; granted -> none; wait 60ms; granted -> list 1
+    say throttled after=60s; wait 60s; granted -> none; wait 5ms; granted -> list 1`,
+  'a 429 without Retry-After pauses for a second, doubling to five minutes; a success starts it anew': `
+    say throttled; say throttled age=1ms; say ok age=1ms; pause -> 1s
+    ${[2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map((s) => `wait 301s; say throttled; pause -> ${s}s`).join('; ')}
+    wait 301s; say ok; say throttled; pause -> 1s`,
+  'all pauses are counted up to now; longer and shorter ones meanwhile count once': `
+    say throttled after=60s; paused -> 0s; wait 20s; say throttled after=50s; say throttled after=1s; pause -> 50s
+    wait 30s; paused -> 50s; wait 1h; paused -> 70s
+    say throttled after=0s; say throttled after=2s; wait 10s; paused -> 72s`,
+  'each class has its share':
+    'given max=1; askers retry 20; askers list 20; askers confirm 20; wait 800s; parts -> retry 77, list 20, confirm 3',
+  'one dispatcher gets as much':
+    'given max=1000; askers retry 1; askers list 8; wait 0ms; anew; wait 800ms; parts list -> at most 25',
+  'lists get what a receiver is spared':
+    'given max=20 maxRetries=0.01; askers retry 1; askers list 4; wait 40s; parts list -> 100',
   // A class is not owed what it did not use while it rested.
-  ...[
-    ['retry', 'list', 'confirm'],
-    ['list', 'retry', 'confirm'],
-    ['confirm', 'retry', 'list'],
-  ].map(([late, one, other]): [string, { max: number }, string] => [
-    `a late ${late} starves none`,
-    { max: 20 },
-    `askers ${one} 4; askers ${other} 4; wait 2min; starved -> none; askers ${late} 4; wait 10s; starved -> none`,
-  ]),
-  [
-    'retries that the receiver is spared are owed to nobody: late lists do not starve the checks',
-    { max: 20, maxRetries: 1 },
-    'askers retry 1; askers confirm 4; wait 2min; anew; until retry; askers list 4; wait 10s; parts list -> at most 88',
-  ],
+  ...Object.fromEntries(
+    [
+      ['retry', 'list', 'confirm'],
+      ['list', 'retry', 'confirm'],
+      ['confirm', 'retry', 'list'],
+    ].map(([late, one, other]) => [
+      `a late ${late} starves none`,
+      `given max=20
+         askers ${one} 4; askers ${other} 4; wait 2min; starved -> none; askers ${late} 4; wait 10s; starved -> none`,
+    ]),
+  ),
+  'retries that the receiver is spared are owed to nobody: late lists do not starve the checks': `
+    given max=20 maxRetries=1
+    askers retry 1; askers confirm 4; wait 2min; anew; until retry; askers list 4; wait 10s; parts list -> at most 88`,
   // What they used before, at a share of 3 %, is no debt: at one call a second it would be half a minute.
-  ...[1, 20].map((max): [string, { max: number }, string] => [
-    `checks that are later than a call takes get as much as retries, from that moment on, at ${max} a second`,
-    { max },
-    `askers retry 8; askers confirm 8; wait ${100 / max}s; anew; late ${1001 / max}ms; wait ${10 / max}s; parts confirm -> 50
-     late ${1000 / max}ms; wait ${100 / max}s; parts confirm -> at most 6`,
-  ]),
-  ['a pause sets hardly a timer', {}, 'say throttled after=5min; askers retry 3; wait 290s; timers -> at most 10'],
-  ['nor does a slow rate', { max: 1000, maxRetries: 0.01 }, 'askers retry 3; wait 290s; timers -> at most 19'],
-  ['nor full load, by grant', { max: 20 }, 'askers retry 3; wait 290s; timers -> at most 17500'],
-])('%s', async (_, options, script) => {
-  await runScript(script, world(options).commands)
+  ...Object.fromEntries(
+    [1, 20].map((max) => [
+      `checks that are later than a call takes get as much as retries, from that moment on, at ${max} a second`,
+      `given max=${max}
+         askers retry 8; askers confirm 8; wait ${100 / max}s; anew; late ${1001 / max}ms; wait ${10 / max}s; parts confirm -> 50
+         late ${1000 / max}ms; wait ${100 / max}s; parts confirm -> at most 6`,
+    ]),
+  ),
+  'a pause sets hardly a timer': 'say throttled after=5min; askers retry 3; wait 290s; timers -> at most 10',
+  'nor does a slow rate': 'given max=1000 maxRetries=0.01; askers retry 3; wait 290s; timers -> at most 19',
+  'nor full load, by grant': 'given max=20; askers retry 3; wait 290s; timers -> at most 17500',
+}
+
+test.each(Object.entries(scripts))('%s', async (_, script) => {
+  const [given, steps] = givenOf(script, ['max', 'maxRetries', 'maxRetryAfterMs'])
+  await runScript(steps, world(given).commands)
 })
 
 test.each(

@@ -2,9 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
-import { holding, noCircuits, type ReconcileOptions } from '../../support/reconcile.ts'
+import { holding, noCircuits } from '../../support/reconcile.ts'
 
-type Row = [name: string, script: string, options?: ReconcileOptions]
 const off = { circuit: noCircuits }
 
 test('each retry says why it was sent', async () => {
@@ -26,64 +25,46 @@ describe('slots and fences', () => {
     },
   )
 
-  test.each<Row>([
-    [
-      'the last free slot is for a subscription that has none in flight',
-      `patch works 1h a; failed 50 a; start; wait 1min; flying -> 3
-       failed 1 b; wait 1s; left -> a 50; most a -> 3`,
-      { concurrency: 4 },
-    ],
-    [
-      'a fence waits for what is in flight inside of it, not for what is outside',
-      `patch works 500ms a; patch works 60s b; failed 1 a age=1d; failed 1 b age=2d; start; flying -> 2
-       fence 25h 23h -> free; flying -> 1`,
-    ],
-    [
-      'nothing goes out inside of a fence that waits; one that is given up is taken down again',
-      `patch works 1s; failed 2 a; start; flying -> 2; failed 1 b
-       fence 3d 0d given-up -> Error: the sweep was given up; wait 5s; left -> none`,
-    ],
-    [
-      'a record that is seen resolved while it waits for the rate is left alone',
-      'failed 40 a; start; wait 100ms; resolved 5; wait 10min; left -> a 35',
-      { maxPerSecond: 1 },
-    ],
-    [
-      'records that always answer 500 keep no others from being retried, and each backs off by itself',
-      `patch 500 0ms poison; failed 10 poison; failed 200 a; start; wait 20s; left -> poison 10; breaker -> all, no trouble
-       wait 1h; retries -> at most 280; timers -> at most 2500`,
-    ],
-  ])('%s', async (_, script, options) => {
-    await play(script, { ...off, ...options })
+  const slots: Record<string, string> = {
+    'the last free slot is for a subscription that has none in flight': `
+      given concurrency=4; patch works 1h a; failed 50 a; start; wait 1min; flying -> 3
+      failed 1 b; wait 1s; left -> a 50; most a -> 3`,
+    'a fence waits for what is in flight inside of it, not for what is outside': `
+      patch works 500ms a; patch works 60s b; failed 1 a age=1d; failed 1 b age=2d; start; flying -> 2
+      fence 25h 23h -> free; flying -> 1`,
+    'nothing goes out inside of a fence that waits; one that is given up is taken down again': `
+      patch works 1s; failed 2 a; start; flying -> 2; failed 1 b
+      fence 3d 0d given-up -> Error: the sweep was given up; wait 5s; left -> none`,
+    'a record that is seen resolved while it waits for the rate is left alone':
+      'given maxPerSecond=1; failed 40 a; start; wait 100ms; resolved 5; wait 10min; left -> a 35',
+    'records that always answer 500 keep no others from being retried, and each backs off by itself': `
+      patch 500 0ms poison; failed 10 poison; failed 200 a; start; wait 20s; left -> poison 10; breaker -> all, no trouble
+      wait 1h; retries -> at most 280; timers -> at most 2500`,
+  }
+
+  test.each(Object.entries(slots))('%s', async (_, script) => {
+    await play(script, off)
   })
 })
 
-test.each<Row>([
-  [
-    'after a stop no new PATCH goes out, those in flight finish, and the loop ends',
-    `patch works 5s; failed 100 a; start; wait 100ms; stop; wait 1s; flying -> 7; ends 10s -> in order
-     flying -> 0; retries -> 7; left -> a 93`,
-  ],
-  [
-    'a bug in the client ends the loop, and nothing hangs',
-    `patch bug; failed 20 a; start; ends -> with TypeError: a bug; retries -> at most 8; wait 1min; flying -> 0
-     fence 7d 0d -> free`,
-  ],
-  [
-    'a bug is reported at once, although others in flight take long and the rate is paused',
-    `patch works 1h a; patch bug 100ms b; failed 3 a; failed 1 b; start; flying -> 4; throttle 5min
-     ends 1s -> with TypeError: a bug`,
-  ],
-  [
-    'a limit of the rate does not lengthen the backoff of a record',
+const ends: Record<string, string> = {
+  'after a stop no new PATCH goes out, those in flight finish, and the loop ends': `
+    patch works 5s; failed 100 a; start; wait 100ms; stop; wait 1s; flying -> 7; ends 10s -> in order
+    flying -> 0; retries -> 7; left -> a 93`,
+  'a bug in the client ends the loop, and nothing hangs': `
+    patch bug; failed 20 a; start; ends -> with TypeError: a bug; retries -> at most 8; wait 1min; flying -> 0
+    fence 7d 0d -> free`,
+  'a bug is reported at once, although others in flight take long and the rate is paused': `
+    patch works 1h a; patch bug 100ms b; failed 3 a; failed 1 b; start; flying -> 4; throttle 5min
+    ends 1s -> with TypeError: a bug`,
+  'a limit of the rate does not lengthen the backoff of a record':
     'patch 429; failed 20 a; start; wait 30min; patch works; wait 2min; left -> none',
-  ],
-  [
-    'an idle loop turns every half minute, and one that waits for a Retry-After is not silent',
-    `start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
-     throttle 295s; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 46s; retries -> 1`,
-  ],
-])('%s', async (_, script) => {
+  'an idle loop turns every half minute, and one that waits for a Retry-After is not silent': `
+    start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
+    throttle 295s; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 46s; retries -> 1`,
+}
+
+test.each(Object.entries(ends))('%s', async (_, script) => {
   await play(script, off)
 })
 
@@ -104,48 +85,34 @@ describe('checks', () => {
   const outage = 'wait 10min; outcomes -> none; checks -> at most'
   const back = 'list works; wait 10min; outcomes -> recovered'
 
-  test.each<Row>([
-    [
-      'that fail back off, and lose nothing',
-      `failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 90; ${back} 500`,
-    ],
-    [
-      'that fail go on as soon as a sweep has listed the window',
-      `failed 5 a apart=5s; deliver a 200 100ms; list 500; start; wait 10min; list works; sweep -> complete 0; wait 3s; outcomes -> recovered 5`,
-    ],
-    [
-      'without a token back off within 10 s, as nothing is sent',
-      `failed 2 a apart=1h; deliver a 200 100ms; list no-token; start; ${outage} 180; ${back} 2`,
-    ],
-    [
-      'of a span that cannot be listed search record by record',
-      `failed 200 a apart=5s; deliver a 200 100ms; list 500 0ms spans; start; wait 5min
-       outcomes -> recovered 200; checks -> at most 250`,
-    ],
-    [
-      'of an event that cannot be listed hold up no other, and are not made all the time',
-      `failed 9 a apart=2h; failed 1 b age=1d; deliver a 200 100ms; deliver b 200 100ms; list 500 0ms b; start; wait 15s
-       outcomes -> recovered 9; wait 2h; checks -> at most 60`,
-    ],
-    [
-      'of records that are not shown any more become rare, and end with giveUpAfter',
-      `failed 3 a apart=2h; deliver a 200 9h; start; wait 1s; hide; wait 59min; outcomes -> none
-       wait 7min; outcomes -> unknown 3; checks -> at most 73`,
-    ],
-    [
-      'open the circuit of a receiver that dies within a minute, after 400 deliveries at most',
-      `failed 2000 a apart=1s; deliver a 200 300ms; start; wait 1min; deliver a 503 300ms; wait 1min
-       retries -> at most 1600; blocks a -> circuit`,
-      { circuit: {}, maxPerSecond: 20 },
-    ],
-    [
-      'close the circuit of a receiver that is back, and end the backoffs of its failures at once',
-      `failed 30 a attempts=5; deliver a 503; start; wait 3min; outcomes -> failed-again 15; deliver a 200; wait 45s
-       outcomes -> recovered 30`,
-      { circuit: {} },
-    ],
-  ])('%s', async (_, script, options) => {
-    await play(script, { ...off, latencyMs: 20, ...options })
+  const checks: Record<string, string> = {
+    'that fail back off, and lose nothing': `
+      failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 90; ${back} 500`,
+    'that fail go on as soon as a sweep has listed the window': `
+      failed 5 a apart=5s; deliver a 200 100ms; list 500; start; wait 10min; list works; sweep -> complete 0; wait 3s; outcomes -> recovered 5`,
+    'without a token back off within 10 s, as nothing is sent': `
+      failed 2 a apart=1h; deliver a 200 100ms; list no-token; start; ${outage} 180; ${back} 2`,
+    'of a span that cannot be listed search record by record': `
+      failed 200 a apart=5s; deliver a 200 100ms; list 500 0ms spans; start; wait 5min
+      outcomes -> recovered 200; checks -> at most 250`,
+    'of an event that cannot be listed hold up no other, and are not made all the time': `
+      failed 9 a apart=2h; failed 1 b age=1d; deliver a 200 100ms; deliver b 200 100ms; list 500 0ms b; start; wait 15s
+      outcomes -> recovered 9; wait 2h; checks -> at most 60`,
+    'of records that are not shown any more become rare, and end with giveUpAfter': `
+      failed 3 a apart=2h; deliver a 200 9h; start; wait 1s; hide; wait 59min; outcomes -> none
+      wait 7min; outcomes -> unknown 3; checks -> at most 73`,
+    'open the circuit of a receiver that dies within a minute, after 400 deliveries at most': `
+      given circuits=1 maxPerSecond=20
+      failed 2000 a apart=1s; deliver a 200 300ms; start; wait 1min; deliver a 503 300ms; wait 1min
+      retries -> at most 1600; blocks a -> circuit`,
+    'close the circuit of a receiver that is back, and end the backoffs of its failures at once': `
+      given circuits=1
+      failed 30 a attempts=5; deliver a 503; start; wait 3min; outcomes -> failed-again 15; deliver a 200; wait 45s
+      outcomes -> recovered 30`,
+  }
+
+  test.each(Object.entries(checks))('%s', async (_, script) => {
+    await play(script, { ...off, latencyMs: 20 })
   })
 })
 

@@ -7,47 +7,37 @@ import { play } from '../../support/script.ts'
 const opened = 'take a 9; settle a 9 failed-again 503; changes -> a open 30s 9/9'
 
 /** `circuit` shows places taken of the limit, failures of the outcomes that opened it, the last response, since when, and its rest. */
-const scripts: [string, string][] = [
-  [
-    'a retry without outcome keeps its place for two minutes, or until it is freed; its outcome counts all the same, and frees nothing twice',
-    `take a 5; wait 1min; free a 1; take a 1; change -> 60s; wait 59999ms; turn; blocks a -> limit; blocks b -> nothing
-     wait 1ms; turn; blocks a -> nothing; change -> 60s; take a 4; blocks a -> limit
-     settle a 4 failed-again; blocks a -> limit; changes -> nothing; settle a 5 failed-again; changes -> a open 30s 9/9
-     change -> 30s; wait 30s; turn; change -> Infinitys`,
-  ],
-  [
-    'one from before the opening holds no place of the half-open circuit, and its outcome frees none',
-    `take a 90; settle a 90 recovered; take a 70; settle a 50 failed-again 503; changes -> a open 30s 45/50
-     wait 30s; turn; blocks a -> nothing; take b 1; take a 3 as=probe; settle a 20 failed-again
-     circuit a -> half-open 3 of 3, 45/50 503, for 30s, rest 0s
-     settle probe 3 failed-again 401; circuit a -> open 0 of 3, 48/53 401, for 30s, rest 30s; closed a -> never
-     wait 1min; turn; take a 4; settle a 4 recovered; circuit a -> closed; wait 7s; closed a -> 7s`,
-  ],
-  [
-    'a cooldown is over when its time has come, whether that was reported or not',
-    `${opened}; wait 29999ms; blocks a -> circuit; change -> 0.001s
-     circuit a -> open 0 of 3, 9/9 503, for 29.999s, rest 0.001s
-     wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 3, 9/9 503, for 30s, rest 0s
-     change -> 0s; changes -> nothing; turn; changes -> a half-open`,
-  ],
-  [
-    'the operator ends the cooldowns of all open circuits at once; when the probes fail, the next is twice as long',
-    `probe -> 0 ended, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
-     changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 ended, 0 under way; probe -> 0 ended, 2 under way
-     changes -> a half-open, b half-open; take a 3; blocks a -> circuit; blocks b -> nothing
-     settle a 3 failed-again; changes -> a open 60s 3/3`,
-  ],
-  [
-    'a circuit is forgotten in any state ten minutes after its last open record',
-    `take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
-     take done 9; settle done 9 failed-again; changes -> needed open 30s 9/9, done open 30s 9/9
-     wait 599999ms; forget needed -> 3; wait 1ms; forget needed -> 1; changes -> done closed
-     wait 599999ms; forget - -> 1; wait 1ms; forget - -> 0; circuit needed -> closed; turn
-     changes -> needed closed; change -> Infinitys`,
-  ],
-]
+const scripts: Record<string, string> = {
+  'a retry without outcome keeps its place for two minutes, or until it is freed; its outcome counts all the same, and frees nothing twice': `
+    take a 5; wait 1min; free a 1; take a 1; change -> 60s; wait 59999ms; turn; blocks a -> limit; blocks b -> nothing
+    wait 1ms; turn; blocks a -> nothing; change -> 60s; take a 4; blocks a -> limit
+    settle a 4 failed-again; blocks a -> limit; changes -> nothing; settle a 5 failed-again; changes -> a open 30s 9/9
+    change -> 30s; wait 30s; turn; change -> Infinitys`,
+  'one from before the opening holds no place of the half-open circuit, and its outcome frees none': `
+    take a 90; settle a 90 recovered; take a 70; settle a 50 failed-again 503; changes -> a open 30s 45/50
+    wait 30s; turn; blocks a -> nothing; take b 1; take a 3 as=probe; settle a 20 failed-again
+    circuit a -> half-open 3 of 3, 45/50 503, for 30s, rest 0s
+    settle probe 3 failed-again 401; circuit a -> open 0 of 3, 48/53 401, for 30s, rest 30s; closed a -> never
+    wait 1min; turn; take a 4; settle a 4 recovered; circuit a -> closed; wait 7s; closed a -> 7s`,
+  'a cooldown is over when its time has come, whether that was reported or not': `
+    ${opened}; wait 29999ms; blocks a -> circuit; change -> 0.001s
+    circuit a -> open 0 of 3, 9/9 503, for 29.999s, rest 0.001s
+    wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 3, 9/9 503, for 30s, rest 0s
+    change -> 0s; changes -> nothing; turn; changes -> a half-open`,
+  'the operator ends the cooldowns of all open circuits at once; when the probes fail, the next is twice as long': `
+    probe -> 0 ended, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
+    changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 ended, 0 under way; probe -> 0 ended, 2 under way
+    changes -> a half-open, b half-open; take a 3; blocks a -> circuit; blocks b -> nothing
+    settle a 3 failed-again; changes -> a open 60s 3/3`,
+  'a circuit is forgotten in any state ten minutes after its last open record': `
+    take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
+    take done 9; settle done 9 failed-again; changes -> needed open 30s 9/9, done open 30s 9/9
+    wait 599999ms; forget needed -> 3; wait 1ms; forget needed -> 1; changes -> done closed
+    wait 599999ms; forget - -> 1; wait 1ms; forget - -> 0; circuit needed -> closed; turn
+    changes -> needed closed; change -> Infinitys`,
+}
 
-test.each(scripts)('%s', async (_, script) => {
+test.each(Object.entries(scripts))('%s', async (_, script) => {
   await play(script)
 })
 

@@ -1,107 +1,76 @@
 // Ticks: what is swept when, what waits, how the sweeper comes through a platform that fails, and where the backlog has no room.
 import { expect, test } from 'vitest'
-import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord, idOf } from '../../support/fake-platform.ts'
-import { noCircuits, reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+import { noCircuits, reconcile } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 import { finish } from '../../../src/runtime/steps.ts'
 
 const many = 'apart=10min age=3d'
 
-type Row = [name: string, script: string, ReconcileOptions?]
-
 /** `sweeps` shows each sweep since the last time: how long it took, and when it ended. */
-const scripts: Row[] = [
+const scripts: Record<string, string> = {
   // One call a second: the newest hour takes 1 s, the rest, what lies beyond and what is stuck another 3 s.
-  [
-    'a full sweep rests for twenty times its duration, a recent one for twenty times its own',
-    'sweep -> complete 0; wait 1h; anew; ticks 1s 115s; sweeps -> full 5s at 5s, recent 1s at 22s, recent 1s at 43s, recent 1s at 64s, recent 1s at 85s, full 5s at 110s',
-    { latencyMs: 1000 },
-  ],
-  [
-    'a recent sweep comes between two slices of a full one, once its rest is over',
-    `stored 400 a ${many}; sweep -> complete 400; wait 1h; anew; ticks 1s 3min; 
-     sweeps -> recent 2s at 44s, recent 2s at 86s, full 96s at 96s, recent 2s at 128s, recent 2s at 170s`,
-    { sliceRecords: 10, latencyMs: 2000, pages: 1 },
-  ],
-  [
-    'it is said to be under way once it has taken five seconds, and until it ends',
-    `stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 137s; listing -> nothing long`,
-    { sliceRecords: 10, latencyMs: 2000, pages: 1 },
-  ],
-  [
-    'what a tick wants during a Retry-After comes at its end',
-    'sweep -> complete 0; wait 1h; anew; throttle 80s; ticks 10s 10s; wait 69s; sweeps -> none; wait 2s; swept -> full 1',
-    { latencyMs: 20 },
-  ],
-  [
-    'a sweep that failed is made again when its backoff ends, long before the next tick of an hourly schedule',
-    'list 500; ticks 8s 8s; swept -> full failed 4; list works; wait 10s; swept -> full 1; wait 50min; swept -> none',
-    { latencyMs: 20 },
-  ],
-  [
-    'an hourly schedule makes a full sweep in each hour, however long they take, and rests as long as it has worked',
-    `list works 20s; ticks 1h 5h; swept -> full 5; list works 12min; ticks 1h 3h; swept -> full 2, recent 1`,
-  ],
-  [
-    'a sweep that had to wait does not rest for it, but says how long it took',
-    `sweep -> complete 0; wait 1h; anew; ticks 500ms 500ms; throttle 60s; ticks 1s 170s
-     sweeps -> recent 1s at 63.5s, full 65.501s at 66.5s, recent 1s at 84.5s, recent 1s at 105.5s, recent 1s at 126.5s, recent 1s at 147.5s, recent 1s at 168.5s`,
-    { latencyMs: 1000 },
-  ],
-  [
-    'sweeps of a platform that fails back off to five minutes for any schedule, and come back at once when one works',
-    `list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 142
-     ticks 30s 5min; swept -> full 10`,
-  ],
-  [
-    'the time is asked for once, also of a platform whose answers have none',
-    'sweep -> complete 0; lists -> 6; wait 1h; sweep -> complete 0; lists -> 5',
-    { knowsTime: () => false },
-  ],
-  [
-    'failures are known of events that had settled when their newest part was listed last',
+  'a full sweep rests for twenty times its duration, a recent one for twenty times its own': `
+    given latencyMs=1000
+    sweep -> complete 0; wait 1h; anew; ticks 1s 115s; sweeps -> full 5s at 5s, recent 1s at 22s, recent 1s at 43s, recent 1s at 64s, recent 1s at 85s, full 5s at 110s`,
+  'a recent sweep comes between two slices of a full one, once its rest is over': `
+    given sliceRecords=10 latencyMs=2000 pages=1
+    stored 400 a ${many}; sweep -> complete 400; wait 1h; anew; ticks 1s 3min;
+    sweeps -> recent 2s at 44s, recent 2s at 86s, full 96s at 96s, recent 2s at 128s, recent 2s at 170s`,
+  'it is said to be under way once it has taken five seconds, and until it ends': `
+    given sliceRecords=10 latencyMs=2000 pages=1
+    stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 137s; listing -> nothing long`,
+  'what a tick wants during a Retry-After comes at its end': `
+    given latencyMs=20
+    sweep -> complete 0; wait 1h; anew; throttle 80s; ticks 10s 10s; wait 69s; sweeps -> none; wait 2s; swept -> full 1`,
+  'a sweep that failed is made again when its backoff ends, long before the next tick of an hourly schedule': `
+    given latencyMs=20
+    list 500; ticks 8s 8s; swept -> full failed 4; list works; wait 10s; swept -> full 1; wait 50min; swept -> none`,
+  'an hourly schedule makes a full sweep in each hour, however long they take, and rests as long as it has worked': `
+    list works 20s; ticks 1h 5h; swept -> full 5; list works 12min; ticks 1h 3h; swept -> full 2, recent 1`,
+  'a sweep that had to wait does not rest for it, but says how long it took': `
+    given latencyMs=1000; sweep -> complete 0; wait 1h; anew; ticks 500ms 500ms; throttle 60s; ticks 1s 170s
+    sweeps -> recent 1s at 63.5s, full 65.501s at 66.5s, recent 1s at 84.5s, recent 1s at 105.5s, recent 1s at 126.5s, recent 1s at 147.5s, recent 1s at 168.5s`,
+  'sweeps of a platform that fails back off to five minutes for any schedule, and come back at once when one works': `
+    list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 142
+    ticks 30s 5min; swept -> full 10`,
+  'the time is asked for once, also of a platform whose answers have none':
+    'given knowsTime=0; sweep -> complete 0; lists -> 6; wait 1h; sweep -> complete 0; lists -> 5',
+  'failures are known of events that had settled when their newest part was listed last':
     'seen -> NaNs; sweep -> complete 0; seen -> 60s; wait 10s; seen -> 70s; list 500; sweep -> failed 0; seen -> 70s',
-  ],
-  [
-    'what had no room is listed again by a full sweep, which comes as soon as half of the backlog is free, until all is done',
-    `stored 430 a ${many}; ticks 10s 10s; held -> 50; counted -> 380; start; ticks 10s 5min; left -> none; counted -> 0
-     retries -> 430; swept -> full 13, recent 17`,
-    { maxRecords: 50, latencyMs: 500, maxPerSecond: 20 },
-  ],
-  [
-    'not before half of it is free, and not without a rest when all have room',
-    `stored 30 a ${many}; ticks 1s 10s; held -> 20; delivered 9; held -> 11; ticks 1s 10s; held -> 11
-     delivered 1; ticks 1s 10s; held -> 20; delivered 20; ticks 1s 10s; held -> 0; swept -> full 2`,
-    { maxRecords: 20, latencyMs: 1000 },
-  ],
-  [
-    'nor while the platform can’t be listed',
-    `stored 290 a ${many}; ticks 1s 10s; list 500; start; ticks 1s 40s; held -> 0; counted -> 190
-     swept -> full 1, full failed 6; list works; ticks 1s 10min; left -> none`,
-    { maxRecords: 100, latencyMs: 1000 },
-  ],
-  [
-    'what fails while one listing takes hours is not lost between a full sweep and the recent one after it',
-    `list works 1s; ticks 500ms 500ms; list works 2h; wait 1s; list works; wait 30min; stored 1 a age=1min; ticks 1s 1s
-     wait 2h; swept -> full 1, recent 1; held -> 1`,
-  ],
-  ...(
-    [
-      ['all are held', 65, { maxRecords: 1000, latencyMs: 20 }],
-      ['sweeps are so slow that it moves while they are under way', 67, { latencyMs: 20_000 }],
-      ['sweeps of many slices are slow', 66, { latencyMs: 7000, sliceRecords: 4 }],
-    ] as const
-  ).map(([name, half, options]): Row => [
-    `what leaves the window is reported once, when ${name}`,
-    `stored 100 a age=119min apart=45s attempts=30; sweep -> complete 100
-     ticks 30s 50min; expired -> ${half}; ticks 30s 50min; expired -> 100; held -> 0`,
-    { ...options, policy: { window: { ...defaultPolicy.window, lookback: 2 * hourMs } } },
-  ]),
-]
+  'what had no room is listed again by a full sweep, which comes as soon as half of the backlog is free, until all is done': `
+    given maxRecords=50 latencyMs=500 maxPerSecond=20
+    stored 430 a ${many}; ticks 10s 10s; held -> 50; counted -> 380; start; ticks 10s 5min; left -> none; counted -> 0
+    retries -> 430; swept -> full 13, recent 17`,
+  'not before half of it is free, and not without a rest when all have room': `
+    given maxRecords=20 latencyMs=1000
+    stored 30 a ${many}; ticks 1s 10s; held -> 20; delivered 9; held -> 11; ticks 1s 10s; held -> 11
+    delivered 1; ticks 1s 10s; held -> 20; delivered 20; ticks 1s 10s; held -> 0; swept -> full 2`,
+  'nor while the platform can’t be listed': `
+    given maxRecords=100 latencyMs=1000
+    stored 290 a ${many}; ticks 1s 10s; list 500; start; ticks 1s 40s; held -> 0; counted -> 190
+    swept -> full 1, full failed 6; list works; ticks 1s 10min; left -> none`,
+  'what fails while one listing takes hours is not lost between a full sweep and the recent one after it': `
+    list works 1s; ticks 500ms 500ms; list works 2h; wait 1s; list works; wait 30min; stored 1 a age=1min; ticks 1s 1s
+    wait 2h; swept -> full 1, recent 1; held -> 1`,
+  ...Object.fromEntries(
+    (
+      [
+        ['all are held', 65, 'maxRecords=1000 latencyMs=20'],
+        ['sweeps are so slow that it moves while they are under way', 67, 'latencyMs=20000'],
+        ['sweeps of many slices are slow', 66, 'latencyMs=7000 sliceRecords=4'],
+      ] as const
+    ).map(([name, half, given]) => [
+      `what leaves the window is reported once, when ${name}`,
+      `given ${given} lookbackMs=${2 * hourMs}; stored 100 a age=119min apart=45s attempts=30; sweep -> complete 100
+       ticks 30s 50min; expired -> ${half}; ticks 30s 50min; expired -> 100; held -> 0`,
+    ]),
+  ),
+}
 
-test.each(scripts)('%s', async (_, script, options) => {
-  await play(script, { circuit: noCircuits, ...options })
+test.each(Object.entries(scripts))('%s', async (_, script) => {
+  await play(script, { circuit: noCircuits })
 })
 
 test('a sweep reports unreadable rows, rows that were not asked for, and records early at the limit', async () => {
