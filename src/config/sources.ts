@@ -5,7 +5,6 @@ import { shownText } from '../runtime/redact.ts'
 import { fileProblem } from '../runtime/small-file.ts'
 import { environmentPrefix, fileVariable, type Key } from './key.ts'
 import { foreignForm } from './misread.ts'
-import { nearest } from './suggest.ts'
 
 /** A value and its source. */
 export interface Given {
@@ -27,7 +26,7 @@ type ReadFile = (path: string) => string
 
 export const noSource = (): Source => ({ values: new Map(), problems: [], complete: true })
 
-/** A file with more problems is of another kind: suggestions would take long. */
+/** A file with more problems is of another kind. */
 const maxProblems = 50
 
 /** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
@@ -57,8 +56,9 @@ function unknownKey({ keys, sections }: Walk, path: string, name: string, value:
     return 'there is no such section: what is below it belongs to the top of the file'
   const dotted = [path, name].find((written) => keys.includes(written) || sections.has(written))
   if (dotted !== undefined) return `sections are nested: write ${dotted.split('.').join(': and indented below it ')}:`
-  const meant = nearest(path, [...keys, ...sections])
-  return meant === undefined ? 'there is no such key' : `there is no such key; did you mean ${meant}?`
+  const section = path.slice(0, path.length - name.length)
+  const known = keys.filter((key) => key.startsWith(section)).map((key) => key.slice(section.length).split('.')[0])
+  return `there is no such key; ${section.slice(0, -1) || 'the file'} has ${[...new Set(known)].join(', ')}`
 }
 
 /** True for an alias, which would repeat another value. The library's error quotes an undefined one. */
@@ -248,9 +248,9 @@ export function environmentSource(
   for (const [name, value] of ownVariables(env)) {
     const reading = readers.get(name)?.(value)
     if (reading === undefined) {
-      const meant = nearest(name, [...readers.keys(), fileVariable])
-      const hint = meant === undefined ? '' : `; did you mean ${meant}?`
-      const message = `there is no such variable${hint}`
+      const [, section] = name.split('_')
+      const known = [...readers.keys()].filter((other) => other.split('_')[1] === section)
+      const message = `there is no such variable${known.length > 0 ? `; of this section there are ${known.join(', ')}` : ''}`
       source.problems.push({ key: shownText(name), origin: 'environment', message })
     } else if ('problem' in reading)
       source.problems.push({ key: reading.key.key, origin: name, message: reading.problem })

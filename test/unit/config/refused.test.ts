@@ -21,9 +21,9 @@ log: debug
 window: {settle: soon}
 `
   const loading = (): unknown =>
-    load({ yaml, env: { RECONCILER_SERVER_PORT: '99999', RECONCILER_AUTH_CLIENTID: 'x', OTHER: '1' } })
+    load({ yaml, env: { RECONCILER_SERVER_PORT: '99999', RECONCILER_SCHEDULE_CRONE: 'x', OTHER: '1' } })
   const told = [
-    'platform.baseURL (config.yaml:3): there is no such key; did you mean platform.baseUrl?',
+    'platform.baseURL (config.yaml:3): there is no such key; platform has baseUrl, timeZone, requestTimeout, maxRequestsPerSecond, allowInsecure',
     'platform.baseUrl (missing): is required: set it in the file that --config names, or as RECONCILER_PLATFORM_BASE_URL',
     'auth.realm (config.yaml:6): must be text, and YAML reads a number here: put it in quotes',
     'auth.authUrl (missing): is required, as auth.realm is set (config.yaml:6)',
@@ -31,11 +31,11 @@ window: {settle: soon}
     'auth.privateKeyFile (missing): is required, or auth.privateKey or auth.signCommand in its place',
     'retry.backoff.initial (config.yaml:8): is 7h, but must be at most retry.backoff.max, which is 6h (default)',
     'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
-    'retry.colour (config.yaml:10): there is no such key',
+    'retry.colour (config.yaml:10): there is no such key; retry has enabled, concurrency, maxPerSecond, maxAttempts, backoff',
     'log (config.yaml:11): is a section: it takes keys below it, such as log.level',
     'window.settle (config.yaml:12): must be a duration from 0s to 1d, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not "soon"',
     'server.port (RECONCILER_SERVER_PORT): must be a whole number from 0 to 65535, not 99999',
-    'RECONCILER_AUTH_CLIENTID (environment): there is no such variable; did you mean RECONCILER_AUTH_CLIENT_ID?',
+    'RECONCILER_SCHEDULE_CRONE (environment): there is no such variable; of this section there are RECONCILER_SCHEDULE_CRON, RECONCILER_SCHEDULE_TIME_ZONE',
     'platform.requestTimeout (config.yaml:4): must be a duration from 100ms to 5m, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not 10',
   ]
   expect(toldOf(loading).toSorted()).toEqual(told.toSorted())
