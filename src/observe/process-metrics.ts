@@ -1,6 +1,6 @@
 // Metrics of this process under their usual names, read on each scrape.
-import { PerformanceObserver, constants, performance, type PerformanceEntry } from 'node:perf_hooks'
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { performance } from 'node:perf_hooks'
+import { Counter, Gauge, type Registry } from 'prom-client'
 
 type ProcessReading = readonly [name: string, help: string, read: () => number]
 
@@ -30,18 +30,8 @@ const readings = [
   ['nodejs_external_memory_bytes', 'Memory of objects outside of the heap in bytes.', () => memory().external],
 ] as const satisfies readonly ProcessReading[]
 
-const collectionsName = 'nodejs_gc_duration_seconds'
-
 /** Names as in prom-client; docs/metrics.md lists them. */
-export const processMetricNames = [...readings.map(([name]) => name), collectionsName] as const
-
-const gcKinds: ReadonlyMap<unknown, string> = new Map([
-  [constants.NODE_PERFORMANCE_GC_MAJOR, 'major'],
-  [constants.NODE_PERFORMANCE_GC_MINOR, 'minor'],
-  [constants.NODE_PERFORMANCE_GC_INCREMENTAL, 'incremental'],
-  [constants.NODE_PERFORMANCE_GC_WEAKCB, 'weakcb'],
-])
-const gcSeconds = [0.001, 0.01, 0.1, 1, 2, 5]
+export const processMetricNames = readings.map(([name]) => name)
 
 function add(registry: Registry, [name, help, read]: ProcessReading): void {
   const options = { name, help, registers: [registry] }
@@ -63,28 +53,6 @@ function add(registry: Registry, [name, help, read]: ProcessReading): void {
   }
 }
 
-/** An entry of type `gc`, whose type declaration lacks `detail`. */
-type GcEntry = PerformanceEntry & { detail?: { kind?: number } }
-
-function garbageCollection(registry: Registry): void {
-  const histogram = new Histogram({
-    name: collectionsName,
-    help: 'Duration of garbage collections by kind.',
-    labelNames: ['kind'],
-    buckets: gcSeconds,
-    registers: [registry],
-  })
-  for (const kind of gcKinds.values()) histogram.zero({ kind })
-  const observer = new PerformanceObserver((list) => {
-    for (const entry of list.getEntries() as GcEntry[]) {
-      const kind = gcKinds.get(entry.detail?.kind)
-      if (kind !== undefined) histogram.observe({ kind }, entry.duration / 1000)
-    }
-  })
-  observer.observe({ entryTypes: ['gc'] })
-}
-
 export function addProcessMetrics(registry: Registry): void {
   for (const reading of readings) add(registry, reading)
-  garbageCollection(registry)
 }

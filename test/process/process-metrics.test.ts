@@ -1,7 +1,5 @@
 // Metrics of the process: what they show is what the process did, also when they are asked for twice at once.
 import { performance } from 'node:perf_hooks'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { addProcessMetrics, processMetricNames } from '../../src/observe/process-metrics.ts'
@@ -78,18 +76,4 @@ test('busy time of the event loop grows with work, and not with scrapes', async 
   // Let the loop turn: what has not ended counts for nothing.
   await new Promise((resolve) => setImmediate(resolve))
   expect((await busy()) - before).toBeGreaterThan(0.05)
-})
-
-test('collections of garbage are counted by kind, all of them', async () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as (options: { type: 'major' | 'minor' }) => void
-  const registry = made()
-  const count = async (kind: string): Promise<number> =>
-    (await samplesOf(registry)).get(`nodejs_gc_duration_seconds_count{kind="${kind}"}`) ?? NaN
-  const [majors, minors] = [await count('major'), await count('minor')]
-  collect({ type: 'major' })
-  for (let i = 0; i < 3; i += 1) collect({ type: 'minor' })
-  // The runtime reports them a moment later.
-  await expect.poll(() => count('major')).toBeGreaterThanOrEqual(majors + 1)
-  await expect.poll(() => count('minor')).toBeGreaterThanOrEqual(minors + 3)
 })
