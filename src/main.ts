@@ -1,4 +1,5 @@
 // The program: passes streams, environment and signals to the command line, and exits with its code after all output is written.
+import { once } from 'node:events'
 import { closeSync, createReadStream, openSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
@@ -106,12 +107,7 @@ async function isOutputWritten(): Promise<boolean> {
 
 /** False once `drainMs` have passed since the signal; without a signal a slow reader has unlimited time. */
 async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
-  const stopped = Promise.withResolvers<void>()
-  if (signal.aborted) stopped.resolve()
-  signal.addEventListener('abort', () => {
-    stopped.resolve()
-  })
-  await stopped.promise
+  if (!signal.aborted) await once(signal, 'abort')
   await clock.sleep(drainMs)
   return false
 }

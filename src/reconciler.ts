@@ -38,7 +38,7 @@ import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
-import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
+import { createNotifier, type Notifier } from './runtime/notifier.ts'
 import type { Steps } from './runtime/steps.ts'
 
 export interface ReconcilerDeps {
@@ -143,8 +143,7 @@ async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal)
 async function retry(parts: Parts, { stop, kill }: RetrySignals): Promise<void> {
   const { broken } = parts.dispatcher
   try {
-    using ended = linkAbort([stop, broken])
-    await retryLoop(parts, { stop: ended.signal, kill })
+    await retryLoop(parts, { stop: AbortSignal.any([stop, broken]), kill })
   } catch (error) {
     if (broken.aborted || !isAbort(error, stop)) throw error
   }

@@ -10,6 +10,7 @@ import type { CommandedBy, OperatorEvent } from '../reconcile/retry/operator-pau
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
+import { abortable } from '../runtime/notifier.ts'
 import {
   detailOf,
   leaveOut,
@@ -290,15 +291,9 @@ export function createJobs(options: JobsOptions): Jobs {
       for (const job of running()) end(job, 'not-leader')
     },
     async run(signal) {
-      const stopped = Promise.withResolvers<never>()
-      const stop = (): void => {
-        stopped.reject(signal.reason as Error)
-      }
-      signal.addEventListener('abort', stop, { once: true })
       try {
-        return await Promise.race([broken.promise, stopped.promise])
+        return await abortable(broken.promise, signal)
       } finally {
-        signal.removeEventListener('abort', stop)
         for (const { ending } of running()) ending.abort(new Error('the daemon ends'))
         await Promise.all(tasks)
       }

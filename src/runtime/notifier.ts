@@ -1,4 +1,5 @@
 // Interruptible waits: a condition variable for loops, and promises that end on abort.
+import { once } from 'node:events'
 import type { Clock } from './clock.ts'
 
 export interface Notifier {
@@ -39,38 +40,6 @@ export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
   }
 }
 
-export interface LinkedAbort extends Disposable {
-  readonly signal: AbortSignal
-  abort(reason: unknown): void
-}
-
-/** Abort reason of a signal that is no longer needed. */
-const over = new Error('the signal is no longer needed')
-
-/**
- * A signal that aborts with the first of its sources, or when disposed of. Unlike AbortSignal.any, it does not grow with each
- * listener; a loop that waits on it adds one per call.
- */
-export function linkAbort(sources: readonly AbortSignal[]): LinkedAbort {
-  const controller = new AbortController()
-  const { signal } = controller
-  const onAbort = (): void => {
-    controller.abort(sources.find(({ aborted }) => aborted)?.reason)
-  }
-  if (sources.some(({ aborted }) => aborted)) onAbort()
-  for (const source of sources) source.addEventListener('abort', onAbort, { once: true })
-  return {
-    signal,
-    abort(reason) {
-      controller.abort(reason)
-    },
-    [Symbol.dispose]() {
-      for (const source of sources) source.removeEventListener('abort', onAbort)
-      controller.abort(over)
-    },
-  }
-}
-
 /** Settles like the promise, or rejects with the signal's reason once aborted; the work itself continues. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise
@@ -86,16 +55,6 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   })
 }
 
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else
-      signal.addEventListener(
-        'abort',
-        () => {
-          resolve()
-        },
-        { once: true },
-      )
-  })
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort')
 }

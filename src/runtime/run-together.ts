@@ -1,5 +1,4 @@
 // Runs tasks concurrently: the first bug ends all of them.
-import { linkAbort } from './notifier.ts'
 
 /** A task ends on its own, or with the signal's reason. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
@@ -10,14 +9,16 @@ export type Task = (signal: AbortSignal) => Promise<unknown>
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-  using ended = linkAbort([signal])
-  await Promise.all(
-    tasks.map(async (task) => {
-      try {
-        await task(ended.signal)
-      } catch (error) {
-        if (!ended.signal.aborted) throw error
-      }
-    }),
-  )
+  const over = new AbortController()
+  const ended = AbortSignal.any([signal, over.signal])
+  const run = async (task: Task): Promise<void> => {
+    try {
+      await task(ended)
+    } catch (error) {
+      if (!ended.aborted) throw error
+    }
+  }
+  await Promise.all(tasks.map(run)).finally(() => {
+    over.abort()
+  })
 }

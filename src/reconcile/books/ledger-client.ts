@@ -2,7 +2,6 @@
 import { Readable } from 'node:stream'
 import { TransportError, type Transport } from '../../platform/http/http.ts'
 import { UsageError } from '../../runtime/errors.ts'
-import { linkAbort } from '../../runtime/notifier.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
 /** Results of a request. `mismatch`: understood, but of another platform, time or key. */
@@ -46,14 +45,21 @@ function failureOf(error: unknown): unknown {
 
 /** The body as a stream: a large one is parsed in pieces. */
 async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  using ending = linkAbort([signal])
-  const body = new Readable({ objectMode: true, read: () => undefined })
+  const over = new AbortController()
+  const body = new Readable({
+    objectMode: true,
+    read: () => undefined,
+    destroy(error, done) {
+      over.abort()
+      done(error)
+    },
+  })
   const end = (error: unknown): void => void body.destroy(error as Error)
   transport({
     method: 'GET',
     url,
     headers: { accept: 'application/x-ndjson, text/csv', 'accept-encoding': 'identity', connection: 'close' },
-    ...{ timeoutMs, maxBytes, direct: true, signal: ending.signal },
+    ...{ timeoutMs, maxBytes, direct: true, signal: AbortSignal.any([signal, over.signal]) },
     onChunk: (chunk) => body.push(chunk),
   }).then(
     ({ status }) => {
