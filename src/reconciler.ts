@@ -243,9 +243,7 @@ export function createReconciler(
     breaker,
     rate,
     subscriptions,
-    awaited: () => outcomes.pending().size,
     nextListInMs: () => Math.min(msUntilSweep(), confirmer.msUntilRound()),
-    maxAwaited: Math.max(1, Math.floor(maxRecords / 2)),
     clock,
   })
 

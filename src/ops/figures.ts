@@ -120,12 +120,12 @@ export function missingOf(status: StatusFacts): readonly [number: string, parts:
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
 }
 
-/** Gates that block all retries and probes; outcomes may come at any time. */
+/** Gates that block all retries and probes. */
 function blockersOf({ gates, now, tokenExpires, tokenTrouble }: StatusFacts): Gate[] {
   const shut = gates.map(({ gate }) => gate)
   const lacksToken = tokenTrouble !== null && (tokenExpires === null || tokenExpires <= now)
   const all = new Set<Gate>([...(lacksToken ? (['no-token'] as const) : []), ...shut])
-  return [...all].filter((gate) => gate !== 'outcomes' && describeGate(gate).blocks === 'everything')
+  return [...all].filter((gate) => describeGate(gate).blocks === 'everything')
 }
 
 /** What blocks all retries and probes, in words. */

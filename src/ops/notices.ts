@@ -166,7 +166,7 @@ const lowRateShare = 0.9
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice({ causes, gates }: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
-  const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything' && gate !== 'outcomes')
+  const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything')
   if (stop !== undefined) return `${stop.advice} ${longer}`
   const isFailing = causes.list.some(({ circuit }) => circuit !== 'closed')
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`

@@ -72,7 +72,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
       if (listed === undefined) continue
       const unreadable = createUnreadableSum()
       unreadable.add(listed.unreadable)
-      const isWhole = (listed.verdict === 'whole' || listed.verdict === 'shrank') && skipped === undefined
+      const isWhole = listed.verdict === 'whole' && skipped === undefined
       const problem = isWhole ? undefined : (problemOf(unreadable) ?? 'A part could not be fully listed.')
       yield { records: listed.records, askedAt: listed.askedAt, problem, upTo: listed.span.to }
     }

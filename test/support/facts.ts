@@ -22,7 +22,6 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
     listed: 0,
     incompleteSlices: 0,
     skippedSlices: 0,
-    shrunkSlices: 0,
     unreadable: 0,
     ...changes,
   }
@@ -118,7 +117,6 @@ export const everyFact = {
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', wrongTime: 2, wrongStatus: 3 },
-  'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
   expired: { type: 'expired', records: 5 },
   returned: { type: 'returned', records: 5 },
   outcome: outcomeFact(),

@@ -85,7 +85,6 @@ export interface LogFields {
   slice_skipped: Slice
   record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string }
   records_unexpected: Own<FactOf<'unexpected'>>
-  attempt_limit_early: Own<FactOf<'early-at-limit'>>
   platform_time_offset: { offsetSeconds: number }
   records_expired: Own<FactOf<'expired'>>
   records_returned: Own<FactOf<'returned'>>
@@ -168,11 +167,6 @@ export const logEvents = {
     ['warn', 'debug'],
     'ignored records that were not requested',
     'A gateway may ignore parameters; see `unexpected_records_total`.',
-  ],
-  attempt_limit_early: [
-    ['warn', 'debug'],
-    'records younger than 10 minutes are at the attempt limit',
-    'The platform may retry on its own. Then raise `retry.maxAttempts` or `window.settle`.',
   ],
   platform_time_offset: [
     ['warn', 'debug'],

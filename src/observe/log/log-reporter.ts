@@ -61,7 +61,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const expiry = createCondition(clock)
   const unreadable = createCondition(clock, { quietMs: forgottenAfterMs })
   const unexpected = createCondition(clock, { quietMs: forgottenAfterMs })
-  const earlyAtLimit = createCondition(clock, { quietMs: forgottenAfterMs })
   const wrongZone = createCondition(clock, { quietMs: forgottenAfterMs })
   const openCircuits = new Set<string>()
   let since = { ...nothingSince }
@@ -232,8 +231,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return logUnreadable(event)
         case 'unexpected':
           return log.event('records_unexpected', event, unexpected.begins() ? 'warn' : 'debug')
-        case 'early-at-limit':
-          return log.event('attempt_limit_early', event, earlyAtLimit.begins() ? 'warn' : 'debug')
         case 'expired':
           since.expired += event.records
           return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')

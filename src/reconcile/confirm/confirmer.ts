@@ -25,7 +25,7 @@ export interface ConfirmOptions {
   concurrency: number
   /** Its sweeps and pings show that the platform lists again. */
   breaker: Pick<PlatformBreaker, 'respondedAt'>
-  /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
+  /** Checks of a subscription whose closed circuit is at its limit come early. */
   subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
 }
@@ -70,20 +70,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   let roundAt = -Infinity
   let unreadable: UnreadableSum | undefined
 
-  const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
-
-  const isAtLimit = ({ subscriptionId }: FailedRecord): boolean =>
-    options.subscriptions.blocks(subscriptionId, clock.monotonic()) === 'limit'
-
-  /** Checks of circuits at their limit first, because they block retries; within each group the most overdue first. */
-  function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {
-    const ranked = records.map((record) => ({
-      record,
-      at: record.awaiting?.checkAt ?? Infinity,
-      waits: !isAtLimit(record),
-    }))
-    return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
-  }
+  const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
+  const isDue = (record: FailedRecord): boolean => dueAt(record) <= roundAt
 
   /** Reports each pending record of a page as a check, and unreadable rows that may be one. */
   function take(page: ListPage, askedAt: number, round: Round): void {
@@ -140,8 +128,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   async function work(round: Round): Promise<void> {
-    const due = [...outcomes.pending()].filter(isDue)
-    let searches = planSearches(inOrderOfUrgency(due), maxGapSeconds)
+    const due = [...outcomes.pending()].filter(isDue).sort((a, b) => dueAt(a) - dueAt(b))
+    let searches = planSearches(due, maxGapSeconds)
     while (searches.length > 0) {
       const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
       searches = [...next.flat(), ...searches.slice(concurrency)]
@@ -155,15 +143,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     const isUrgent = outcomes
       .pending()
       .values()
-      .some((record) => (record.awaiting?.checkAt ?? Infinity) <= now && isAtLimit(record))
+      .some((record) => dueAt(record) <= now && options.subscriptions.blocks(record.subscriptionId, now) === 'limit')
     return isUrgent ? Math.min(roundMs, outcomes.usualDelayMs() / 4) : roundMs
   }
 
   return {
     msUntilRound() {
       const now = clock.monotonic()
-      const dueAt = Math.max(outcomes.firstCheckAt(), backoff.until())
-      if (dueAt > now || roundAt + roundMs <= now) return dueAt - now
+      const wantedAt = Math.max(outcomes.firstCheckAt(), backoff.until())
+      if (wantedAt > now || roundAt + roundMs <= now) return wantedAt - now
       return Math.min(pollMs, roundAt + pauseMs(now) - now)
     },
     async check(signal) {

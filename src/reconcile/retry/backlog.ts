@@ -40,11 +40,6 @@ export interface Learned {
   gaveWay: number
   oldestGaveWayAt: number
   dueGaveWay: Set<string>
-  /**
-   * Records at the attempt limit with an event younger than ten minutes: another client retries, or attempts are counted
-   * differently.
-   */
-  earlyAtLimit: number
 }
 
 export interface BacklogOptions {
@@ -114,7 +109,6 @@ export interface Summary {
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
-const youngMs = 600_000
 const maxTopics = 20_000
 /** Maximum lag of a list: a row requested this long after a record was seen as successful is believed. */
 const maxLagMs = 300_000
@@ -220,8 +214,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
     }
-    const { decision } = decide(entry, policy, { now })
-    if (decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
     hold(entry)
     dropped.delete(key)
     learned.changed.push(entry)
@@ -284,7 +276,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       gaveWay: 0,
       oldestGaveWayAt: Infinity,
       dueGaveWay: new Set(),
-      earlyAtLimit: 0,
     }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned, how)

@@ -1,5 +1,4 @@
 // Sends the PATCH of the record that the retry plan picks: one at a time per id, within slots and circuits. @see docs/architecture.md "Retry plan"
-import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -82,9 +81,8 @@ export interface Dispatcher {
 export function createDispatcher(options: DispatchOptions): Dispatcher {
   const { backlog, breaker, client, clock, gates, outcomes, pause, planner, policy } = options
   const { rate, subscriptions } = options
-  const limit = pLimit(options.concurrency)
-  const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
+  const inFlight = (): number => flights.size
   /** Slices being listed: their records wait. */
   const listed = new Set<Span>()
   /** The current ping of the platform. */
@@ -143,9 +141,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!keepsPlace) subscriptions.free(subscriptionId, sent)
   }
 
-  /** Within the slots. */
   async function fly(flight: Flight, kill: AbortSignal): Promise<void> {
-    await limit(patch, flight, kill).catch(failed(kill))
+    await patch(flight, kill).catch(failed(kill))
     flights.delete(flight.record)
     flight.subscription.inFlight -= 1
     planner.changed([flight.record])

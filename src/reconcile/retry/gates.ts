@@ -100,12 +100,6 @@ export const gateTable = {
     advice: 'Nothing to do: calls resume automatically.',
     runbook: 'Throttled',
   },
-  outcomes: {
-    level: 'working',
-    blocks: 'everything',
-    reason: 'Half of the backlog awaits its outcome.',
-    advice: 'Nothing to do: retries continue as outcomes become known.',
-  },
   circuit: {
     level: 'trouble',
     blocks: 'subscription',
@@ -132,17 +126,14 @@ export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
 }
 
-/** Gates that open again within minutes. */
-const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
-
-/** True if one of them blocks all retries for an unknown time. */
+/** True if one of them blocks all retries for an unknown time. A Retry-After ends within minutes. */
 export function blockForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
-  return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
+  return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'throttled')
 }
 
-/** How long these gates block all retries, in ms; Infinity if unknown. Outcomes may come at any time. */
+/** How long these gates block all retries, in ms; Infinity if unknown. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
-  const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
+  const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything')
   return Math.max(0, ...stopping.map(({ opensInMs }) => opensInMs ?? Infinity))
 }
 
@@ -191,9 +182,6 @@ export interface GateSources {
     blocks(id: string, now: number): SubscriptionGate | undefined
     blocked(now: number): Record<SubscriptionGate, number>
   }
-  /** Retried records with a pending outcome, and their limit. */
-  awaited: () => number
-  maxAwaited: number
   /** Time until the next sweep or check lists, in ms; not positive if one is due. */
   nextListInMs: () => number
   clock: Pick<Clock, 'monotonic' | 'now'>
@@ -234,7 +222,6 @@ export function createGates(sources: GateSources): Gates {
     'receiver-down': () => receiver.isDown(),
     ...byTrouble((trouble) => breaker.gate() === trouble),
     throttled: () => rate.pausedForMs() > 0,
-    outcomes: () => sources.awaited() >= sources.maxAwaited,
   }
   const since: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
     'not-leader': () => leadership.since(),

@@ -7,12 +7,11 @@ import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
- * `whole`: every page and row was read, and the totals agree. `unreadable`: but some rows were unreadable. `shrank`: the list
- * became shorter during reading; as many rows as the last total were seen. `missed`: fewer rows than the total. `repeated`: a
- * page before the last one showed nothing new. `capped`: a single second with more rows than are read. `too-many`: it must be
- * cut.
+ * `whole`: every page and row was read, and the totals agree. `unreadable`: but some rows were unreadable. `missed`: fewer rows
+ * than the total, or it fell. `repeated`: a page before the last one showed nothing new. `capped`: a single second with more
+ * rows than are read. `too-many`: it must be cut.
  */
-export type SliceVerdict = 'whole' | 'unreadable' | 'shrank' | 'missed' | 'repeated' | 'capped' | 'too-many'
+export type SliceVerdict = 'whole' | 'unreadable' | 'missed' | 'repeated' | 'capped' | 'too-many'
 
 /** Result of listing a slice. */
 export interface Listing {
@@ -216,8 +215,7 @@ async function readSlice(
 /** Judges a reading that saw `rows` rows. */
 function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
   if (end === 'too-many' || end === 'capped') return end
-  if (end === 'last-page' && lastTotal < total && rows >= lastTotal) return 'shrank'
-  if (rows < total) return 'missed'
+  if (rows < total || lastTotal < total) return 'missed'
   return end === 'last-page' ? 'whole' : 'repeated'
 }
 
@@ -250,8 +248,8 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
   const { total, unexpected, unreadable } = reading
-  const isReadable = unreadable.length === 0 || (verdict !== 'whole' && verdict !== 'shrank')
+  const hasUnread = verdict === 'whole' && unreadable.length > 0
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = [...reading.seen.values()].filter((record) => isListed(record, status) && isOwned(record))
-  return { span, askedAt, records, unreadable, unexpected, verdict: isReadable ? verdict : 'unreadable', total }
+  return { span, askedAt, records, unreadable, unexpected, verdict: hasUnread ? 'unreadable' : verdict, total }
 }

@@ -21,8 +21,6 @@ export interface SweepTally {
   /** Slices not seen completely, and slices that could not be listed at all. */
   incompleteSlices: number
   skippedSlices: number
-  /** Incomplete slices that only became shorter during reading, because other clients also retry. */
-  shrunkSlices: number
   unreadable: number
 }
 
@@ -57,7 +55,6 @@ export type SweeperEvent =
   | SweepEvent
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unexpected'; sweepId: string; wrongTime: number; wrongStatus: number }
-  | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }
   /** Expired records back in the window, because the platform's clock was set back. */

@@ -193,13 +193,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
     if (listed.verdict !== 'whole') tally.incompleteSlices += 1
-    if (listed.verdict === 'shrank') tally.shrunkSlices += 1
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     current.unreadable.add(listed.unreadable)
     tally.unreadable = current.unreadable.sum()?.rows ?? 0
     const { time, status } = listed.unexpected
     if (time + status > 0) emit({ type: 'unexpected', sweepId, wrongTime: time, wrongStatus: status })
-    if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
   }
 
   async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
@@ -310,7 +308,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const startedAt = clock.monotonic()
     const tally: SweepTally = {
       ...{ slices: 0, listed: 0, leftWithoutRetry: 0, gaveWay: 0, unreadable: 0 },
-      ...{ incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 },
+      ...{ incompleteSlices: 0, skippedSlices: 0 },
     }
     const id = random.uuid().slice(0, 8)
     const current: Sweep = {

@@ -314,7 +314,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
 test('an id is remembered for an hour after the last of them; a thousand are, more are taken as known', () => {
   const thousands = times(3, () => times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`)))).flat()
   expect(told(thousands, 600_000).length).toBeLessThanOrEqual(1000)
-  for (const type of ['unexpected', 'early-at-limit', 'unreadable'] as const) {
+  for (const type of ['unexpected', 'unreadable'] as const) {
     const facts = times(12, () => everyFact[type])
     expect(told(facts, 3_599_000)).toHaveLength(1)
     expect(told(facts, 3_600_000)).toHaveLength(12)

@@ -59,7 +59,6 @@ describe('the headline', () => {
     intercepted: [shut('intercepted'), 'trouble'],
     platform: [shut('platform'), 'trouble'],
     throttled: [shut('throttled'), 'waiting'],
-    outcomes: [shut('outcomes'), 'working'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }

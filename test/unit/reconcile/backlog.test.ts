@@ -235,16 +235,6 @@ describe('learning from a listing', () => {
     for (const [index, size] of sizes.slice(1).entries()) expect(size - (sizes[index] ?? 0)).toBeLessThanOrEqual(500)
     expect(backlog.size()).toBe(10_000)
   })
-
-  test.each([
-    ['younger than ten minutes', 9, 1],
-    ['older', 11, 0],
-  ])('a record at the limit whose event is %s is reported, once', (_, minutes, early) => {
-    const backlog = testBacklog()
-    const record = due({ eventLocal: now - minutes * minuteMs, attempts: 30 })
-    expect(learn(backlog, listingOf([record]), now).earlyAtLimit).toBe(early)
-    expect(learn(backlog, listingOf([record], { askedAt: 2000 }), now).earlyAtLimit).toBe(0)
-  })
 })
 
 describe('the last attempt', () => {

@@ -18,8 +18,6 @@ function opensInMs(operation: FailedCall['operation'], nextListInMs: number, pau
     },
     rate: { pausedForMs: () => pausedForMs },
     subscriptions: { blocks: () => undefined, blocked: () => ({ circuit: 0, limit: 0 }) },
-    awaited: () => 0,
-    maxAwaited: 1,
     nextListInMs: () => nextListInMs,
     clock: { monotonic: () => 20_000, now: () => 0 },
   })

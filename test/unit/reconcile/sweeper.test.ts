@@ -1,6 +1,6 @@
 // Ticks: what is swept when, what waits, how the sweeper comes through a platform that fails, and where the backlog has no room.
 import { expect, test } from 'vitest'
-import { hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { hourMs, testNow } from '../../support/backlog.ts'
 import { failedRecord, idOf } from '../../support/fake-platform.ts'
 import { noCircuits, reconcile } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
@@ -73,11 +73,10 @@ test.each(Object.entries(scripts))('%s', async (_, script) => {
   await play(script, { circuit: noCircuits })
 })
 
-test('a sweep reports unreadable rows, rows that were not asked for, and records early at the limit', async () => {
+test('a sweep reports unreadable rows, and rows that were not asked for', async () => {
   const row = { unreadable: true, id: idOf(999_999), field: 'status' } as const
-  const early = failedRecord({ eventLocal: testNow - 5 * minuteMs, attempts: 30 })
   await using world = reconcile({
-    records: [early, failedRecord({ eventLocal: testNow - hourMs, status: 'successful' })],
+    records: [failedRecord({ eventLocal: testNow - hourMs, status: 'successful' })],
     ignores: ['status'],
     unreadable: ({ size, status }) => (size > 1 && status === 'failed' ? [row] : []),
   })
@@ -86,7 +85,6 @@ test('a sweep reports unreadable rows, rows that were not asked for, and records
   for (const event of [
     { type: 'unreadable', rows: [row] },
     { type: 'unexpected', wrongTime: 0, wrongStatus: 1 },
-    { type: 'early-at-limit', records: 1 },
   ]) {
     expect(world.events).toContainEqual({ sweepId: expect.any(String) as string, ...event })
   }
