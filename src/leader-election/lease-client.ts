@@ -3,6 +3,7 @@ import { z } from 'zod/mini'
 import {
   createHttpTransport,
   isBearerToken,
+  isSuccess,
   TransportError,
   type HttpResponse,
   type HttpTransport,
@@ -272,7 +273,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
   }
 
   function leaseOf({ body, status }: HttpResponse, isCreated = false): Lease {
-    if (status < 200 || status > 299) throw refusal(status, isCreated)
+    if (!isSuccess(status)) throw refusal(status, isCreated)
     try {
       return toLease(schema.parse(JSON.parse(body)))
     } catch {

@@ -1,6 +1,13 @@
 // The platform client: webhook operations with authentication, rate limit and classified results. Contains no policy.
 import type { Clock, Random } from '../runtime/clock.ts'
-import { TransportError, type HttpRequest, type HttpResponse, type Reason, type Transport } from './http/http.ts'
+import {
+  isSuccess,
+  TransportError,
+  type HttpRequest,
+  type HttpResponse,
+  type Reason,
+  type Transport,
+} from './http/http.ts'
 import type { TimeZone } from './time-zone.ts'
 import {
   listOperation,
@@ -114,7 +121,7 @@ const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 
 /** Statuses of an intermediary that requires a login of its own. */
 const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
 /** A login page. */
-const isPage = ({ reason, status = 0 }: Exchange<unknown>): boolean => reason === 'intercepted' && status < 300
+const isPage = ({ reason, status = 0 }: Exchange<unknown>): boolean => reason === 'intercepted' && isSuccess(status)
 const isDoubtful = (exchange: Exchange<unknown>): boolean =>
   doubtful.has(exchange.reason) || doubtfulStatuses.has(exchange.status) || isPage(exchange)
 

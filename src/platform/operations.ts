@@ -1,5 +1,5 @@
 // The webhook operations list and retry: builds each request and reads its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
-import type { HttpRequest, Reason } from './http/http.ts'
+import { isSuccess, type HttpRequest, type Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
@@ -244,7 +244,7 @@ function isResponseLost(exchange: Exchange<unknown>): boolean {
   if (reason === 'intercepted' || isThrottled === true) return false
   if (status === undefined) return exchange.requestNotSent !== true
   if (exchange.code !== undefined) return false
-  return status >= 500 || (status >= 200 && status < 300)
+  return status >= 500 || isSuccess(status)
 }
 
 function resultOf({ isThrottled, reason, status = 0 }: Exchange<unknown>): RetryResult {

@@ -1,7 +1,7 @@
 // Reads a response of the token endpoint: a token, or a rejection with advice. @see docs/platform-api.md "Token request", RFC 6749 section 5
 import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
-import { isBearerToken, type HttpResponse, type Reason } from '../http/http.ts'
+import { isBearerToken, isSuccess, type HttpResponse, type Reason } from '../http/http.ts'
 import { classify, property, retryAfterMs } from '../http/response.ts'
 
 export interface Granted {
@@ -157,10 +157,6 @@ function lifetime(expiresIn: unknown): number {
   const seconds = numeric ? Number(expiresIn) : expiresIn
   if (typeof seconds !== 'number') return unknownLifetimeMs
   return Math.min(Math.max(seconds * 1000, minLifetimeMs), maxLifetimeMs)
-}
-
-function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300
 }
 
 function refusedWith(error: string, response: HttpResponse, reason: Reason, description: unknown): Refused {

@@ -53,6 +53,9 @@ export interface HttpResponse {
   receivedAt: number
 }
 
+/** True for a 2xx. */
+export const isSuccess = (status: number): boolean => Math.trunc(status / 100) === 2
+
 /** True if a text may be sent as a bearer token: visible ASCII only. */
 export function isBearerToken(text: string): boolean {
   return /^[\x21-\x7e]+$/.test(text)
@@ -258,7 +261,7 @@ function exchange(
           const receivedAt = clock.monotonic()
           head = { status, headers: firstValues(received), sentAt, receivedAt }
           if (Number(head.headers['content-length']) > maxBytes) fail(tooLarge())
-          isStreamed = onChunk !== undefined && status < 300
+          isStreamed = onChunk !== undefined && isSuccess(status)
           const encoding = encodingOf(head)
           if (isStreamed && encoding !== 'identity') fail(unreadable(encoding))
         },

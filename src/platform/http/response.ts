@@ -1,7 +1,7 @@
 // Classifies a response once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
 import { callAdvice, generalAdvice } from './call-advice.ts'
 import { foreignText } from './foreign-text.ts'
-import type { HttpResponse, Reason } from './http.ts'
+import { isSuccess, type HttpResponse, type Reason } from './http.ts'
 import { invalidStatusCode } from '../wire.ts'
 
 /** The reason of a response, and its JSON if any. */
@@ -29,7 +29,7 @@ const byStatus: Readonly<Record<number, Reason>> = {
 }
 
 function reasonOfStatus(status: number): Reason {
-  if (status >= 200 && status < 300) return 'ok'
+  if (isSuccess(status)) return 'ok'
   if (status >= 300 && status < 400) return 'redirect'
   if (status >= 500 && status < 600) return 'server-error'
   return byStatus[status] ?? 'other'

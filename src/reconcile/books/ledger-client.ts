@@ -1,6 +1,6 @@
 // Asks the receiver's ledger which events of a span it has processed: a URL that returns keys, one per line. @see docs/compare.md "The ledger"
 import { Readable } from 'node:stream'
-import { TransportError, type Transport } from '../../platform/http/http.ts'
+import { isSuccess, TransportError, type Transport } from '../../platform/http/http.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { keyOf, readKeys, type KeyKind } from './read-keys.ts'
 
@@ -63,7 +63,7 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
     onChunk: (chunk) => body.push(chunk),
   }).then(
     ({ status }) => {
-      if (status >= 200 && status <= 299) body.push(null)
+      if (isSuccess(status)) body.push(null)
       else end(new LedgerFailure('refused', `returns HTTP ${status}`))
     },
     (error: unknown) => {

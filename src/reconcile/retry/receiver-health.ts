@@ -1,5 +1,5 @@
 // Polls the receiver's health URL, so that no attempt is wasted on a dead receiver. @see docs/architecture.md "Circuits"
-import { TransportError, type Transport } from '../../platform/http/http.ts'
+import { isSuccess, TransportError, type Transport } from '../../platform/http/http.ts'
 import { onWallClock, type Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverEvent {
@@ -66,7 +66,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
         direct: true,
         signal,
       })
-      return { up: status >= 200 && status <= 299, detail: `HTTP ${status}` }
+      return { up: isSuccess(status), detail: `HTTP ${status}` }
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
