@@ -31,7 +31,7 @@ import type { ControlSecrets } from './ops/access.ts'
 import type { SharedPause } from './ops/control.ts'
 import type { startOpsServer } from './ops/server.ts'
 import { toStatus } from './ops/status.ts'
-import { maxCauses, type StatusDocument } from './ops/status-document.ts'
+import type { StatusDocument } from './ops/status-document.ts'
 import type { Certificate } from './platform/auth/certificate.ts'
 import type { Reloadable } from './platform/auth/reloadable.ts'
 import type { SigningKey } from './platform/auth/private-key.ts'
@@ -286,7 +286,7 @@ export function statusReader(
 ): () => Steps<StatusDocument> {
   const { connection, history, incidents, policy, reconciler, snapshot } = parts
   return function* () {
-    const causes = createCauses({ policy, maxCauses })
+    const causes = createCauses(policy)
     const shown = yield* snapshot(reconciler().situations(), causes.look)
     const incident = incidents.last()
     const isOngoing = incident?.endedAt === null

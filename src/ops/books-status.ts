@@ -1,9 +1,7 @@
 // The books in /status: deliveries missing from the receiver's ledger. A pure function.
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { MissedCause } from '../reconcile/books/hours.ts'
-
-/** Number of listed causes. */
-const maxCauses = 50
+import { maxCauses } from './causes.ts'
 
 /** Event times are the platform's, as in requests to the ledger. */
 export interface BooksStatus {

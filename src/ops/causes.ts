@@ -52,18 +52,14 @@ export interface Causes {
   exhausted: { total: number; oldestAt: number }
 }
 
-export interface CausesOptions {
-  policy: Policy
-  /** Number of listed causes. */
-  maxCauses: number
-}
-
 export interface CauseGroups {
   look: LookAt
   /** The largest groups, in detail. */
   listed(bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>): Steps<Causes>
 }
 
+/** Number of listed causes. */
+export const maxCauses = 50
 const maxEventTypes = 20
 
 /** Records of one cause. There may be many causes: details are computed only for the listed ones. */
@@ -108,7 +104,7 @@ function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): St
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** Groups the records that `look` gets, without excluded ones. */
-export function createCauses({ maxCauses, policy }: CausesOptions): CauseGroups {
+export function createCauses(policy: Policy): CauseGroups {
   const groups: Group[] = []
   /** Where the groups of the last subscription begin. */
   let first = 0

@@ -60,8 +60,6 @@ export interface StatusState extends Snapshot {
 }
 
 const maxCircuits = 1000
-/** Number of listed causes. */
-export const maxCauses = 50
 
 /** With one decimal; never 0 while time is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10

@@ -32,7 +32,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 }
 
 function group(backlog: TestBacklog, situationOf: SituationOf = () => ({ now: testNow })): Causes {
-  const causes = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  const causes = createCauses(defaultPolicy)
   finish(backlog.summary(situationOf, causes.look))
   return finish(causes.listed(backlog.bySubscription()))
 }
@@ -151,7 +151,7 @@ test('refused again and again is what failed twice while its circuit was closed,
 })
 
 test('nothing, or what is excluded, is no cause', () => {
-  const causes = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  const causes = createCauses(defaultPolicy)
   const backlog = backlogOf([due()])
   for (const entry of backlog.entries())
     causes.look(entry, { decision: 'excluded', dueAt: testNow, because: 'event-type' }, { now: testNow })
@@ -181,7 +181,7 @@ test('of many causes and types the largest are listed, and all are counted', () 
 
 test('very many are looked at in steps', () => {
   const backlog = backlogOf(Array.from({ length: 50_000 }, (_, n) => due({ id: idOf(n) })))
-  const causes = createCauses({ policy: defaultPolicy, maxCauses: 1 })
+  const causes = createCauses(defaultPolicy)
   const stepsOf = (steps: Steps<unknown>): number => [...steps].length
   expect(stepsOf(backlog.summary(() => ({ now: testNow }), causes.look))).toBe(2)
   expect(stepsOf(causes.listed(backlog.bySubscription()))).toBe(2)

@@ -127,7 +127,7 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   ].map((record) => ({ ...record, payload: 'CANARY', responsePayload: 'CANARY' }))
   learn(backlog, listingOf(records), testNow)
   for (const entry of backlog.entries()) Object.assign(entry, { subscriberUrl: 'CANARY' })
-  const groups = createCauses({ policy: defaultPolicy, maxCauses: 50 })
+  const groups = createCauses(defaultPolicy)
   finish(backlog.summary(() => ({ now: testNow }), groups.look))
   const causes = finish(groups.listed(backlog.bySubscription()))
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
@@ -151,10 +151,21 @@ test('the next sweep waits for a token, and none begins on a standby', () => {
 })
 
 describe('bounds', () => {
-  test('of 5,000 circuits a thousand are shown, and all are counted', () => {
+  test('of 5,000 circuits a thousand are shown, and all are counted; of receivers 20, of missed causes 50', () => {
     const circuits = Array.from({ length: 5000 }, (_, index) => aCircuit({ subscriptionId: `s-${index}` }))
     const { list, notClosed } = toStatus(aStatusState({ circuits })).circuits
     expect([notClosed, list.length, list.at(-1)?.subscriptionId]).toEqual([5000, 1000, 's-999'])
+    const many = Array.from({ length: 60 }, () => ({
+      subscriptionId: '',
+      eventType: '',
+      failedInARow: 0,
+      firstAt: 0,
+      lastAt: 0,
+    })) as never
+    const { books, lately } = toStatus(
+      aStatusState({ lately: many, books: { comparedUntil: 0, missed: { firstAt: 0, causes: many } } as never }),
+    )
+    expect([lately.length, books?.unprocessed.causes.list.length]).toEqual([20, 50])
   })
 
   test.each([NaN, Infinity, 9e15])('a time of %d keeps nothing from being shown', (time) => {
