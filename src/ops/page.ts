@@ -1,12 +1,11 @@
 // The status page: the status document as HTML without scripts. A pure function.
-import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CauseStatus } from './causes.ts'
 import { causeColumns } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
 import { recordsSection, searchForm, type FoundOnPage } from './records-page.ts'
-import { countedUntil, doneOf, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
+import { countedUntil, doneOf, isBroken, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import {
@@ -192,13 +191,10 @@ function commands(shown: readonly CauseStatus[], status: StatusDocument, options
  */
 function commandOf(
   { byDecision, circuit, oldestEvent, records, responseStatusCode, subscriptionId }: CauseStatus,
-  { gates }: StatusDocument,
+  status: StatusDocument,
 ): string | undefined {
   const isExhausted = byDecision.exhausted === records
-  const isFutile = gates
-    .map(({ gate }) => describeGate(gate))
-    .some((shut) => shut.blocks === 'everything' && shut.level === 'trouble')
-  if (oldestEvent === null || subscriptionId === '' || isFutile || (circuit !== 'closed' && !isExhausted))
+  if (oldestEvent === null || subscriptionId === '' || isBroken(status) || (circuit !== 'closed' && !isExhausted))
     return undefined
   const which = `--since ${sinceOf([oldestEvent])} --subscription ${subscriptionId} --response ${responseStatusCode ?? 'none'}`
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`

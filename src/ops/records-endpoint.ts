@@ -108,7 +108,7 @@ async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncG
   yield isLines ? head : `${head.slice(0, -1)},"records":[`
   let count = 0
   for await (const batch of shown.page.batches) {
-    if (batch.length > 0) yield `${isLines || count > 0 ? between : '\n'}${ofBatch(batch).join(between)}`
+    if (batch.length > 0) yield `${count > 0 ? between : '\n'}${ofBatch(batch).join(between)}`
     count += batch.length
   }
   const end = redactedJson({ ...(isLines && { end: true }), ...endOf(shown, count) })

@@ -190,10 +190,11 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
-  if (tries === 2 && failedAt <= takingSince && failedAt > mendedAt) return undefined
-  if (tries === 1) return failedAt <= mendedAt && chanceTries === 0 ? { why: 'mended', mendedAt } : undefined
+  const isMended = failedAt <= mendedAt
+  if (tries === 2 && failedAt <= takingSince && !isMended) return undefined
+  if (tries === 1) return isMended && chanceTries === 0 ? { why: 'mended', mendedAt } : undefined
   const isUnproven = awaiting === undefined && failedAgainAt === -Infinity
-  return { why: failedAt <= mendedAt ? 'mended' : isUnproven ? 'unproven' : 'refused', mendedAt }
+  return { why: isMended ? 'mended' : isUnproven ? 'unproven' : 'refused', mendedAt }
 }
 
 /** The first match counts. */

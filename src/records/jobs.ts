@@ -59,7 +59,6 @@ export function createJobs(options: JobsOptions): Jobs {
   const { clock, emit, maxRecords, policy, random, reconciler } = options
   const jobs = new Map<string, RetryJob>()
   const broken = Promise.withResolvers<never>()
-  broken.promise.catch(() => undefined)
   const tasks = new Set<Promise<void>>()
   const running = (): RetryJob[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
 
@@ -232,7 +231,6 @@ export function createJobs(options: JobsOptions): Jobs {
 
   return {
     start({ dryRun, exhausted, filter, rate, selection }, by) {
-      forgetOld()
       if (running().length >= maxRunning) return undefined
       const ids = { job: random.uuid(), state: 'listing' as const, startedAt: reconciler().client.now() }
       const job: RetryJob = {

@@ -120,6 +120,14 @@ export function createRecords({
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
+  async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {
+    for (let at = 0; at < page.length; at += batchRecords) {
+      // A fast reader would take all of them in one turn.
+      await turn()
+      yield page.slice(at, at + batchRecords).map(show)
+    }
+  }
+
   async function fromMemory({ after, filter, limit }: RecordsRequest, failure?: string): Promise<RecordsPage> {
     // Many clients may ask at once, and even the first step takes milliseconds.
     await turn()
@@ -143,17 +151,11 @@ export function createRecords({
       incomplete: group === undefined ? joined([failure, newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
       error: undefined,
     }
-    async function* batches(): AsyncGenerator<ExplainedRecord[]> {
-      for (let at = 0; at < page.length; at += batchRecords) {
-        // A fast reader would take all of them in one turn.
-        await turn()
-        yield page.slice(at, at + batchRecords).map((entry) => {
-          const situation = situationOf(entry.subscriptionId)
-          return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
-        })
-      }
-    }
-    return { source: 'memory', isEmpty: page.length === 0, batches: batches(), end: () => end }
+    const batches = inBatches(page, (entry) => {
+      const situation = situationOf(entry.subscriptionId)
+      return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
+    })
+    return { source: 'memory', isEmpty: page.length === 0, batches, end: () => end }
   }
 
   /** The page's part of a listing, in order. */
@@ -224,10 +226,7 @@ export function createRecords({
           seen.add(entry.id.toLowerCase())
           last = { id: entry.id, localSecond: entry.localSecond }
         }
-        for (let at = 0; at < page.length; at += batchRecords) {
-          await turn()
-          yield page.slice(at, at + batchRecords).map(({ shown }) => shown)
-        }
+        yield* inBatches(page, ({ shown }) => shown)
         end.next = last
         if (seen.size >= limit) return
         if (found.upTo !== undefined) last = { id: lastId, localSecond: found.upTo - 1 }

@@ -170,10 +170,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       const isRefused = result === 'unauthorized'
       const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
       if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
-      if (isRefused || !sent) {
-        stop(sent ? 'unauthorized' : 'no-token')
-        return
-      }
+      if (isRefused || !sent) stop(sent ? 'unauthorized' : 'no-token')
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry already under way before the rejection is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {

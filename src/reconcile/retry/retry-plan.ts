@@ -89,7 +89,7 @@ function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: Faile
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
     const isOther = a.eventType !== lastEventType
     if (isOther !== (b.eventType !== lastEventType)) return isOther
-    return attemptsOf(a) === attemptsOf(b) ? a.eventAt > b.eventAt : attemptsOf(a) < attemptsOf(b)
+    return (attemptsOf(b) - attemptsOf(a) || a.eventAt - b.eventAt) > 0
   }
   let best: FailedRecord | undefined
   for (const record of [lanes.recent, lanes.old].flatMap((lane) => lane?.queue.data ?? [])) {
