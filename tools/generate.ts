@@ -123,8 +123,8 @@ function jsonSchema(): string {
 }
 
 function metricsTable(): string {
-  const labels = (definition: MetricDefinition): string =>
-    Object.entries(definition.labels ?? {})
+  const labels = ({ buckets, labels: own }: MetricDefinition): string =>
+    Object.entries<readonly unknown[]>({ ...own, ...(buckets && { le: buckets }) })
       .map(([label, values]) => (values.length === 0 ? `\`${label}\`` : `\`${label}\`: ${values.join(', ')}`))
       .join('<br>')
   const rows = Object.entries<MetricDefinition>(metricDefinitions).map(([name, definition]) => [
