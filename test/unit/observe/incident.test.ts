@@ -86,6 +86,12 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
     },
     1,
   ],
+  [
+    'of more than 1,000 causes the first ones are told apart',
+    [{ due: 1 }, ...[...Array(1000).keys(), 999, 1000, 1000].map((code) => failed(code))],
+    { failedAgain: 1003, causes: [999, 0, 1, 2, 3].map((code) => ({ ...cause, responseStatusCode: code, failedAgain: code === 999 ? 2 : 1 })) }, // prettier-ignore
+    1,
+  ],
   ['what arrived while a sweep found it is part of it', [recovered(7), recovered(5), sweepOf(120, { ...noDecisions, due: 3 })], { recovered: 2, longestSeconds: 7 }, 1], // prettier-ignore
   ['what arrived before is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestSeconds: 5 }, 1], // prettier-ignore
   [

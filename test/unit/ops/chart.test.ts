@@ -63,8 +63,10 @@ test('recovered deliveries are a line with its own height; the times below are o
   expect(markup).toContain('<span>11:01 UTC</span><span>11:02</span><span>11:03</span><span>now</span>')
 })
 
-test('of a week each time has its day', () => {
-  const markup = chart((index) => ({ missing: index === 0 ? 7 : 0 }), 7 * 24 * 60)
+test('of a week each time has its day, of a day none', () => {
+  const first = (index: number): Partial<HistoryStep> => ({ missing: index === 0 ? 7 : 0 })
+  expect(chart(first, 24 * 60)).toContain('0 now, at most 7 at 11:01 UTC.')
+  const markup = chart(first, 7 * 24 * 60)
   expect(markup).toContain('0 now, at most 7 at 01-15 11:01 UTC.')
   expect(markup).toMatch(/<span>01-15 11:01 UTC<\/span><span>01-17 \d\d:\d\d<\/span>/)
 })

@@ -202,6 +202,7 @@ describe('in one look', () => {
       '2',
       undefined,
     ])
+    expect(shown({ endedAt: null }, 3)).toEqual(['Incident', undefined, '2', undefined])
     expect(shown({ endedAt: calm.now })).toEqual(['Last incident', undefined, '2', undefined])
     expect(shown({ endedAt: calm.now, backingOff: 3 })).toContain('Last incident')
     expect(shown({ endedAt: calm.now, backingOff: 3 }, 3)).toEqual([

@@ -193,6 +193,13 @@ test('a token that was void before its first call is doubted where earlier ones 
   await under.clock.advance(10_000)
   await call(under, 'list')
   expect(bearers(under).map((bearer) => bearer?.at(-1))).toEqual(['1', '2', '2', '3'])
+  // Without another token the response is believed.
+  under.server.replies(() => {
+    under.tokens.error = noToken
+    return pages['a login page']
+  })
+  await under.clock.advance(600_000)
+  await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'intercepted' })
 })
 
 describe('without a token', () => {

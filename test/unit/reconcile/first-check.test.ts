@@ -40,3 +40,11 @@ test.each([
     }
   },
 )
+
+test('twenty records decide', () => {
+  const firstCheck = createFirstCheck(1000)
+  recover(firstCheck, 19, 10)
+  expect(firstCheck.delayMs()).toBe(1000)
+  recover(firstCheck, 1, 10)
+  expect(firstCheck.delayMs()).toBe(600)
+})

@@ -156,3 +156,11 @@ test.each<[string, string, number, object]>([
   responses.note(outcomeFact({ subscriptionId, eventType, outcome }), { sentAt: at, seenAt: at }, Infinity)
   expect(responses.lately(200_000)).toEqual([expect.objectContaining(expected)])
 })
+
+test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
+  const responses = createReceiverResponses(() => Infinity)
+  for (const index of [...Array(20_000).keys(), 0, 20_000])
+    responses.note(outcomeFact({ subscriptionId: `s${index}` }), { sentAt: index, seenAt: index }, Infinity)
+  const known = new Set(responses.lately(0).map((receiver) => receiver.subscriptionId))
+  expect([known.size, known.has('s0'), known.has('s1')]).toEqual([20_000, true, false])
+})
