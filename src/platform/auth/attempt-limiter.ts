@@ -5,7 +5,8 @@ const maxFailures = 2
 /** At most `maxFailures` tries fail in any such span, except those for which the server named a pause. */
 export const failureWindowMs = 30_000
 const firstDelayMs = 1000
-const maxDelayMs = 300_000
+/** A rejection needs a person; after any other failure the next token is wanted soon. */
+const maxDelayMs = { rejected: 300_000, transient: 60_000 }
 
 export interface AttemptLimiter {
   /** Time on the monotonic clock from which the next request may be sent. */
@@ -13,14 +14,14 @@ export interface AttemptLimiter {
   /** True when one immediate try is allowed: it ignores the backoff, but not the budget and Retry-After. */
   allowsImmediateRetry(): boolean
   /** Notes a failed try. `retryAfterMs`: the pause that the server asked for, which limits the tries instead of the budget. */
-  failed(retryAfterMs: number | undefined): void
+  failed(kind: 'rejected' | 'transient', retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
   /** Clears the backoff (after a token, a key change or clock correction); the budget and Retry-After still apply. */
   resetBackoff(): void
 }
 
-/** At most 2 failures in any 30 s, not counting those with a Retry-After; full jitter from 1 s, doubling to 5 min. */
+/** At most 2 failures in any 30 s, not counting those with a Retry-After; full jitter from 1 s, doubling to 1 min, or 5 min if rejected. */
 export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0
@@ -36,10 +37,10 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
   return {
     openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
     allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
-    failed(retryAfterMs) {
+    failed(kind, retryAfterMs) {
       if (retryAfterMs === undefined) spend()
       const now = clock.monotonic()
-      backoffUntil = now + random.next() * Math.min(maxDelayMs, firstDelayMs * 2 ** failedInARow)
+      backoffUntil = now + random.next() * Math.min(maxDelayMs[kind], firstDelayMs * 2 ** failedInARow)
       pausedUntil = now + (retryAfterMs ?? 0)
       failedInARow += 1
     },

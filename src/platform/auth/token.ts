@@ -266,7 +266,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const { result, sentAt, clockMovedMs } = await tryOnce(usedKey, signal)
       if (result.kind === 'granted') return accept(result, sentAt, usedKey)
       const { retryAfterMs } = result
-      limiter.failed(retryAfterMs && Math.min(retryAfterMs, options.maxRetryAfterMs ?? Infinity))
+      limiter.failed(result.kind, retryAfterMs && Math.min(retryAfterMs, options.maxRetryAfterMs ?? Infinity))
       const { isSwapped, remedy } = keys.failed(result, usedKey, clockMovedMs)
       if (remedy !== undefined || isSwapped) limiter.resetBackoff()
       const isNeeded = remedy === 'time' || (remedy === 'proven-key' && valid() === undefined)

@@ -46,8 +46,10 @@ const scripts: Record<string, string> = {
   'timed out may pass, as may a 401 without a word': `
     replies grant:takes=1h 401; ask; wait 10s; answers -> transient timeout 1; wait 0.5s
     get -> transient unauthorized`,
-  'at most 2 tries in 30 s, then full jitter from 1 s doubling to 5 min, for days':
-    'given jitter=0.999999; replies outage; start; wait 2d; gaps -> 1 29 4 26 16 32 64 128 256 300; stop',
+  'at most 2 tries in 30 s, then full jitter from 1 s doubling to 1 min, for days':
+    'given jitter=0.999999; replies outage; start; wait 2d; gaps -> 1 29 4 26 16 32 60; stop',
+  'to 5 min while it rejects them':
+    'given jitter=0.999999; replies refusal; start; wait 2d; gaps -> 1 29 4 26 16 32 64 128 256 300; stop',
   'a success starts the backoff over': `
     given jitter=0.999999
     replies ${'outage '.repeat(8)}grant outage; ${times(8, 'get -> transient connection; wait 5min')}
