@@ -142,7 +142,7 @@ export const schema = z.strictObject({
       'Initial limit of unconfirmed retries per subscription. Each delivery that the receiver accepts or rejects adds one.',
     ),
     cooldown: setting(
-      duration('100ms', '10m'),
+      duration('100ms', '5m'),
       '30s',
       'First cooldown of an open circuit. It doubles while the receiver stays down.',
     ),

@@ -14,7 +14,7 @@ export interface CircuitPolicy {
 }
 
 /** A wrong value starves or floods a receiver. */
-export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 600_000, probeTimeout: 120_000 }
+export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 300_000, probeTimeout: 120_000 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
 /** `open`: in its cooldown; `half-open`: its limit is below the initial one; `closed`: normal. */

@@ -117,10 +117,10 @@ const scripts: Record<string, string> = {
   'by three failed probes while it is half-open; once one was taken or refused, as ever': `
     opens -> 9; wait 30s; failed 2; judged -> nothing; limit -> 1; failed 1; judged -> 3 of 3; wait 60s; refused 1
     failed 49; judged -> nothing; failed 1; judged -> 50 of 50`,
-  'cooldowns take half a minute, and twice as long each time, up to ten minutes': `
+  'cooldowns take half a minute, and twice as long each time, up to five minutes': `
     opens -> 9; rest -> 30s; wait 29999ms; state -> open; wait 1ms; state -> half-open; opens -> 3; rest -> 60s; wait 60s
-    opens -> 3; rest -> 120s; wait 120s; opens -> 3; rest -> 240s; wait 240s; opens -> 3; rest -> 480s; wait 480s
-    opens -> 3; rest -> 600s; wait 600s; opens -> 3; rest -> 600s`,
+    opens -> 3; rest -> 120s; wait 120s; opens -> 3; rest -> 240s; wait 240s; opens -> 3; rest -> 300s; wait 300s
+    opens -> 3; rest -> 300s`,
   'they begin small again when the limit is back where it began': `
     opens -> 9; wait 30s; opens -> 3; rest -> 60s; wait 60s; recovered 1; limit -> 4; opens -> 49; rest -> 120s; limit -> 3
     wait 120s; recovered 2; limit -> 5; opens -> 48; rest -> 30s; wait 30s; opens -> 3; rest -> 60s`,
