@@ -37,7 +37,7 @@ export interface Known {
   /** When the last PATCH was sent, with any result; 0 without one. */
   triedAt: number
   /** Set while a retry has a pending outcome. */
-  awaiting: object | undefined
+  awaiting: { lostAt?: number | undefined } | undefined
   /** True from an operator's request until the retry is sent. Default: false. */
   askedFor?: boolean
   /** When its last retry failed again, monotonic ms; -Infinity if its last outcome differs. */
@@ -175,15 +175,19 @@ export interface Refusal {
 }
 
 /**
- * Why a record that was tried, for all but `mended` at least twice, has not arrived, though others do. `refused`: its receiver rejects it. `partly`: its
- * receiver fails some of all. `unproven`: the last retry has no outcome, as when the platform rejects it. Arrival cannot be
+ * Why a record that was tried has not arrived, though others do. `unproven`: its last retry has no outcome, as when the platform
+ * rejects it. `refused`: its receiver rejects it, twice or more; `partly`: its receiver fails some of all. Arrival cannot be
  * estimated then. `mended`: the receiver has recovered since, and the next retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
   const { awaiting } = known
   const tries = awaiting === undefined ? known.tries : known.tries - 1
-  if (tries < 1 || situation.failing !== undefined) return undefined
   const { eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
+  if (situation.failing !== undefined) return undefined
+  // One retry that was not let through is of the platform, more may be of the record.
+  const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
+  if (isRejected || awaiting?.lostAt !== undefined) return { why: 'unproven', mendedAt: -Infinity }
+  if (tries < 1) return undefined
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { mendedAt = -Infinity, takingSince = -Infinity, chanceTries = 0 } = mending ?? {}
   if (tries > 1 && tries <= chanceTries) return { why: 'partly', mendedAt }
@@ -193,8 +197,7 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const isMended = failedAt <= mendedAt
   if (tries === 2 && failedAt <= takingSince && !isMended) return undefined
   if (tries === 1) return isMended && chanceTries === 0 ? { why: 'mended', mendedAt } : undefined
-  const isUnproven = awaiting === undefined && failedAgainAt === -Infinity
-  return { why: isMended ? 'mended' : isUnproven ? 'unproven' : 'refused', mendedAt }
+  return { why: isMended ? 'mended' : 'refused', mendedAt }
 }
 
 /** The first match counts. */

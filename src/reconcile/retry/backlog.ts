@@ -129,7 +129,6 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   const refusal = refusalOf(entry, situation)
   if (situation.gate === 'subscription-paused') endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
-  else if (entry.awaiting?.lostAt !== undefined) endless.unproven += 1
   else if (refusal?.why === 'mended') {
     if (decision !== 'backing-off') return
     const since = Math.min(mended?.since ?? Infinity, refusal.mendedAt)

@@ -7,6 +7,7 @@ import {
   isExpiring,
   nextRetryOf,
   noRetry,
+  refusalOf,
   soonerOf,
   type Known,
   type Situation,
@@ -208,5 +209,21 @@ describe('when a record becomes due', () => {
     expect(leaving(end - hour)).toBe(end - 2 * policy.periodMs)
     const last = end - 12 * hour
     expect(leaving(last)).toBe(last + backoffDelayMs(record.jitterSeed, 20, policy.backoff))
+  })
+})
+
+describe('why a record has not arrived', () => {
+  const again = { tries: 2, triedAt: now - minute, failedAgainAt: 0 }
+  test.each<[string, Partial<Known>, mendedAt: number, why: string | undefined]>([
+    ['one failure says nothing', { ...again, tries: 1 }, -Infinity, undefined],
+    ['two are of the record', again, -Infinity, 'refused'],
+    ['unless its receiver is mended', again, now, 'mended'],
+    ['the platform rejected the last retry', { ...again, failedAgainAt: -Infinity }, now, 'unproven'],
+    ['the response to the last one is lost', { ...again, awaiting: { lostAt: 0 } }, now, 'unproven'],
+    ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
+    ['one did not', { refusals: 1 }, now, undefined],
+  ])('%s', (_, fields, mendedAt, why) => {
+    const situation = { now, monotonic: 0, mendingOf: () => ({ mendedAt, takingSince: -Infinity, chanceTries: 0 }) }
+    expect(refusalOf({ ...record, ...fields }, situation)?.why).toBe(why)
   })
 })
