@@ -108,9 +108,14 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 /** A few intercepted responses may be the platform's own: a trial within a minute shows it. */
 const trialMs = 60_000
 
+/** A shorter row may be due to these records alone. */
+const minNotAccepted = 10
+const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
+
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook, since } = shut
-  const isTrial = gate === 'intercepted' && since !== null && status.now.getTime() - since.getTime() < trialMs
+  const isNew = since !== null && status.now.getTime() - since.getTime() < trialMs
+  const isTrial = gate === 'intercepted' && isNew && !isNoneAccepted(status)
   const { level } = describeGate(gate)
   if (gate === 'not-leader') return standbyReason(shut, status)
   // The identity host works again; the next call will show it.
@@ -158,8 +163,6 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   ]
 }
 
-/** A shorter row may be due to these records alone. */
-const minNotAccepted = 10
 /** A rate below this share of the configured one is reported. */
 const lowRateShare = 0.9
 
@@ -272,7 +275,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'SweepIncomplete',
     },
     {
-      isSo: inARow >= minNotAccepted && openOf(status) > 0 && !isRefused(status),
+      isSo: isNoneAccepted(status) && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
       text: `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`,
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",

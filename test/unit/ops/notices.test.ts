@@ -170,6 +170,9 @@ describe('the headline', () => {
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
+    'trouble: Retries do not reach the platform. 10 deliveries are missing.': [
+      { failed: blocked, notAccepted: { inARow: 10, reason: 'intercepted' }, ...shut('intercepted', incidentNow) },
+    ],
     'waiting: 1 delivery is exhausted, nothing else is missing.': [
       { failed: { ...noDecisions, exhausted: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
     ],
