@@ -224,15 +224,20 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /**
-   * Doubts a token, for all its calls, where such calls have worked, with this one or an earlier one; at most once in a while. A
-   * young one that never worked may not be known to every server yet.
-   */
+  const isYoung = (token: Token): boolean => clock.monotonic() - token.obtainedAt < youngTokenMs
+
+  /** A young token that never worked may not be known to every server yet, in whatever way that is said. */
+  function refuses(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+    if (exchange.reason === 'unauthorized') return true
+    const isUnknown = token !== workingToken && worksFor.has(method) && isYoung(token)
+    return isUnknown && isDoubtful(exchange) && clock.monotonic() >= believedUntil
+  }
+
+  /** Doubts a token, for all its calls, where such calls have worked, with this one or an earlier one; at most once in a while. */
   function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     const now = clock.monotonic()
     const working = worksFor.get(method)
-    const isYoung = working !== token && now - token.obtainedAt < youngTokenMs
-    if (!isDoubtful(exchange) || working === undefined || isYoung) return false
+    if (!isDoubtful(exchange) || working === undefined || (working !== token && isYoung(token))) return false
     if (now >= believedUntil) {
       doubted = token
       believedUntil = now + doubtMs
@@ -254,7 +259,7 @@ function createCall(options: ClientOptions): Call {
   return async (kind, operation, signal, mayReplay) => {
     const token = await tokenFor(kind, signal)
     const first = { ...(await once(kind, operation, token, signal)), isReplayed: false }
-    const isRefused = first.reason === 'unauthorized'
+    const isRefused = refuses(token, operation, first)
     if (isRefused) refused(token)
     const isDoubted = !isRefused && doubts(token, operation, first)
     // The platform may have accepted a PATCH although a page was returned.

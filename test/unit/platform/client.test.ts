@@ -184,15 +184,18 @@ describe.each(Object.entries(pages))('%s', (_, page) => {
   )
 })
 
-test('a token that was void before its first call is doubted where earlier ones have worked, once it is known everywhere', async () => {
+test('a young token that has not worked rests where earlier ones have worked, and is doubted once it is known everywhere', async () => {
   const under = createClientUnderTest()
-  under.server.replies(good.list, pages['a login page'], pages['a login page'], good.list)
+  const page = pages['a login page']
+  under.server.replies(good.list, page, page, page, good.list)
   await call(under, 'list')
   under.tokens.replace()
   await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'intercepted' })
+  expect(under.tokens.voided).toEqual(['token-2'])
   await under.clock.advance(10_000)
   await call(under, 'list')
-  expect(bearers(under).map((bearer) => bearer?.at(-1))).toEqual(['1', '2', '2', '3'])
+  expect(bearers(under).map((bearer) => bearer?.at(-1))).toEqual(['1', '2', '3', '3', '4'])
+  expect(under.tokens.voided).toEqual(['token-2'])
   // Without another token the response is believed.
   under.server.replies(() => {
     under.tokens.error = noToken
