@@ -285,8 +285,11 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     alerts.scraped(metrics === undefined ? undefined : { metrics, startedAt: lifeSince })
     if (metrics === undefined || own === undefined || own !== life) return
     const status = own.status()
-    if (status !== undefined && unprocessed !== undefined)
+    if (status !== undefined && unprocessed !== undefined) {
+      const { headline, level, notices } = status.summary
+      trace.note(`says ${[`${level}: ${headline}`, ...notices.map(({ text }) => text)].join(' | ')}`)
       current?.scraped({ metrics, status, unprocessed, isLast: false })
+    }
     const problems = own.problems()
     if (problems.length > 0) trace.violate('alive', `/livez says: ${problems.join(', ')}`)
   }

@@ -56,15 +56,17 @@ export function createStreaks({
       const receiver = scenario.subscriptions[plan.subscription] ?? 0
       const { flaky = 0, outages = [] } = scenario.receivers[receiver] ?? {}
       const outage = platform.outageAt(receiver, timeline.now())
-      const all = failures.get(subscriptionId) ?? []
+      const row = failures.get(subscriptionId) ?? []
+      // What failed before may have arrived since without a retry.
+      const all = row.filter(({ sentAt }) => sentAt >= (outage?.from ?? 0))
       const [first = { at: Infinity }] = all
       // It is up, and refuses each record, or did so.
-      const isRefusing = all.some(({ code }) => refusesRecord(code))
+      const isRefusing = row.some(({ code }) => refusesRecord(code))
       if (outage === undefined || (isRefusing && known === 'surely')) return Infinity
       // Others may fail for themselves.
-      const firsts = all.filter(({ isRepeated }) => !isRepeated)
+      const firsts = row.filter(({ isRepeated }) => !isRepeated)
       const own = all.filter(({ id }) => firsts.some((one) => one.id === id))
-      const isDoubtful = all.some(({ code }) => code === 500)
+      const isDoubtful = row.some(({ code }) => code === 500)
       const counted = isRefusing ? firsts : isDoubtful ? own : all
       // One that rejects a single type takes the others at the first attempt.
       if (isRefusing && new Set(own.slice(0, surelyDead).map(({ eventType }) => eventType)).size < 2) return Infinity

@@ -19,7 +19,7 @@ const minDeliveries = 10
 const minRow = 5
 /** Beyond it a clock that is off is said. */
 const maxSkewMs = 50_000
-const maxChangesPerHour = 4
+const maxReturnsPerHour = 3
 /** Records that the receiver refuses need this many attempts before it is said. */
 const minTries = 3
 
@@ -311,7 +311,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       )
   }
 
-  /** No level changes more than four times in an hour of a world that does not change. */
+  /** An incident passes each level once. None comes back more than three times in an hour of a world that does not change. */
   function checkLevels({ status }: Sight): void {
     const now = timeline.now()
     const since = Math.max(now - hourMs, changedBefore(changes, now), startedAt)
@@ -322,7 +322,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     if (levels.length < 15) return
     exercise('levels are steady where nothing changes')
     const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
-    if (changed.length <= maxChangesPerHour) return
+    const returns = changed.filter(({ at, level }) => levels.some((one) => one.at < at && one.level === level))
+    if (returns.length <= maxReturnsPerHour) return
     const said = changed.map((one) => `${Math.round((one.at - since) / minuteMs)} min: ${one.level} ${one.headline}`)
     say(`changed its level ${changed.length} times in ${levels.length} min: ${said.join(' | ')}`)
   }
