@@ -15,6 +15,7 @@ import type { PlannedJob, PlannedLife, Scenario } from './scenario.ts'
 import { createTally, type Exemption, type PromiseName } from './tally.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
+import { clocksOf } from './world.ts'
 
 export interface Simulated {
   violation: Violation | undefined
@@ -109,12 +110,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     keyFiles,
     ledger,
   })
-  let hostAhead = scenario.hostAheadMs
-  for (const { at, ms } of scenario.jumps) {
-    timeline.after(at, () => {
-      hostAhead += ms
-    })
-  }
   for (const { from, to } of scenario.pauses) {
     // One of two ends by itself, by the host's clock: the resume then comes to nothing, or after a jump ends it.
     timeline.after(from, () => life?.command('pause', from % 2 === 0 ? to - from : undefined))
@@ -140,7 +135,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       ask(job)
     })
   }
-  const hostNow = (): number => scenario.startAt + timeline.now() + hostAhead
+  const { hostNow } = clocksOf(scenario, timeline)
 
   let life: Life | undefined
   let watch: ProcessWatch | undefined

@@ -1,5 +1,18 @@
-// The moments at which the world of a scenario changes.
+// The clocks of a scenario's world, and the moments at which it changes.
 import { soundAtOf, type Scenario } from './scenario.ts'
+import type { Timeline } from './timeline.ts'
+
+/** What the clocks of the daemon's host and of the identity host show now, epoch ms. */
+export function clocksOf(
+  { habits, hostAheadMs, jumps, startAt }: Scenario,
+  { now }: Timeline,
+): Record<'hostNow' | 'identityNow', () => number> {
+  const setMs = (): number => jumps.reduce((sum, { at, ms }) => (at <= now() ? sum + ms : sum), 0)
+  return {
+    hostNow: () => startAt + now() + hostAheadMs + setMs(),
+    identityNow: () => startAt + now() + habits.identityAheadMs,
+  }
+}
 
 /** Moments at which something else begins or ends, ms since the start, in order. */
 export function changesOf(scenario: Scenario): readonly number[] {

@@ -10,6 +10,7 @@ import { looksFailed, type Scenario } from '../scenario.ts'
 import { createStreaks } from '../streaks.ts'
 import type { Tally } from '../tally.ts'
 import type { Timeline } from '../timeline.ts'
+import { clocksOf } from '../world.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -94,11 +95,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
 
   /** Prometheus has the right time. */
   const prometheusNow = (): number => scenario.startAt + timeline.now()
-  const hostNow = (): number => {
-    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
-    return prometheusNow() + scenario.hostAheadMs + set
-  }
-  const identityNow = (): number => scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
+  const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const clocksApart = (): number => Math.max(...[platform.now(), identityNow()].map((now) => Math.abs(hostNow() - now)))
 
   /** What needs a person, and for which things, each with the alerts of which one has to say it. */

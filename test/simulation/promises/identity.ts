@@ -2,6 +2,7 @@
 import { decode } from '../identity.ts'
 import { minuteMs } from '../draw.ts'
 import type { Call, Operation, Told } from '../network.ts'
+import { clocksOf } from '../world.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A token younger than this may be tried once more. */
@@ -19,6 +20,7 @@ const renewedBy = 0.75
 
 export function createIdentityWatcher(options: WatcherOptions): Watcher {
   const { exercise, holds, keyFiles, scenario, timeline, violate } = options
+  const { identityNow } = clocksOf(scenario, timeline)
   /** When tokens came, by the value that calls carry. */
   const tokens = new Map<string, number>()
   const refused = new Map<string, number>()
@@ -57,7 +59,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   function checkAssertion(call: Call): void {
     const [, payload] = (new URLSearchParams(call.form).get('client_assertion') ?? '').split('.')
     const { iat } = decode(payload)
-    const now = (scenario.startAt + timeline.now() + scenario.habits.identityAheadMs) / 1000
+    const now = identityNow() / 1000
     // The host's clock may have been set since: what was learned is learned anew then.
     if (tellsTime > 0 && typeof iat === 'number') {
       exercise('assertions are not of the future')

@@ -3,7 +3,7 @@ import { soundAtOf } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { createStreaks } from '../streaks.ts'
-import { changedBefore, changesOf } from '../world.ts'
+import { changedBefore, changesOf, clocksOf } from '../world.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 const minuteMs = 60_000
@@ -64,6 +64,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const { settle } = config.window
   const changes = changesOf(scenario)
+  const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const streaks = createStreaks(options)
   const startedAt = timeline.now()
   /** Deliveries whose outcome this process knows, oldest first. */
@@ -103,38 +104,23 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     return status === 'failed' && busy === 0 && isOld
   }
 
-  function brokenSubscriptions(): ReadonlySet<string> {
-    const since = timeline.now() - noticeMs
-    const failing = deliveries.filter(({ at, isTaken }) => !isTaken && at > since).map((one) => one.subscriptionId)
-    const refused = [...platform.records.values()].filter(
-      ({ plan, status }) => status !== 'successful' && ['poison', 'unwanted'].includes(plan.kind),
-    )
-    const refusing = scenario.subscriptions.flatMap((receiver, index) =>
-      (scenario.receivers[receiver]?.refuses?.until ?? 0) > timeline.now() ? [index] : [],
-    )
-    const down = scenario.subscriptions.flatMap((receiver, index) =>
-      [timeline.now(), since].every((at) => platform.outageAt(receiver, at) === undefined) &&
-      (scenario.receivers[receiver]?.flaky ?? 0) === 0
-        ? []
-        : [index],
-    )
-    const ofDown = [...platform.records.values()].filter(({ plan }) =>
-      [...down, ...refusing].includes(plan.subscription),
-    )
-    return new Set([...failing, ...[...refused, ...ofDown].map(({ subscriptionId }) => subscriptionId)])
-  }
+  const recordsOf = (id: string): SimulatedRecord[] =>
+    [...platform.records.values()].filter(({ subscriptionId }) => subscriptionId === id)
+  const receiverOf = (id: string): number => scenario.subscriptions[recordsOf(id)[0]?.plan.subscription ?? 0] ?? 0
 
-  /** Subscriptions that took deliveries lately, and nothing else: what was wrong there is mended, and can be known. */
-  function mendedSubscriptions(): ReadonlySet<string> {
-    const broken = brokenSubscriptions()
+  /** It took deliveries lately, and nothing else: what was wrong there is mended, and can be known. */
+  function isMended(id: string): boolean {
     const since = timeline.now() - noticeMs
-    const taken = deliveries.filter(({ at, isTaken }) => isTaken && at < since + minuteMs)
-    const lastFailed = new Map(deliveries.filter(({ isTaken }) => !isTaken).map((one) => [one.subscriptionId, one.at]))
-    return new Set(
-      taken
-        .filter(({ at, subscriptionId }) => !broken.has(subscriptionId) && at > (lastFailed.get(subscriptionId) ?? 0))
-        .map(({ subscriptionId }) => subscriptionId),
-    )
+    const receiver = receiverOf(id)
+    const { flaky = 0, refuses } = scenario.receivers[receiver] ?? {}
+    const isDown = [timeline.now(), since].some((at) => platform.outageAt(receiver, at) !== undefined)
+    if (isDown || flaky > 0 || (refuses?.until ?? 0) > timeline.now()) return false
+    const isRefused = ({ plan, status }: SimulatedRecord): boolean =>
+      status !== 'successful' && ['poison', 'unwanted'].includes(plan.kind)
+    const own = deliveries.filter(({ subscriptionId }) => subscriptionId === id)
+    const failedAt = own.findLast(({ isTaken }) => !isTaken)?.at ?? -Infinity
+    const hasTaken = own.some(({ at, isTaken }) => isTaken && at > failedAt && at < since + minuteMs)
+    return hasTaken && failedAt <= since && !recordsOf(id).some(isRefused)
   }
 
   function isBroken(party: Party, text: string): boolean {
@@ -149,16 +135,19 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         return bad > recently || bad > good
       }
       case 'receiver': {
-        const mended = mendedSubscriptions()
         const open = [...platform.records.values()].filter((record) => record.status === 'failed' && isOurs(record))
+        const idsOf = (records: readonly SimulatedRecord[]): string[] => [
+          ...new Set(records.map(({ subscriptionId }) => subscriptionId)),
+        ]
+        const ids = idsOf([...platform.records.values()])
         // Whom the headline means is in its detail: its records may be under way, and no other's open ones are meant.
         const named = text.matchAll(/Subscription ([0-9a-f]{8})/gi).map(([, short = '']) => short.toLowerCase())
-        const working = named.map((short) => [...mended].some((id) => id.startsWith(short))).toArray()
+        const working = named.map((short) => isMended(ids.find((id) => id.startsWith(short)) ?? '')).toArray()
         // A record with more failed tries than any that was taken since may be the problem itself.
         const isStubborn = /^The receiver (keeps|does not respond to)/.test(text)
         const isTriedOften = (id: string): boolean => isStubborn && knowledge.of(id).tries > minTries
         if (working.length > 0) return !working.includes(true) || open.some(({ id }) => isTriedOften(id))
-        return open.length === 0 || open.some(({ subscriptionId }) => !mended.has(subscriptionId))
+        return open.length === 0 || idsOf(open).some((id) => !isMended(id))
       }
       case 'key':
         return last.identity.bad > last.identity.good || scenario.keys.file.length > 0
@@ -171,11 +160,6 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     }
   }
 
-  function hostNow(): number {
-    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
-    return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
-  }
-  const identityNow = (): number => scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
   const isClockOff = (): boolean => !holds.isSureOfTime() || Math.abs(platform.now() - hostNow()) > maxSkewMs
   /** True while something needs a person, or only an eye, for as long as it is so. */
   function isLasting(): boolean {
@@ -231,9 +215,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
 
   /** Since when a receiver is as it is, ms since the start. */
   function receiverSince(id: string): number {
-    const record = [...platform.records.values()].find(({ subscriptionId }) => subscriptionId === id)
-    const { outages = [], refuses } =
-      scenario.receivers[scenario.subscriptions[record?.plan.subscription ?? 0] ?? 0] ?? {}
+    const { outages = [], refuses } = scenario.receivers[receiverOf(id)] ?? {}
     const times = [...outages.flatMap(({ from, to }) => [from, to]), refuses?.until ?? 0, soundAtOf(scenario)]
     return Math.max(...times.filter((at) => at <= timeline.now()))
   }

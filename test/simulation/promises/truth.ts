@@ -2,6 +2,7 @@
 import type { FactOf } from '../../../src/observe/events.ts'
 import { isIntercepted, isRefusal } from '../knowledge.ts'
 import type { Told } from '../network.ts'
+import { clocksOf } from '../world.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 /** A certificate is read again once a minute. */
@@ -25,6 +26,7 @@ function resultOf(told: Told): string {
 
 export function createTruthWatcher(options: WatcherOptions): Watcher {
   const { exercise, expectations, holds, keyFiles, knowledge, platform, scenario, timeline, violate } = options
+  const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const counts = new Map<string, number>()
   /** Calls that came back, with or without a response. */
   const answered = { list: 0, retry: 0, token: 0, health: 0 }
@@ -40,11 +42,6 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   const count = (series: string): void => {
     counts.set(series, (counts.get(series) ?? 0) + 1)
-  }
-
-  function hostNow(): number {
-    const set = scenario.jumps.reduce((sum, { at, ms }) => (at <= timeline.now() ? sum + ms : sum), 0)
-    return scenario.startAt + timeline.now() + scenario.hostAheadMs + set
   }
 
   /** A clock that was set has ended the pause: that is reported as the loop turns. */
@@ -130,8 +127,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   /** The difference between the clocks is shown as it is, also after one of them was set. */
   function checkClocks(sight: Sight): void {
-    const identityNow = scenario.startAt + timeline.now() + scenario.habits.identityAheadMs
-    const skewsMs = { auth: identityNow - hostNow(), api: platform.now() - hostNow() }
+    const skewsMs = { auth: identityNow() - hostNow(), api: platform.now() - hostNow() }
     for (const origin of ['auth', 'api'] as const) {
       if (origin === 'api' && scenario.habits.withoutDate === true) {
         exercise('a time that is not known is said')
