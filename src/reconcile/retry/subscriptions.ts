@@ -72,7 +72,7 @@ export interface Subscription {
   circuit: Circuit
   /** Retries that count against the circuit's limit, by their number: unconfirmed ones, and those that got a 5xx. */
   readonly places: Map<number, HeldPlace>
-  /** Numbers of its last retry, and of the last one before its circuit opened: outcomes of earlier ones do not count. */
+  /** Numbers of its last retry, and of the last one before its circuit opened or an outage began: outcomes of earlier ones do not count. */
   sent: number
   openedAfter: number
   /** Its retries without a response. */
@@ -109,6 +109,8 @@ export interface Subscriptions {
   turn(now: number): void
   /** Ends the cooldowns of all open circuits. */
   probe(now: number): Probes
+  /** An outage begins: once the outcomes of retries sent before are known, they are too old to open a circuit. */
+  ignorePending(now: number): void
   /** When a blocked retry may next be allowed; Infinity if only outcomes can change that. */
   nextChangeAt(): number
   /** How long ago the backoffs of its receiver's failures ended; Infinity if never. @see decide.ts */
@@ -222,6 +224,11 @@ export function createSubscriptions(
     }
   }
 
+  function ignorePending(now: number): void {
+    for (const subscription of all.values())
+      if (stateOf(subscription.circuit, now) === 'closed') subscription.openedAfter = subscription.sent
+  }
+
   return {
     of,
     circuitOf: (id) => all.get(id)?.circuit ?? newCircuit,
@@ -253,8 +260,10 @@ export function createSubscriptions(
       if (subscription !== undefined) free(subscription, sent)
     },
     turn,
+    ignorePending,
     probe(now) {
       turn(now)
+      ignorePending(now)
       const { 'half-open': underWay, open } = counts(now)
       for (const subscription of all.values()) {
         if (stateOf(subscription.circuit, now) !== 'open') continue
