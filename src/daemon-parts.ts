@@ -102,17 +102,17 @@ export interface DaemonParts {
   end: () => void
 }
 
+function missingNow({ backlog, sweeper }: Reconciler, progress: Progress): number | null {
+  const expired = progress.expired()
+  return expired === undefined ? null : backlog.size() + sweeper.findings().onlyCounted + expired
+}
+
 /** The state of a minute of the history, without iterating over records. */
-function minuteOf(
-  { backlog, gates, pause, subscriptions, sweeper }: Reconciler,
-  progress: Progress,
-  monotonicNow: number,
-): MinuteState {
+function minuteOf(reconciler: Reconciler, progress: Progress, monotonicNow: number): MinuteState {
+  const { gates, pause, subscriptions } = reconciler
   const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
-  const { expired, lastFullSweepAt } = progress.state()
-  const isListed = lastFullSweepAt !== undefined
   return {
-    missing: isListed ? backlog.size() + sweeper.findings().onlyCounted + expired : null,
+    missing: missingNow(reconciler, progress),
     circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
     gates: gates.shut().map(({ gate }) => gate),
@@ -143,7 +143,11 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt(), toWallClock })
   let isOver = false
-  const history = createHistory({ clock, state: () => minuteOf(current, progress, clock.monotonic()) })
+  const history = createHistory({
+    clock,
+    state: () => minuteOf(current, progress, clock.monotonic()),
+    missing: () => missingNow(current, progress),
+  })
   const incidents = createIncidents({ clock, history, report: reporter.incident })
 
   function emit(event: TelemetryEvent): void {

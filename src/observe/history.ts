@@ -15,8 +15,10 @@ export type MinuteState = ChartedState & { gates: readonly Gate[] }
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called once a minute, and after each sweep. */
+  /** Called once a minute. */
   state: () => MinuteState
+  /** The same number of missing deliveries. Called after each sweep and retry. */
+  missing: () => number | null
 }
 
 /**
@@ -86,10 +88,12 @@ type Minute = MinuteState & typeof noRecords
 const sumOf = (of: Exclude<keyof typeof noRecords, 'longestMs'>, minutes: readonly Minute[]): number =>
   minutes.reduce((sum, minute) => sum + minute[of], 0)
 
-function peakOf(minutes: readonly ChartedState[]): number | null {
-  const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
+function maxOf(numbers: readonly (number | null)[]): number | null {
+  const known = numbers.filter((one) => one !== null)
   return known.length === 0 ? null : Math.max(...known)
 }
+
+const peakOf = (minutes: readonly ChartedState[]): number | null => maxOf(minutes.map(({ missing }) => missing))
 
 function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
   return {
@@ -102,7 +106,7 @@ function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
 }
 
 /** Minutes are those of the wall clock at the start; if that clock is set later, counts keep their age. */
-export function createHistory({ clock, state }: HistoryOptions): History {
+export function createHistory({ clock, missing, state }: HistoryOptions): History {
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
   const startedAt = clock.monotonic()
   const minutes: Minute[] = []
@@ -148,11 +152,9 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   return {
     note(event) {
       const minute = present()
-      // A sweep may find many in the middle of a minute.
-      if (event.type === 'sweep') {
-        minute.missing = peakOf([minute, state()])
-        minute.leftWithoutRetry += event.report.leftWithoutRetry
-      }
+      // A sweep may find many in the middle of a minute, and they are retried while it goes on.
+      if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, missing()])
+      if (event.type === 'sweep') minute.leftWithoutRetry += event.report.leftWithoutRetry
       if (event.type === 'expired') minute.expired += event.records
       if (event.type === 'returned') minute.expired -= event.records
       if (event.type !== 'outcome') return

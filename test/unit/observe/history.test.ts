@@ -1,6 +1,7 @@
 // The last day: what was counted stands in its minute, nothing grows, and the pace is that of the present.
 import { describe, expect, test } from 'vitest'
 import { createHistory } from '../../../src/observe/history.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Outcome } from '../../../src/reconcile/confirm/evidence.ts'
 import { everyFact, outcomeFact } from '../../support/facts.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
@@ -19,13 +20,14 @@ function scene() {
       asked += 1
       return { ...state }
     },
+    missing: () => state.missing,
   })
   return {
     ...{ clock, history },
     asked: () => asked,
-    is(changes: Partial<typeof state>) {
+    is(changes: Partial<typeof state>, fact: TelemetryEvent = everyFact.sweep) {
       Object.assign(state, changes)
-      history.note(everyFact.sweep)
+      history.note(fact)
     },
     tell(outcome: Outcome, times = 1) {
       for (let i = 0; i < times; i += 1) history.note(outcomeFact({ outcome }))
@@ -120,7 +122,8 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   const { clock: whole } = scene()
   let fraction = 0
   const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
-  const history = createHistory({ clock, state: () => ({ missing: 0, circuits: 0, paused: false, gates: [] }) })
+  const state = { missing: 0, circuits: 0, paused: false, gates: [] }
+  const history = createHistory({ clock, state: () => state, missing: () => 0 })
   for (const more of [0.4, 0.9, 0.1]) {
     fraction = more
     await whole.advance(minuteMs)
@@ -128,14 +131,17 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   }
 })
 
-test('a sweep in the middle of a minute raises the most that were missing in it', async () => {
-  const { clock, history, is } = scene()
-  is({ missing: 1 })
-  is({ missing: 7 })
-  is({ missing: 3 })
-  await clock.advance(minuteMs)
-  expect(history.steps().map(({ missing }) => missing)).toEqual([7, 3])
-})
+test.each([everyFact.sweep, everyFact.retry])(
+  '$type: in the middle of a minute it raises the most that were missing in it',
+  async (fact) => {
+    const { clock, history, is } = scene()
+    is({ missing: 1 })
+    is({ missing: 7 }, fact)
+    is({ missing: 3 })
+    await clock.advance(minuteMs)
+    expect(history.steps().map(({ missing }) => missing)).toEqual([7, 3])
+  },
+)
 
 test('most facts only take the time: the number is asked for once a minute', async () => {
   const { asked, clock, tell } = scene()

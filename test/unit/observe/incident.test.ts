@@ -25,10 +25,11 @@ async function play(
   const clock = createVirtualClock(0)
   const reports: (Incident & { what: string })[] = []
   let found = noDecisions
+  const missing = (): number => found.due + found.blocked + found['backing-off'] + found.exhausted
   const history = createHistory({
-    clock,
+    ...{ clock, missing },
     state: () => ({
-      missing: found.due + found.blocked + found['backing-off'] + found.exhausted,
+      missing: missing(),
       gates: found.blocked > 0 ? ['circuit', 'limit'] : [],
       ...{ circuits: 0, paused: false },
     }),
