@@ -234,7 +234,13 @@ export function createReconciler(
     wake.confirm()
   }
   const msUntilSweep = (): number => sweeper.msUntilNext((nextTickAt?.() ?? Infinity) - clock.monotonic())
-  const breaker = createPlatformBreaker({ client, clock, random, wake: wakeBoth, emit })
+  const breaker = createPlatformBreaker({
+    ...{ client, clock, random, wake: wakeBoth },
+    emit(event) {
+      if (event.trouble !== undefined) subscriptions.ignorePending(clock.monotonic())
+      emit(event)
+    },
+  })
   const gates = createGates({
     retriesEnabled: config.retry.enabled,
     leadership,
@@ -337,10 +343,11 @@ export function createReconciler(
           responseStatusCode: notClosed.opening.responseStatusCode,
         },
         mendingOf(record) {
-          const { chanceTries, mendedAt, takingSince } = responses.mendingOf(subscriptionId, record)
+          const { chanceTries, mendedAt, overSince, takingSince } = responses.mendingOf(subscriptionId, record)
           return {
             chanceTries,
             mendedAt: toWallClock(Math.max(closedAt, mendedAt)),
+            overSince: toWallClock(overSince),
             takingSince: toWallClock(takingSince),
           }
         },

@@ -25,6 +25,8 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
+  /** When a list call last succeeded. */
+  lastListAt: undefined as number | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
   /** Failed records that left the window. */
@@ -54,6 +56,8 @@ export interface Progress {
   ticked(now: number, restEndsInMs: number | undefined): void
   /** Conditions still missing for readiness, in words. */
   notReady(): string[]
+  /** Failed records that left the window; undefined before the first full sweep. */
+  expired(): number | undefined
   /** Times in epoch ms. `progressNotBefore`: monotonic ms before which no progress is expected. */
   state(progressNotBefore?: number): ProgressState
 }
@@ -119,7 +123,10 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
-      if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
+      if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') {
+        hasPage = true
+        known.lastListAt = now
+      }
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.response)
       if (event.type === 'expired') known.expired += event.records
@@ -135,6 +142,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
+    expired: () => (known.lastFullSweepAt === undefined ? undefined : known.expired),
     state(progressNotBefore = -Infinity) {
       // Read once, so that all times refer to the same moment.
       const ahead = toWallClock(0)
@@ -145,6 +153,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
         lastFullSweepAt: shown(known.lastFullSweepAt),
         lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
         lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
+        lastListAt: shown(known.lastListAt),
         progressDueAt: Math.max(progressNotBefore, tickAt + slackMs) + ahead,
       }
     },

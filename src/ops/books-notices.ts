@@ -49,7 +49,7 @@ function unprocessedText(
 function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: BooksStatus): string {
   return [
     'An hour is compared after its end.',
-    ...(isConfirmed ? [] : ['The ledger is asked again after ledger.settle, in case it was late.']),
+    ...(isConfirmed ? [] : ['The ledger is asked twice about each hour, in case it was late.']),
     ...(total >= doubtfulShare * delivered ? ['A truncated ledger response looks the same: count its lines.'] : []),
   ].join(' ')
 }

@@ -97,10 +97,11 @@ export function circuitReason(status: StatusFacts): NoticeReason | undefined {
       )} failed again, since ${clockTime(since, now)} UTC.`,
       blocker !== undefined
         ? `Probes wait: ${blocker}.`
-        : nextAt > now.getTime() && nextAt < Infinity
-          ? `Next probe in ${waitText(nextAt - now.getTime())}.`
-          : failing.some(({ outstanding }) => outstanding > 0)
-            ? 'A probe is under way.'
+        : // Its outcome decides when the next one follows.
+          failing.some(({ outstanding }) => outstanding > 0)
+          ? 'A probe is under way.'
+          : nextAt > now.getTime() && nextAt < Infinity
+            ? `Next probe in ${waitText(nextAt - now.getTime())}.`
             : 'The next due record is the probe.',
     ].join(' '),
     advice: blocker === undefined ? advice : 'Fix the receiver: a probe follows once retries are possible again.',

@@ -63,32 +63,36 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
   ]
 }
 
-/** Failures in a row that show a change; and that are no run of those judged first, while others are in doubt. */
-const [minInARow, minAll] = [3, 9]
+/** Failures in a row that are no run of those judged first, while others are in doubt. */
+const minAll = 9
 
 type FailingReceiver = StatusFacts['lately'][number]
 
-/** Where a receiver fails a part of all, a few records may fail again by chance. */
-const isByChance = ({ refusedAgain, responseStatusCode: code }: CauseStatus, { isPartly }: FailingReceiver): boolean =>
-  isPartly && !refusesRecord(code) && refusedAgain < minRefused
+/** Where a receiver fails others too, a few records may fail again by chance. */
+const isByChance = ({ refusedAgain, responseStatusCode: code }: CauseStatus): boolean =>
+  !refusesRecord(code) && refusedAgain < minRefused
 
-/** Subscriptions whose receivers fail deliveries though their circuits allow retries, without those that only reject what has a notice of its own. */
+/** True if it only rejects what has a notice of its own. */
+function isRefusing({ failedRecords, ...one }: FailingReceiver, causes: readonly CauseStatus[]): boolean {
+  const refusing = causes.filter(
+    ({ refusedAgain, subscriptionId }) => refusedAgain > 0 && subscriptionId === one.subscriptionId,
+  )
+  const records = refusing.reduce((sum, { refusedAgain }) => sum + refusedAgain, 0)
+  return (
+    (records >= failedRecords && records < minRefused) ||
+    refusing.some((cause) => cause.responseStatusCode === one.responseStatusCode && !isByChance(cause))
+  )
+}
+
+/** Subscriptions whose receivers fail deliveries though their circuits allow retries. */
 function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[] {
   const failing = new Set(circuits.list.filter(({ isKnownUp }) => !isKnownUp).map((circuit) => circuit.subscriptionId))
   const missing = new Set(causes.list.map(({ subscriptionId }) => subscriptionId))
-  const isRefusing = (one: FailingReceiver): boolean =>
-    causes.list.some(
-      (cause) =>
-        cause.subscriptionId === one.subscriptionId &&
-        cause.responseStatusCode === one.responseStatusCode &&
-        cause.refusedAgain > 0 &&
-        !isByChance(cause, one),
-    )
   return lately.filter((one) => {
-    const { failedInARow, isPartly, subscriptionId, takesNothing } = one
+    const { isFailing, subscriptionId, takesNothing } = one
     // The subscriptions of merely counted records are unknown.
     if (failing.has(subscriptionId) || (causes.onlyCounted === 0 && !missing.has(subscriptionId))) return false
-    return takesNothing || ((failedInARow >= minInARow || isPartly) && !isRefusing(one))
+    return takesNothing || (isFailing && !isRefusing(one, causes.list))
   })
 }
 
@@ -134,7 +138,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   const failing = new Map(failingOf(status).map((one) => [one.subscriptionId, one]))
   const ofFailing = causes.list.filter((cause) => {
     const one = failing.get(cause.subscriptionId)
-    return one !== undefined && (one.takesNothing || isByChance(cause, one))
+    return one !== undefined && (one.takesNothing || isByChance(cause))
   })
   const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))

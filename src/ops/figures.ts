@@ -150,14 +150,16 @@ export function recoveredOf(status: StatusFacts): {
   since: string
   atPace: string | undefined
 } {
-  const { drain, missing, now, recovered, startedAt } = status
+  const { drain, failed, missing, now, recovered, startedAt } = status
   const uptime = now.getTime() - startedAt.getTime()
   const since = uptime < dayMs ? `in the ${span(uptime)} since the start` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
   const perMinute = drain.recoveredPerMinute
   const quietMs = now.getTime() - (recovered.lastAt?.getTime() ?? 0)
   const maxQuietMs = Math.min(minuteMs, Math.max(arrivingMs, (2 * minuteMs) / perMinute))
-  const isArriving = missing > 0 && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
+  // Those that still back off do not arrive at an earlier pace.
+  const isLeft = perMinute <= missing || failed['backing-off'] < missing
+  const isArriving = missing > 0 && isLeft && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
   return {
     total: count(recovered.lastDay),
     since: `${since}${last}`,

@@ -190,6 +190,10 @@ function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
   return `No full sweep has succeeded since ${since}: newer failures are not known.`
 }
 
+/** True if a list call has succeeded since the last sweep failed. */
+const respondsAgain = ({ lastList, sweeps: [last] }: StatusFacts): boolean =>
+  lastList !== null && last !== undefined && lastList > last.endedAt
+
 /** The daemon lists again by itself: after its backoff, whatever ticks come before. */
 function nextSweepText({ nextSweep, now }: StatusFacts): string {
   const ms = (nextSweep?.getTime() ?? 0) - now.getTime()
@@ -240,9 +244,13 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     {
       isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
       level: 'trouble',
-      text: sentence(problem ?? 'the last sweep failed'),
+      ...(respondsAgain(status)
+        ? {
+            text: 'The last sweep failed, but the platform responds again.',
+            advice: 'Nothing to do if the next sweep succeeds.',
+          }
+        : { text: sentence(problem ?? 'the last sweep failed'), advice: sentence(sweeps[0]?.advice ?? 'see the log') }),
       detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
-      advice: sentence(sweeps[0]?.advice ?? 'see the log'),
       runbook: 'SweepStalled',
     },
     {
@@ -367,7 +375,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       text: 'The new key cannot be used; the previous one stays in use.',
       detail: `${keyProblem ?? ''}.`,
       advice:
-        'Fix the file, or have its certificate registered; it is reread within a minute. Do not restart before: the previous key would be lost.',
+        'Fix the file. If the platform rejects its key, have the certificate registered. The file is reread within a minute. Do not restart before: the previous key would be lost.',
       runbook: 'KeyReloadFailed',
     },
     certificateReason(status),

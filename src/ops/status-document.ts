@@ -254,6 +254,7 @@ function conditionsOf(state: StatusState) {
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
+    lastList: toDate(state.lastListAt),
     nextTick: toDate(state.nextTickAt),
     nextSweep: nextSweepOf(state),
     tokenExpires: toDate(state.tokenExpiresAt),

@@ -148,3 +148,8 @@ export function refusesRecord(responseStatusCode: number | null): boolean {
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
   return isClientError && !tellingStatuses.has(responseStatusCode)
 }
+
+/** True for a response that one record may cause, or its receiver. */
+export function mayBeOfRecord(responseStatusCode: number | null): boolean {
+  return responseStatusCode === 500 || refusesRecord(responseStatusCode)
+}

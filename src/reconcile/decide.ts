@@ -1,5 +1,5 @@
 // Decides about one record: its decision, the rule that matched, and its next retry. Pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
-import { refusesRecord } from '../platform/record.ts'
+import { mayBeOfRecord, refusesRecord } from '../platform/record.ts'
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
@@ -73,6 +73,8 @@ export interface Mending {
   takingSince: number
   /** While the receiver fails some deliveries, this many failures of one record may be chance. */
   chanceTries: number
+  /** Since when it accepted all, too many for chance; -Infinity if it did not. Epoch ms as above. */
+  overSince: number
 }
 
 /** The circumstances of a decision, apart from the record. */
@@ -170,8 +172,8 @@ function waitOf(known: Known, due: number, { window }: Policy): Rule {
 
 export interface Refusal {
   why: 'refused' | 'partly' | 'unproven' | 'mended'
-  /** When its receiver recovered, epoch ms of the platform's clock; -Infinity if it did not. */
-  mendedAt: number
+  /** Since when its receiver accepts all, epoch ms of the platform's clock; undefined if it failed some since, or too few show it. */
+  overSince?: number
 }
 
 /**
@@ -186,18 +188,22 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   if (situation.failing !== undefined) return undefined
   // One retry that was not let through is of the platform, more may be of the record.
   const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
-  if (isRejected || awaiting?.lostAt !== undefined) return { why: 'unproven', mendedAt: -Infinity }
+  if (isRejected || awaiting?.lostAt !== undefined) return { why: 'unproven' }
   if (tries < 1) return undefined
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
-  const { mendedAt = -Infinity, takingSince = -Infinity, chanceTries = 0 } = mending ?? {}
-  if (tries > 1 && tries <= chanceTries) return { why: 'partly', mendedAt }
+  const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
-  const isMended = failedAt <= mendedAt
+  const [isMended, isOver] = [failedAt <= mendedAt, failedAt <= overSince]
+  const mended = { why: 'mended', ...(isOver && { overSince }) } as const
+  // Of those that one record may cause, more failures than by chance are its own.
+  const isByChance = tries <= Math.max(2, chanceTries) && !refusesRecord(responseStatusCode)
+  if (isOver && (isByChance || !mayBeOfRecord(responseStatusCode))) return mended
+  if (tries > 1 && tries <= chanceTries) return { why: 'partly' }
   if (tries === 2 && failedAt <= takingSince && !isMended) return undefined
-  if (tries === 1) return isMended && chanceTries === 0 ? { why: 'mended', mendedAt } : undefined
-  return { why: isMended ? 'mended' : 'refused', mendedAt }
+  if (tries === 1) return isMended && chanceTries === 0 ? mended : undefined
+  return isMended ? mended : { why: 'refused' }
 }
 
 /** The first match counts. */

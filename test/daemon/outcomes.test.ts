@@ -67,6 +67,27 @@ test('a backlog that awaits all of its outcomes takes no more', async () => {
   expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: 100 })
 })
 
+test('what failed before an outage of the platform opens no circuit after it', async () => {
+  const clock = createVirtualClock()
+  await using sandbox = await startPlatform({ inProcess: true, clock, delivery: { mode: 'async', delayMs: 100 } })
+  await using daemon = startDaemon({
+    clock,
+    sandbox,
+    env: { RECONCILER_CIRCUIT_INITIAL_LIMIT: '1', RECONCILER_RETRY_CONCURRENCY: '1' },
+  })
+  sandbox.receiver.down()
+  sandbox.seed({ count: 30, from: clock.now() - 5 * hourMs, to: clock.now() - hourMs, subscriptions: 5, attempts: 1 })
+  while (sandbox.requestLog().every(({ operation }) => operation !== 'retry')) await clock.advance(10)
+  sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 503 } })
+  await daemon.goOn(5)
+  expect(daemon.ops().status().holding).toContain('platform')
+  sandbox.faults.set()
+  sandbox.receiver.up()
+  await daemon.goOn(6)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
+  expect(daemon.facts.filter((fact) => fact.type === 'circuit' && fact.to === 'open')).toEqual([])
+})
+
 test('a receiver that fails half of all is neither dead nor mended, though failures are known later than successes', async () => {
   const clock = createVirtualClock()
   await using sandbox = await startPlatform({ inProcess: true, clock, delivery: { mode: 'sync', delayMs: 100 } })
@@ -75,12 +96,22 @@ test('a receiver that fails half of all is neither dead nor mended, though failu
   const times = { from: clock.now() - 5 * hourMs, to: clock.now() - 4 * minuteMs }
   sandbox.seed({ ...times, count: 600, subscriptions: 3, attempts: 1 })
   const said: string[] = []
-  for (let step = 0; step < 120; step += 1) {
-    await clock.advance(5000)
-    if (step % 6 === 0) daemon.tick()
-    const { detail, headline, notices } = daemon.ops().status().summary
-    said.push([headline, detail, ...notices.map(({ text }) => text)].join(' '))
+  const goOn = async (steps: number): Promise<void> => {
+    for (let step = 0; step < steps; step += 1) {
+      await clock.advance(5000)
+      if (step % 6 === 0) daemon.tick()
+      const { detail, headline, notices } = daemon.ops().status().summary
+      said.push([headline, detail, ...notices.map(({ text }) => text)].join(' '))
+    }
   }
-  expect(said.filter((text) => text.includes('fails some retries of'))).not.toEqual([])
-  expect(said.filter((text) => /failed all of the last \d\d|succeed again/.test(text))).toEqual([])
+  await goOn(60)
+  expect(said.slice(5).filter((text) => !text.includes('fails some retries of'))).toEqual([])
+  expect(said.filter((text) => /failed all of the last \d\d|keeps rejecting|succeed again/.test(text))).toEqual([])
+  sandbox.receiver.heal()
+  const healedAt = clock.now()
+  await goOn(24)
+  const { failed, mended, missing } = daemon.ops().status()
+  expect([mended?.records, failed['backing-off']]).toEqual([missing, missing])
+  expect(Math.abs((mended?.since?.getTime() ?? 0) - healedAt)).toBeLessThan(2 * minuteMs)
+  expect(said.at(-1)).toContain('Deliveries succeed again since')
 })

@@ -105,7 +105,7 @@ export interface Summary {
    * while the receiver fails some.
    */
   endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
-  /** Records waiting although their receiver has recovered: since when, and the end of the last backoff; epoch ms. */
+  /** Records waiting although their receivers take all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
@@ -130,8 +130,8 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   if (situation.gate === 'subscription-paused') endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
   else if (refusal?.why === 'mended') {
-    if (decision !== 'backing-off') return
-    const since = Math.min(mended?.since ?? Infinity, refusal.mendedAt)
+    if (decision !== 'backing-off' || refusal.overSince === undefined) return
+    const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
     const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
     sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
   } else if (refusal !== undefined) endless[refusal.why] += 1

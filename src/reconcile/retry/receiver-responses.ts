@@ -1,5 +1,5 @@
 // Recent responses of receivers: how many deliveries of a subscription were accepted, and which failures are over. No I/O.
-import { refusesRecord } from '../../platform/record.ts'
+import { mayBeOfRecord, refusesRecord } from '../../platform/record.ts'
 import type { OutcomeEvent, SeenAt } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
 import type { ReceiverKind } from './subscriptions.ts'
@@ -9,13 +9,15 @@ export interface Lately {
   subscriptionId: string
   taken: number
   failed: number
+  /** Records whose last one of these failed. */
+  failedRecords: number
   /** True if it accepted its last delivery, and failed none for a minute: earlier failures may be over. */
   takesAgain: boolean
   /** Consecutive failed deliveries, and how long the last ones have failed, in ms. */
   failedInARow: number
   failingForMs: number
-  /** True while it fails some deliveries: from half of them on, until it accepts nearly all, or none of 15. */
-  isPartly: boolean
+  /** True while it fails some: from three records on, until it accepts nine in a row, or three after failing all. */
+  isFailing: boolean
   /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
   takesNothing: boolean
   /** The last failed response; null: none. */
@@ -52,6 +54,8 @@ const [partlyTries, someTries] = [9, 3]
 const [deadStreak, silentStreak, deadMs, sureMs] = [9, 3, 120_000, 300_000]
 /** A receiver that took a delivery within this time takes them, ms. */
 const latelyMs = 600_000
+/** A share with fewer failed records may be theirs; and so many accepted ones are no chance, or so many after a row of failures. */
+const [minFailed, minTaken, minTakenAfterAll] = [3, 9, 3]
 /** A receiver that failed nothing for so long takes its deliveries again, ms. */
 const againMs = 60_000
 /** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
@@ -67,7 +71,7 @@ type ReceiverResult = 'taken' | 'failed'
  */
 interface Recent {
   /** Newest first. */
-  outcomes: readonly ({ kind: ReceiverResult } & SeenAt)[]
+  outcomes: readonly ({ kind: ReceiverResult; webhookId: string } & SeenAt)[]
   /** True from `minShare` of failures among the last ones on, until nearly all are accepted, or one after none. */
   isMixed: boolean
   /** When the last accepted delivery was followed by a failure. */
@@ -142,7 +146,7 @@ function goOn(streak: Streak, { eventType, isRepeated, responseStatusCode, webho
     ownFailures: streak.ownFailures + Number(isOwn),
     ownTypes: isOwn && streak.ownTypes.size < 2 ? new Set([...streak.ownTypes, eventType]) : streak.ownTypes,
     isRefusing: streak.isRefusing || refusesRecord(responseStatusCode),
-    isDoubtful: streak.isDoubtful || responseStatusCode === 500,
+    isDoubtful: streak.isDoubtful || mayBeOfRecord(responseStatusCode),
   }
 }
 
@@ -166,8 +170,8 @@ function insert(before: Recent, own: Recent['outcomes'][number], minShare: numbe
 }
 
 function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare: number): Recent {
-  const { outcome, responseStatusCode } = event
-  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', seenAt, sentAt } as const
+  const { outcome, responseStatusCode, webhookId } = event
+  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', webhookId, seenAt, sentAt } as const
   const [newest] = before.outcomes
   // Earlier failures say nothing about now.
   if (seenAt < before.mendedAt) return before
@@ -207,6 +211,20 @@ function takesNothing(line: Recent): boolean {
       ? ownFailures >= deadStreak
       : failed >= enough
   return isSoMany && failedAt - failingSince >= deadMs
+}
+
+/** True if the last ones were accepted, too many for chance: all earlier failures are over. */
+function isOver(line: Recent): boolean {
+  const isAfterAll = line.mendedAt > -Infinity && countOf(line, 'failed') === 0
+  return inARow(line, 'taken') >= (isAfterAll ? minTakenAfterAll : minTaken)
+}
+
+function failedRecords({ outcomes }: Recent): number {
+  const last = new Map(outcomes.toReversed().map(({ kind, webhookId }) => [webhookId, kind]))
+  return last
+    .values()
+    .filter((kind) => kind === 'failed')
+    .toArray().length
 }
 
 const takesAgain = (line: Recent, now: number): boolean => inARow(line, 'taken') > 0 && now - line.failedAt >= againMs
@@ -280,12 +298,13 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       const ofAll = subscriptions.of(subscriptionId)
       const takingSince = isOfRecord ? -Infinity : ofAll.takingSince
       // A response that no record causes is over once the receiver takes any.
-      const again = isOfRecord || responseStatusCode === 500 ? of.takingSince : Math.max(of.takingSince, takingSince)
+      const again = mayBeOfRecord(responseStatusCode) ? of.takingSince : Math.max(of.takingSince, takingSince)
       const mendedAt = Math.max(ofType.mendedAt, of.mendedAt, tries <= maxWeakTries ? again : -Infinity)
       return {
         mendedAt,
         takingSince,
         chanceTries: isOfRecord || !of.isMixed ? 0 : ofAll.isMixed ? partlyTries : someTries,
+        overSince: isOver(ofAll) ? ofAll.takingSince : -Infinity,
       }
     },
     receiverOf(subscriptionId, now) {
@@ -300,7 +319,8 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       return [...subscriptions.all()]
         .map(([subscriptionId, line]) => ({
           subscriptionId,
-          isPartly: line.isMixed && inARow(line, 'failed') < minAll,
+          failedRecords: failedRecords(line),
+          isFailing: failedRecords(line) >= minFailed && now - line.failedAt < latelyMs && !isOver(line),
           takesNothing: takesNothing(line),
           responseStatusCode: line.responseStatusCode,
           failingForMs: now - line.failingSince,

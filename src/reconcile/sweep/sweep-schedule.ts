@@ -37,7 +37,7 @@ const restFactor = 20
 /** Maximum rest, from the start of a sweep: keeps an hourly schedule, and leaves no failure unseen for long. */
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 180_000 }
 /** A full sweep that ends within this time is not reported. */
-const momentMs = 5000
+const momentMs = 1000
 
 /** Monotonic ms. */
 interface Job {

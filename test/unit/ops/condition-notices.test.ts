@@ -26,10 +26,11 @@ function lately(changes: Partial<StatusState['lately'][number]>): StatusState['l
   const none = {
     taken: 0,
     failed: 0,
+    failedRecords: 9,
     takesAgain: false,
     failedInARow: 0,
     failingForMs: 0,
-    isPartly: false,
+    isFailing: false,
     takesNothing: false,
   }
   return { subscriptionId: 'three', ...none, responseStatusCode: 500, ...changes }
@@ -75,7 +76,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that fails a part',
-    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isPartly: true })] },
+    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isFailing: true })] },
     /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 500\)\.$/,
   ],
   [
@@ -90,7 +91,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that has failed a part until a moment ago',
-    { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takesAgain: true, isPartly: true })] },
+    { failed: blocked, causes, lately: [lately({ taken: 6, failed: 9, takesAgain: true, isFailing: true })] },
     /^The receiver accepted the last retries of a subscription; some failed before\. /,
   ],
   [
@@ -99,8 +100,8 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       failed: blocked,
       causes: { ...causes, list: [...causes.list, aCause({ subscriptionId: 'four' })] },
       lately: [
-        lately({ taken: 6, failed: 9, takesAgain: true, isPartly: true, subscriptionId: 'four' }),
-        lately({ taken: 3, failed: 9, isPartly: true }),
+        lately({ taken: 6, failed: 9, takesAgain: true, isFailing: true, subscriptionId: 'four' }),
+        lately({ taken: 3, failed: 9, isFailing: true }),
       ],
     },
     /^The receiver fails some retries of a subscription\. .*missing\. Subscription three took 3 of the last 12 retries \(HTTP 500\)\.$/,
@@ -111,7 +112,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
       failed: blocked,
       causes: { ...noCauses, list: [aCause({ subscriptionId: 'other' })] },
       onlyCounted: 3,
-      lately: [lately({ failedInARow: 3 })],
+      lately: [lately({ isFailing: true })],
     },
     /^The receiver fails all recent retries of a subscription\. /,
   ],
@@ -145,7 +146,7 @@ test.each([
         failed: { ...noDecisions, 'backing-off': records },
         endless: refusing(records),
         causes: { ...noCauses, total: 1, records, list: [refused] },
-        lately: [lately({ taken: 8, failed: 12, isPartly: true, responseStatusCode: code })],
+        lately: [lately({ taken: 8, failed: 12, failedRecords: 10, isFailing: true, responseStatusCode: code })],
       }),
     )
     const texts = [summary.headline, ...summary.notices.map(({ text }) => text)]
@@ -198,15 +199,8 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     /not compared with the ledger yet/,
   ],
   [
-    '3 in a row',
-    (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
-    2,
-    3,
-    /all recent/,
-  ],
-  [
     '9 in a row are all',
-    (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow })] }),
+    (failedInARow) => ({ failed: blocked, causes, lately: [lately({ failedInARow, isFailing: true })] }),
     8,
     9,
     /failed all of the last 9 retries/,
@@ -226,7 +220,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     (length) => ({
       failed: blocked,
       causes: { ...noCauses, list: Array.from({ length }, (_, n) => aCause({ subscriptionId: `sub-${n}` })) },
-      lately: Array.from({ length }, (_, n) => lately({ subscriptionId: `sub-${n}`, failedInARow: 3 })),
+      lately: Array.from({ length }, (_, n) => lately({ subscriptionId: `sub-${n}`, isFailing: true })),
     }),
     2,
     4,

@@ -193,6 +193,9 @@ describe('the headline', () => {
     'working: The first sweep is under way. At least 100 deliveries are missing.': [
       { ...unswept, failed: { ...noDecisions, due: 100 } },
     ],
+    'trouble: The last sweep failed, but the platform responds again. No missing delivery is known.': [
+      { sweeps: [aSweep('failed')], lastListAt: incidentNow + 1 },
+    ],
     'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [
       { ...unswept, sweeps: [aSweep('failed')] },
     ],

@@ -223,7 +223,28 @@ describe('why a record has not arrived', () => {
     ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
     ['one did not', { refusals: 1 }, now, undefined],
   ])('%s', (_, fields, mendedAt, why) => {
-    const situation = { now, monotonic: 0, mendingOf: () => ({ mendedAt, takingSince: -Infinity, chanceTries: 0 }) }
+    const situation = {
+      now,
+      monotonic: 0,
+      mendingOf: () => ({ mendedAt, overSince: -Infinity, takingSince: -Infinity, chanceTries: 0 }),
+    }
     expect(refusalOf({ ...record, ...fields }, situation)?.why).toBe(why)
+  })
+
+  test.each<[string, tries: number, code: number | null, chanceTries: number, why: string]>([
+    ['two failures may be chance', 2, 500, 0, 'mended'],
+    ['three are those of the record', 3, 500, 0, 'refused'],
+    ['unless so many may be chance', 3, 500, 3, 'mended'],
+    ['no record causes a 503', 9, 503, 0, 'mended'],
+    ['or silence', 9, null, 0, 'mended'],
+    ['it rejects the record', 2, 422, 0, 'refused'],
+  ])('a receiver that takes all since a record failed: %s', (_, tries, responseStatusCode, chanceTries, why) => {
+    const mending = { mendedAt: -Infinity, takingSince: -Infinity, chanceTries }
+    const known = { ...record, tries, responseStatusCode, failedAgainAt: now - 1000, triedAt: now - 2000 }
+    const seen = (overSince: number): unknown =>
+      refusalOf(known, { now, monotonic: now, mendingOf: () => ({ ...mending, overSince }) })
+    expect(seen(now - 500)).toMatchObject(why === 'mended' ? { why, overSince: now - 500 } : { why })
+    // It failed since.
+    expect(seen(now - 2500)).toEqual({ why: tries <= chanceTries ? 'partly' : 'refused' })
   })
 })

@@ -11,7 +11,7 @@ function after(outcomes: string, answer: number | null = 500, stepMs = 1000): Re
   const answers = createReceiverResponses(() => Infinity)
   let webhookId = 'old'
   for (const [index, sign] of [...outcomes].entries()) {
-    if ('fo'.includes(sign)) webhookId = `new ${index}`
+    if ('tfo'.includes(sign)) webhookId = `new ${index}`
     const isRepeated = !'tfo'.includes(sign)
     const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
@@ -93,8 +93,8 @@ test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
 test('the last twenty are counted, and how long they have failed', () => {
   expect(after(`${'t'.repeat(30)}ff`, 503).lately(40_000)).toEqual([
     {
-      ...{ subscriptionId, isPartly: false, takesNothing: false, responseStatusCode: 503 },
-      ...{ taken: 18, failed: 2, takesAgain: false, failedInARow: 2, failingForMs: 9000 },
+      ...{ subscriptionId, isFailing: false, takesNothing: false, responseStatusCode: 503 },
+      ...{ taken: 18, failed: 2, failedRecords: 2, takesAgain: false, failedInARow: 2, failingForMs: 9000 },
     },
   ])
 })
@@ -107,11 +107,32 @@ test.each<[string, string, number, boolean]>([
   expect(after(outcomes).lately(1000 * seconds)).toEqual([expect.objectContaining({ takesAgain })])
 })
 
+test.each<[string, string, boolean]>([
+  ['three records', 'fff', true],
+  ['two, however often', 'ff----', false],
+  ['until nine in a row are taken', 'ffftttttttt', true],
+  ['which is no chance', 'ffftttttttttt', false],
+  ['or three after a row of failures', 'ffffftttfff', true],
+])('a receiver that fails some: %s', (_, outcomes, isFailing) => {
+  expect(after(outcomes).lately(60_000)).toEqual([expect.objectContaining({ isFailing })])
+  expect(after(outcomes).lately(700_000)).toEqual([expect.objectContaining({ isFailing: false })])
+})
+
+test.each<[string, string, number]>([
+  ['eight that are taken may be chance', 'ftttttttt', -Infinity],
+  ['nine are none', 'fttttttttt', 2000],
+  ['two after a row of failures may be', 'ffffftt', -Infinity],
+  ['three are none', 'fffffttt', 6000],
+  ['it fails again', 'fffffttttf', -Infinity],
+])('all earlier failures are over: %s', (_, outcomes, at) => {
+  const { overSince } = after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 })
+  expect(overSince).toBe(at)
+})
+
 test('a second row of failures that ends soon after the first is of a receiver that takes few', () => {
-  const isPartly = (outcomes: string): unknown => after(outcomes).lately(600_000)[0]?.isPartly
-  expect(['fffffft', 'fffffftfffft', 'fffffftffffft', `fffffft${'t'.repeat(20)}ffffft`].map(isPartly)).toEqual([
-    ...[false, false, true, false],
-  ])
+  const chanceTries = (outcomes: string): number =>
+    after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 }).chanceTries
+  expect(['+-+-fffft', '+-+-fffftfffft', '+-+-fffftffffft'].map(chanceTries)).toEqual([3, 3, 9])
 })
 
 /** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */
@@ -141,7 +162,7 @@ test.each<[string, string, number, object]>([
     5500,
     { failed: 1, taken: 2, failedInARow: 1 },
   ],
-  ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, failedInARow: 0, isPartly: true }],
+  ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, failedInARow: 0 }],
 ])('outcomes in the order of deliveries: %s', (_, outcomes, now, expected) => {
   expect(afterDoubts(outcomes, now).lately(now)).toEqual([expect.objectContaining(expected)])
 })

@@ -18,9 +18,9 @@ const scripts: Record<string, string> = {
     given sliceRecords=10 latencyMs=2000 pages=1
     stored 400 a ${many}; sweep -> complete 400; wait 1h; anew; ticks 1s 3min;
     sweeps -> recent 2s at 44s, recent 2s at 86s, full 96s at 96s, recent 2s at 128s, recent 2s at 170s`,
-  'it is said to be under way once it has taken five seconds, and until it ends': `
+  'it is said to be under way once it has taken a second, and until it ends': `
     given sliceRecords=10 latencyMs=2000 pages=1
-    stored 400 a ${many}; ticks 1s 5s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 137s; listing -> nothing long`,
+    stored 400 a ${many}; ticks 1s 1s; listing -> nothing long; ticks 1s 2s; listing -> a full sweep; ticks 1s 137s; listing -> nothing long`,
   'what a tick wants during a Retry-After comes at its end': `
     given latencyMs=20
     sweep -> complete 0; wait 1h; anew; throttle 80s; ticks 10s 10s; wait 69s; sweeps -> none; wait 2s; swept -> full 1`,
