@@ -1,5 +1,6 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and the deadline for the next.
-import type { TelemetryEvent } from './events.ts'
+import type { FactOf, TelemetryEvent } from './events.ts'
+import type { Reason } from '../platform/http/http.ts'
 import { meaningOf, type CallResponse, type RetryResponse } from '../platform/operations.ts'
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
@@ -25,8 +26,8 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** When a list call last succeeded. */
-  lastListAt: undefined as number | undefined,
+  /** Since when all list calls have failed, and the last reason; undefined after one that succeeded. */
+  listsFailing: undefined as { since: number; reason: Reason } | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
   /** Failed records that left the window. */
@@ -109,6 +110,14 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
   }
 
+  /** A throttled call only waits. */
+  function observeList({ reason, seconds }: FactOf<'platform-request'>, now: number): void {
+    if (reason === 'throttled') return
+    hasPage ||= reason === 'ok'
+    const since = known.listsFailing?.since ?? now - seconds * 1000
+    known.listsFailing = reason === 'ok' ? undefined : { since, reason }
+  }
+
   /** A wrong zone shifts every attempt, another client a single one. */
   function observeOffset(ms: number): void {
     const isSmaller = lastOffsetMs === undefined || Math.abs(ms) <= Math.abs(lastOffsetMs)
@@ -123,10 +132,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
-      if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') {
-        hasPage = true
-        known.lastListAt = now
-      }
+      if (event.type === 'platform-request' && event.operation === 'list') observeList(event, now)
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.response)
       if (event.type === 'expired') known.expired += event.records
@@ -153,7 +159,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
         lastFullSweepAt: shown(known.lastFullSweepAt),
         lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
         lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
-        lastListAt: shown(known.lastListAt),
+        listsFailing: known.listsFailing && { ...known.listsFailing, since: known.listsFailing.since + ahead },
         progressDueAt: Math.max(progressNotBefore, tickAt + slackMs) + ahead,
       }
     },

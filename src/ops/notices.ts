@@ -1,5 +1,4 @@
 // The sentences of /status for page, terminal and bots: a headline with the cause, and notices with advice.
-import { unreadableText } from '../platform/record.ts'
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
@@ -16,28 +15,18 @@ import {
   zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
-import {
-  blockedBy,
-  missingText,
-  isLastSweepFailed,
-  isWholeKnown,
-  isZoneWrong,
-  openOf,
-  recoveredOf,
-  sawWindow,
-} from './figures.ts'
+import { blockedBy, missingText, isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
+import { isRefused, sweepConditions } from './sweep-notices.ts'
 import {
   callText,
   clockTime,
   count,
   counted,
-  fromNow,
   rateText,
   retryExhausted,
   sentence,
   subscriptionName,
-  unlistedText,
   waitText,
 } from './words.ts'
 
@@ -84,16 +73,18 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
 
 /** The part of a gate's sentences that changes with time. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
-  const { circuits, failed, gates, now, pauses, rate, receiver } = status
+  const { circuits, failed, gates, listsFailing, now, pauses, rate, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
+  // An unavailable platform was not listed before either.
+  const from = [since, gate === 'platform' ? listsFailing?.since : null].flatMap((at) => at?.getTime() ?? [])
   const isBlockedTwice = gates.some((other) => other.gate !== gate && describeGate(other.gate).blocks === 'everything')
   return [
     ...(gate === 'throttled' ? [`It ends in ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
     ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${callText(call)}.`]),
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
-    ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
+    ...(from.length === 0 ? [] : [`Since ${clockTime(new Date(Math.min(...from)), now)} UTC.`]),
     ...(pause === undefined ? [] : [pauseDetail(pause, now)]),
     ...(call === null ||
     opensInSeconds === null ||
@@ -183,23 +174,6 @@ function isHeldUp(status: StatusFacts): boolean {
 
 const maxPaused = 3
 
-/** Age of the data while sweeps fail. */
-function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
-  if (lastFullSweep === null) return 'No full sweep has succeeded yet.'
-  const since = `${clockTime(lastFullSweep, now)} UTC, ${fromNow(lastFullSweep, now)}`
-  return `No full sweep has succeeded since ${since}: newer failures are not known.`
-}
-
-/** True if a list call has succeeded since the last sweep failed. */
-const respondsAgain = ({ lastList, sweeps: [last] }: StatusFacts): boolean =>
-  lastList !== null && last !== undefined && lastList > last.endedAt
-
-/** The daemon lists again by itself: after its backoff, whatever ticks come before. */
-function nextSweepText({ nextSweep, now }: StatusFacts): string {
-  const ms = (nextSweep?.getTime() ?? 0) - now.getTime()
-  return ms > 0 ? ` The next sweep begins in ${waitText(ms)}.` : ''
-}
-
 /** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
 function excludedText({ excluded }: StatusFacts): string {
   const rules = Object.keys(excluded) as (keyof Excluded)[]
@@ -212,76 +186,15 @@ function excludedText({ excluded }: StatusFacts): string {
   return `${parts.join(', ')}: not retried, and not counted as missing.`
 }
 
-/** A part that was unlistable for less than this may be a transient failure. */
-const passingMs = 600_000
-
 /** Conditions other than gates, and whether each applies. */
 function conditionsOf(status: StatusFacts): NoticeCondition[] {
-  const {
-    aheadOfClock,
-    beyondWindow,
-    clock,
-    exhausted,
-    expired,
-    expiring,
-    keyProblem,
-    now,
-    sweeps,
-    unlisted,
-    unreadable,
-  } = status
-  const problem = sweeps[0]?.problem
+  const { aheadOfClock, beyondWindow, clock, exhausted, expired, expiring, keyProblem } = status
   const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
-    {
-      isSo:
-        isLastSweepFailed(status) && sweeps[0]?.stage === 'token' && status.tokenTrouble === null && !isRefused(status),
-      ...tokenBack,
-    },
-    {
-      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
-      level: 'trouble',
-      ...(respondsAgain(status)
-        ? {
-            text: 'The last sweep failed, but the platform responds again.',
-            advice: 'Nothing to do if the next sweep succeeds.',
-          }
-        : { text: sentence(problem ?? 'the last sweep failed'), advice: sentence(sweeps[0]?.advice ?? 'see the log') }),
-      detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
-      runbook: 'SweepStalled',
-    },
-    {
-      isSo: unreadable !== null,
-      level: 'trouble',
-      text: unreadable === null ? '' : sentence(unreadableText(unreadable)),
-      detail: 'They are neither counted nor retried.',
-      advice: "Ask the platform's operator what has changed, or look for a newer version of the daemon.",
-      runbook: 'UnreadableRecords',
-    },
-    {
-      isSo: unlisted !== null,
-      level: now.getTime() - (unlisted?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
-      text: unlisted === null ? '' : sentence(unlistedText(unlisted)),
-      detail: 'Failed deliveries there are unknown and not retried. Listing is tried again at least once an hour.',
-      advice: "Ask the platform's operator, or set window.lookback to what it lists, and restart.",
-      runbook: 'SweepIncomplete',
-    },
-    {
-      isSo:
-        !isLastSweepFailed(status) &&
-        unreadable === null &&
-        unlisted === null &&
-        status.lastFullSweep !== null &&
-        !sawWindow(status),
-      level: 'waiting',
-      text: 'The last full sweep did not see the whole window.',
-      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped in the log.',
-      isAside: true,
-      runbook: 'SweepIncomplete',
-    },
+    ...sweepConditions(status),
     {
       isSo: isNoneAccepted(status) && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
@@ -394,9 +307,6 @@ const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working:
 /** At equal level, notices that need action come first. */
 const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
   rank[a.level] - rank[b.level] || Number(needsNobody(a)) - Number(needsNobody(b))
-
-/** True while a gate already reports that calls are rejected. */
-const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
 
 /** Level and start of the headline without a notice: the current activity. */
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {

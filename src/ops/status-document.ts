@@ -254,7 +254,8 @@ function conditionsOf(state: StatusState) {
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
-    lastList: toDate(state.lastListAt),
+    listsFailing:
+      state.listsFailing === undefined ? null : { ...state.listsFailing, since: new Date(state.listsFailing.since) },
     nextTick: toDate(state.nextTickAt),
     nextSweep: nextSweepOf(state),
     tokenExpires: toDate(state.tokenExpiresAt),

@@ -91,7 +91,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     receivers: { failing: 0, suspected: 0, taking: 0 },
     keyReload: undefined,
     lastIncompleteSweepAt: undefined,
-    lastListAt: undefined,
+    listsFailing: undefined,
     progressDueAt: 0,
     incident: undefined,
     history: [],

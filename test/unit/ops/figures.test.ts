@@ -4,9 +4,10 @@ import { showCause } from '../../../src/ops/causes.ts'
 import { doneOf, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusFacts } from '../../../src/ops/status-document.ts'
-import { aStatusState } from '../../support/status.ts'
-import { aCause, incidentNow } from '../../support/incident.ts'
+import { aStatusState, noCauses } from '../../support/status.ts'
+import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 
+const hourMs = 3_600_000
 const now = new Date(incidentNow)
 const swept = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
 
@@ -70,4 +71,25 @@ test('the pace is shown while deliveries arrive, the total for the last day or s
   expect([paceOf({ startedAt }, 3, 20_000), paceOf({ startedAt }, 1, 60_000)]).toEqual(['3 a minute', undefined])
   const quiet = statusOf({ recovered: { lastDay: 0, lastAt: null }, startedAt: new Date(0) })
   expect(recoveredOf(quiet)).toEqual({ total: '0', since: 'in the last 24 h', atPace: undefined })
+})
+
+test.each([
+  ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reaches retry.maxAttempts, the first in 3 h'],
+  ['with the window', [5 * hourMs], 4 * hourMs, 'leaves the window, the first in 4 h'],
+])('what is refused again and again ends %s', (_, limits, expiresIn, end) => {
+  const list = limits.map((ms) => aCause({ refusedAgain: 1, exhaustedAt: incidentNow + ms }))
+  const status = toStatus(
+    aStatusState({
+      ...swept,
+      failed: { ...noDecisions, 'backing-off': 2 },
+      endless: refusing(2),
+      causes: { ...noCauses, total: list.length, records: 2, list },
+      oldestOpenAt: incidentNow - hourMs,
+      lookbackMs: hourMs + expiresIn,
+    }),
+  )
+  expect(doneOf(status)).toEqual([
+    'Unknown',
+    `The receiver keeps rejecting 2 deliveries. Each is retried until it arrives or ${end}.`,
+  ])
 })

@@ -7,10 +7,14 @@ import { toStatus } from '../../../src/ops/status.ts'
 import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
-const [minuteMs, hourMs] = [60_000, 3_600_000]
+const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
+const sweepFailed = {
+  sweeps: [aSweep('failed')],
+  listsFailing: { since: incidentNow - 12_000, reason: 'timeout' as const },
+}
 
 function summaryOf(changes: Partial<StatusState>): StatusSummary {
   return toStatus(aStatusState({ ...swept, ...changes })).summary
@@ -122,7 +126,11 @@ describe('the headline', () => {
   const gaveUp = { ...noDecisions, exhausted: 12 }
   /** Level and headline, and the states that have it. */
   const headlines: Record<string, Partial<StatusState>[]> = {
-    'well: Nothing is missing.': [{}, { ...open }],
+    'well: Nothing is missing.': [
+      {},
+      { ...open },
+      { listsFailing: { since: incidentNow - 14_999, reason: 'timeout' } },
+    ],
     'working: Retries are under way. 1 delivery is missing.': [
       { failed: { ...noDecisions, due: 1 } },
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 9, reason: 'server-error' } },
@@ -163,7 +171,7 @@ describe('the headline', () => {
       { failed: blocked, ...both(shut('receiver-down'), open) },
     ],
     'trouble: The platform cannot be listed: timed out. At least 2 deliveries are missing.': [
-      { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
+      { failed: { ...noDecisions, exhausted: 2 }, ...sweepFailed },
     ],
     "waiting: 2 failed deliveries are of events ahead of the platform's clock, and not retried before then. At least 2 deliveries are missing.":
       [{ aheadOfClock: 2 }],
@@ -177,7 +185,7 @@ describe('the headline', () => {
       { failed: { ...noDecisions, exhausted: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
     ],
     'trouble: The platform cannot be listed: timed out. No missing delivery is known of events up to 11:58:00 UTC.': [
-      { sweeps: [aSweep('failed')], seenUntil: incidentNow - 120_000 },
+      { ...sweepFailed, seenUntil: incidentNow - 120_000 },
     ],
     'waiting: No missing delivery is known, but listing was incomplete.': [
       { ...incomplete, sweeps: [aSweep('incomplete')] },
@@ -194,11 +202,12 @@ describe('the headline', () => {
       { ...unswept, failed: { ...noDecisions, due: 100 } },
     ],
     'trouble: The last sweep failed, but the platform responds again. No missing delivery is known.': [
-      { sweeps: [aSweep('failed')], lastListAt: incidentNow + 1 },
+      { sweeps: [aSweep('failed')] },
     ],
-    'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [
-      { ...unswept, sweeps: [aSweep('failed')] },
+    'waiting: The platform cannot be listed: timed out. Nothing is missing.': [
+      { listsFailing: { since: incidentNow - 15_000, reason: 'timeout' } },
     ],
+    'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [{ ...unswept, ...sweepFailed }],
     // Exhausted records alone do not make it red.
     'waiting: 12 deliveries are exhausted, nothing else is missing.': [{ failed: gaveUp }],
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
@@ -307,9 +316,9 @@ describe('notices', () => {
       'what the platform answers, and not that sweeps fail by it',
       {
         gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }],
-        sweeps: [aSweep('failed')],
+        ...sweepFailed,
       },
-      / The last list call: HTTP 5xx\. .*Since 12:00:00 UTC\.$/,
+      / The last list call: HTTP 5xx\. .*Since 11:59:48 UTC\.$/,
     ],
     [
       'whose answer it was',
@@ -348,27 +357,6 @@ describe('notices', () => {
     expect(only.advice).toMatch(/^[A-Z].*[^ ]$/)
   })
 
-  test.each([
-    ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reaches retry.maxAttempts, the first in 3 h'],
-    ['with the window', [5 * hourMs], 4 * hourMs, 'leaves the window, the first in 4 h'],
-  ])('what is refused again and again ends %s', (_, limits, expiresIn, end) => {
-    const list = limits.map((ms) => aCause({ refusedAgain: 1, exhaustedAt: incidentNow + ms }))
-    const status = toStatus(
-      aStatusState({
-        ...swept,
-        failed: { ...noDecisions, 'backing-off': 2 },
-        endless: refusing(2),
-        causes: { ...noCauses, total: list.length, records: 2, list },
-        oldestOpenAt: incidentNow - hourMs,
-        lookbackMs: hourMs + expiresIn,
-      }),
-    )
-    expect(doneOf(status)).toEqual([
-      'Unknown',
-      `The receiver keeps rejecting 2 deliveries. Each is retried until it arrives or ${end}.`,
-    ])
-  })
-
   test('the rate that the platform takes is named beside the configured one, while something is open', () => {
     const failed = { ...noDecisions, due: 1 }
     expect(summaryOf({ failed, rateLimit: 1.86 }).notices).toMatchObject([
@@ -381,7 +369,7 @@ describe('notices', () => {
   })
 
   test('advice is that of the failure, and of the offset as it is now', () => {
-    const { advice, detail } = summaryOf({ sweeps: [aSweep('failed')], nextSweepInMs: 65_000 })
+    const { advice, detail } = summaryOf({ ...sweepFailed, nextSweepInMs: 65_000 })
     expect(advice).toBe('Raise the timeout.')
     expect(detail).toMatch(/: newer failures are not known. The next sweep begins in 65 s\.$|^No full sweep/)
     expect(summaryOf({ timeOffsetMs: 3_600_000 }).advice).toContain('now at UTC+01:00')

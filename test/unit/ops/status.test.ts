@@ -28,7 +28,7 @@ test('a quiet daemon: what there is none of is null', () => {
   const entries = Object.entries(documentOf(aStatusState()))
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
-    'books certificateExpires firstExpiry incident keyProblem lastBackoff lastCompleteSweep lastFullSweep lastList leadership mended nextSweep nextTick notAccepted ' +
+    'books certificateExpires firstExpiry incident keyProblem lastBackoff lastCompleteSweep lastFullSweep leadership listsFailing mended nextSweep nextTick notAccepted ' +
       'oldestOpenEvent receiver seenUntil tokenExpires tokenTrouble unlisted unreadable',
   )
 })

@@ -1,0 +1,91 @@
+// Notices about listing: a sweep that failed, list calls that fail, rows that are unreadable, parts that are not listed. Pure functions.
+import { unreadableText } from '../platform/record.ts'
+import { isLastSweepFailed, sawWindow } from './figures.ts'
+import { tokenBack, type NoticeCondition } from './condition-notices.ts'
+import type { StatusFacts } from './status-document.ts'
+import { callText, clockTime, fromNow, sentence, unlistedText, waitText } from './words.ts'
+
+/** True while a gate already reports that calls are rejected. */
+export const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
+
+/** Age of the data while sweeps fail. */
+function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
+  if (lastFullSweep === null) return 'No full sweep has succeeded yet.'
+  const since = `${clockTime(lastFullSweep, now)} UTC, ${fromNow(lastFullSweep, now)}`
+  return `No full sweep has succeeded since ${since}: newer failures are not known.`
+}
+
+/** A sweep repeats list calls that fail for less than this. */
+const passingListMs = 15_000
+
+/** The daemon lists again by itself: after its backoff, whatever ticks come before. */
+function nextSweepText({ nextSweep, now }: StatusFacts): string {
+  const ms = (nextSweep?.getTime() ?? 0) - now.getTime()
+  return ms > 0 ? ` The next sweep begins in ${waitText(ms)}.` : ''
+}
+
+/** A part that was unlistable for less than this may be a transient failure. */
+const passingMs = 600_000
+
+/** Conditions of listing, and whether each applies. */
+export function sweepConditions(status: StatusFacts): NoticeCondition[] {
+  const { listsFailing, now, sweeps, unlisted, unreadable } = status
+  const problem = sweeps[0]?.problem
+  const isListFailing = now.getTime() - (listsFailing?.since.getTime() ?? Infinity) >= passingListMs
+  return [
+    {
+      isSo:
+        isLastSweepFailed(status) && sweeps[0]?.stage === 'token' && status.tokenTrouble === null && !isRefused(status),
+      ...tokenBack,
+    },
+    {
+      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
+      level: 'trouble',
+      ...(listsFailing === null
+        ? {
+            text: 'The last sweep failed, but the platform responds again.',
+            advice: 'Nothing to do if the next sweep succeeds.',
+          }
+        : { text: sentence(problem ?? 'the last sweep failed'), advice: sentence(sweeps[0]?.advice ?? 'see the log') }),
+      detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
+      runbook: 'SweepStalled',
+    },
+    {
+      isSo: !isLastSweepFailed(status) && isListFailing && !isRefused(status),
+      level: 'waiting',
+      text: `The platform cannot be listed: ${callText({ reason: listsFailing?.reason ?? 'other' })}.`,
+      detail: `Since ${clockTime(listsFailing?.since ?? now, now)} UTC.`,
+      advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
+      runbook: 'SweepStalled',
+    },
+    {
+      isSo: unreadable !== null,
+      level: 'trouble',
+      text: unreadable === null ? '' : sentence(unreadableText(unreadable)),
+      detail: 'They are neither counted nor retried.',
+      advice: "Ask the platform's operator what has changed, or look for a newer version of the daemon.",
+      runbook: 'UnreadableRecords',
+    },
+    {
+      isSo: unlisted !== null,
+      level: now.getTime() - (unlisted?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
+      text: unlisted === null ? '' : sentence(unlistedText(unlisted)),
+      detail: 'Failed deliveries there are unknown and not retried. Listing is tried again at least once an hour.',
+      advice: "Ask the platform's operator, or set window.lookback to what it lists, and restart.",
+      runbook: 'SweepIncomplete',
+    },
+    {
+      isSo:
+        !isLastSweepFailed(status) &&
+        unreadable === null &&
+        unlisted === null &&
+        status.lastFullSweep !== null &&
+        !sawWindow(status),
+      level: 'waiting',
+      text: 'The last full sweep did not see the whole window.',
+      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped in the log.',
+      isAside: true,
+      runbook: 'SweepIncomplete',
+    },
+  ]
+}
