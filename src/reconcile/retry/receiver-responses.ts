@@ -81,6 +81,8 @@ interface Recent {
   /** When a delivery was last accepted after many failures, and after any. */
   mendedAt: number
   takingSince: number
+  /** Since when it accepted all, the last time that it did for long enough. */
+  overSince: number
   responseStatusCode: number | null
   /** Of the failures since one was last taken. */
   streak: Streak
@@ -110,11 +112,16 @@ const untried: Recent = {
   takenAt: -Infinity,
   mendedAt: -Infinity,
   takingSince: -Infinity,
+  overSince: -Infinity,
   responseStatusCode: null,
   streak: noStreak,
 }
 
-const countOf = ({ outcomes }: Recent, kind: ReceiverResult): number =>
+/** Failures before it recovered say nothing about what it fails now. */
+const outcomesSince = ({ outcomes }: Recent, at: number): Recent['outcomes'] =>
+  outcomes.filter(({ seenAt }) => seenAt >= at)
+
+const countOf = ({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): number =>
   outcomes.filter((one) => one.kind === kind).length
 
 function inARow({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): number {
@@ -124,12 +131,12 @@ function inARow({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): n
 
 /** A receiver that failed again after successes, twice: it is neither dead nor recovered. */
 function isMixedNow(line: Recent, minShare: number): boolean {
-  const { isMixed, outcomes } = line
-  const failed = countOf(line, 'failed')
+  const outcomes = outcomesSince(line, line.mendedAt)
+  const failed = countOf({ outcomes }, 'failed')
   const [, ...earlier] = outcomes
   // One that took none of many has changed once it takes one again. Until then, nothing shows that it takes others.
   const isChanged = inARow(line, 'taken') === 1 && inARow({ outcomes: earlier }, 'failed') >= minAll
-  if (isMixed) return failed > (minShare > 0 ? maxStray : 0) && !isChanged
+  if (line.isMixed) return failed > (minShare > 0 ? maxStray : 0) && !isChanged
   // Failures in a row are of a receiver that was well before.
   if (inARow(line, 'failed') >= minStreak) return false
   const relapses = outcomes.filter(
@@ -179,22 +186,26 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
   const line: Recent = { ...before, outcomes: [own, ...before.outcomes.slice(0, maxOutcomes - 1)] }
   const endsRow = own.kind === 'taken' && inARow(before, 'failed') >= minStreak
   // A second row that ends soon after the first shows a receiver that accepts few.
-  const isSecondRow = endsRow && minShare > 0 && before.mendedAt > -Infinity && before.outcomes.length < maxOutcomes
+  const isSecondRow =
+    endsRow &&
+    minShare > 0 &&
+    before.mendedAt > -Infinity &&
+    outcomesSince(before, before.mendedAt).length < maxOutcomes
   const isMixed = isSecondRow || isMixedNow(line, minShare)
   if (own.kind === 'failed') {
     const failingSince = inARow(line, 'failed') === 1 ? seenAt : line.failingSince
     return { ...line, isMixed, failingSince, failedAt: seenAt, responseStatusCode, streak: goOn(line.streak, event) }
   }
   const isMended = !isMixed && (before.isMixed || endsRow)
-  return {
+  const taking = {
     ...line,
-    outcomes: isMended ? [own] : line.outcomes,
     isMixed,
     takenAt: seenAt,
     takingSince: inARow(line, 'taken') === 1 ? seenAt : line.takingSince,
     mendedAt: isMended ? seenAt : line.mendedAt,
     streak: noStreak,
   }
+  return isOver(taking) ? { ...taking, overSince: taking.takingSince } : taking
 }
 
 /** Its circuit may still be closed: it accepted others before. */
@@ -203,7 +214,8 @@ function takesNothing(line: Recent): boolean {
   const { isDoubtful, isRefusing, own, ownFailures, ownTypes } = streak
   const failed = inARow(line, 'failed')
   // A few may be chance where others have failed before.
-  const enough = failed === countOf(line, 'failed') ? silentStreak : deadStreak
+  const outcomes = outcomesSince(line, line.mendedAt)
+  const enough = failed === countOf({ outcomes }, 'failed') ? silentStreak : deadStreak
   // One that rejects a single event type takes the others, at the first attempt: the daemon sees none of these.
   const isSoMany = isRefusing
     ? own.size >= deadStreak && ownTypes.size > 1
@@ -215,11 +227,12 @@ function takesNothing(line: Recent): boolean {
 
 /** True if the last ones were accepted, too many for chance: all earlier failures are over. */
 function isOver(line: Recent): boolean {
-  const isAfterAll = line.mendedAt > -Infinity && countOf(line, 'failed') === 0
+  const isAfterAll = line.mendedAt > line.failedAt
   return inARow(line, 'taken') >= (isAfterAll ? minTakenAfterAll : minTaken)
 }
 
-function failedRecords({ outcomes }: Recent): number {
+function failedRecords(line: Recent): number {
+  const outcomes = outcomesSince(line, line.overSince)
   const last = new Map(outcomes.toReversed().map(({ kind, webhookId }) => [webhookId, kind]))
   return last
     .values()
