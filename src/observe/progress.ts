@@ -26,8 +26,8 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** Since when all list calls have failed, and the last reason; undefined after one that succeeded. */
-  listsFailing: undefined as { since: number; reason: Reason } | undefined,
+  /** The row of list calls that failed, from the start of the first to the end of the last; undefined after one that succeeded. */
+  listsFailing: undefined as { since: number; until: number; reason: Reason } | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
   /** Failed records that left the window. */
@@ -111,11 +111,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
   }
 
   /** A throttled call only waits. */
-  function observeList({ reason, seconds }: FactOf<'platform-request'>, now: number): void {
+  function observeList({ operation, reason, seconds }: FactOf<'platform-request'>, now: number): void {
     if (reason === 'throttled') return
-    hasPage ||= reason === 'ok'
+    hasPage ||= operation === 'list' && reason === 'ok'
     const since = known.listsFailing?.since ?? now - seconds * 1000
-    known.listsFailing = reason === 'ok' ? undefined : { since, reason }
+    known.listsFailing = reason === 'ok' ? undefined : { since, until: now, reason }
   }
 
   /** A wrong zone shifts every attempt, another client a single one. */
@@ -132,7 +132,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
-      if (event.type === 'platform-request' && event.operation === 'list') observeList(event, now)
+      if (event.type === 'platform-request' && event.operation !== 'retry') observeList(event, now)
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.response)
       if (event.type === 'expired') known.expired += event.records
@@ -159,7 +159,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
         lastFullSweepAt: shown(known.lastFullSweepAt),
         lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
         lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
-        listsFailing: known.listsFailing && { ...known.listsFailing, since: known.listsFailing.since + ahead },
+        listsFailing: known.listsFailing && {
+          ...known.listsFailing,
+          since: known.listsFailing.since + ahead,
+          until: known.listsFailing.until + ahead,
+        },
         progressDueAt: Math.max(progressNotBefore, tickAt + slackMs) + ahead,
       }
     },

@@ -231,6 +231,10 @@ function unlistedStatus({ now, unlisted }: StatusState) {
   return { ...sum, since: new Date(now - forMs) }
 }
 
+function listsStatus({ listsFailing: row }: StatusState) {
+  return row === undefined ? null : { ...row, since: new Date(row.since), until: new Date(row.until) }
+}
+
 function tokenStatus({ tokenTrouble: trouble }: StatusState) {
   if (trouble === undefined) return null
   const { nextTryAt, since, ...why } = trouble
@@ -254,8 +258,7 @@ function conditionsOf(state: StatusState) {
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
-    listsFailing:
-      state.listsFailing === undefined ? null : { ...state.listsFailing, since: new Date(state.listsFailing.since) },
+    listsFailing: listsStatus(state),
     nextTick: toDate(state.nextTickAt),
     nextSweep: nextSweepOf(state),
     tokenExpires: toDate(state.tokenExpiresAt),

@@ -31,7 +31,8 @@ const passingMs = 600_000
 export function sweepConditions(status: StatusFacts): NoticeCondition[] {
   const { listsFailing, now, sweeps, unlisted, unreadable } = status
   const problem = sweeps[0]?.problem
-  const isListFailing = now.getTime() - (listsFailing?.since.getTime() ?? Infinity) >= passingListMs
+  const { since = now, until = now, reason = 'other' } = listsFailing ?? {}
+  const isListFailing = until.getTime() - since.getTime() >= passingListMs
   return [
     {
       isSo:
@@ -53,8 +54,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
     {
       isSo: !isLastSweepFailed(status) && isListFailing && !isRefused(status),
       level: 'waiting',
-      text: `The platform cannot be listed: ${callText({ reason: listsFailing?.reason ?? 'other' })}.`,
-      detail: `Since ${clockTime(listsFailing?.since ?? now, now)} UTC.`,
+      text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
       advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
       runbook: 'SweepStalled',
     },

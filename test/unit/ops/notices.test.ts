@@ -13,7 +13,7 @@ const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
 const sweepFailed = {
   sweeps: [aSweep('failed')],
-  listsFailing: { since: incidentNow - 12_000, reason: 'timeout' as const },
+  listsFailing: { since: incidentNow - 12_000, until: incidentNow, reason: 'timeout' as const },
 }
 
 function summaryOf(changes: Partial<StatusState>): StatusSummary {
@@ -129,7 +129,7 @@ describe('the headline', () => {
     'well: Nothing is missing.': [
       {},
       { ...open },
-      { listsFailing: { since: incidentNow - 14_999, reason: 'timeout' } },
+      { listsFailing: { since: incidentNow - 14_999, until: incidentNow, reason: 'timeout' } },
     ],
     'working: Retries are under way. 1 delivery is missing.': [
       { failed: { ...noDecisions, due: 1 } },
@@ -204,8 +204,8 @@ describe('the headline', () => {
     'trouble: The last sweep failed, but the platform responds again. No missing delivery is known.': [
       { sweeps: [aSweep('failed')] },
     ],
-    'waiting: The platform cannot be listed: timed out. Nothing is missing.': [
-      { listsFailing: { since: incidentNow - 15_000, reason: 'timeout' } },
+    'waiting: No list call has succeeded since 11:59:45 UTC: timed out. Nothing is missing.': [
+      { listsFailing: { since: incidentNow - 15_000, until: incidentNow, reason: 'timeout' } },
     ],
     'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [{ ...unswept, ...sweepFailed }],
     // Exhausted records alone do not make it red.
