@@ -211,10 +211,6 @@ function createCall(options: ClientOptions): Call {
     return exchange
   }
 
-  function refused(token: Token): void {
-    tokens.refused(token, { hasWorked: token === workingToken })
-  }
-
   async function tokenFor(kind: TrafficClass, signal: AbortSignal): Promise<Token> {
     try {
       return await tokens.get(signal)
@@ -260,7 +256,7 @@ function createCall(options: ClientOptions): Call {
     const token = await tokenFor(kind, signal)
     const first = { ...(await once(kind, operation, token, signal)), isReplayed: false }
     const isRefused = refuses(token, operation, first)
-    if (isRefused) refused(token)
+    if (isRefused) tokens.refused(token, { hasWorked: token === workingToken })
     const isDoubted = !isRefused && doubts(token, operation, first)
     // The platform may have accepted a PATCH although a page was returned.
     const isOver = !mayReplay || ((first.reason === 'invalid-body' || isPage(first)) && operation.method === 'PATCH')
@@ -270,7 +266,7 @@ function createCall(options: ClientOptions): Call {
     try {
       const next = await tokenFor(kind, signal)
       const second = await once(kind, operation, next, signal)
-      if (second.reason === 'unauthorized') refused(next)
+      if (second.reason === 'unauthorized') tokens.refused(next, { hasWorked: next === workingToken })
       if (isDoubted && !isDoubtful(second)) doubtMs = firstDoubtMs
       return { ...second, isReplayed: true }
     } catch (error) {

@@ -39,7 +39,6 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   /** Rows that surely go into a response. */
   const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
   const mostSkipped = skippedOfOne * Math.max(1, scenario.faults.filter(({ kind }) => kind === 'bad-span').length)
-  const first = firstCheckMs
   /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain =
     scenario.ledger === undefined &&
@@ -59,8 +58,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
 
   /** Checks that a retry may have had by now. */
   function checksOf(id: string): number {
-    const elapsed = Math.max(first, timeline.now() - knowledge.of(id).sentAt)
-    const doubling = Math.log2(Math.min(elapsed, longestPauseMs) / first)
+    const elapsed = Math.max(firstCheckMs, timeline.now() - knowledge.of(id).sentAt)
+    const doubling = Math.log2(Math.min(elapsed, longestPauseMs) / firstCheckMs)
     return moreChecks + Math.ceil(doubling) + Math.ceil(elapsed / longestPauseMs)
   }
 

@@ -11,7 +11,6 @@ const roundMs = 1000
 
 export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
-  const first = firstCheckMs
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
   /** A check takes its part of half of the rate, and so many at a time the time of a call. */
@@ -29,8 +28,8 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   /** The latest moment for the next check. */
   function dueAt(id: string, answeredAt: number, sentAt: number): number {
     const last = lookedAt.get(id)
-    if (last === undefined || last < answeredAt) return answeredAt + first
-    return last + Math.min(longestPauseMs, Math.max(4 * first, last - sentAt))
+    if (last === undefined || last < answeredAt) return answeredAt + firstCheckMs
+    return last + Math.min(longestPauseMs, Math.max(4 * firstCheckMs, last - sentAt))
   }
 
   /** A check that fails puts off all that it looks for, as one that shows nothing. */

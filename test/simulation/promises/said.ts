@@ -70,14 +70,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   /** Deliveries whose outcome this process knows, oldest first. */
   let deliveries: Delivery[] = []
   /** When a call of the API, and of the identity host, was last answered well and badly, ms since the start. */
-  const never = { good: -Infinity, bad: -Infinity }
-  const last = {
-    platform: { ...never },
-    retries: { ...never },
-    lists: { ...never },
-    identity: { ...never },
-    health: { ...never },
-  }
+  const never = (): { good: number; bad: number } => ({ good: -Infinity, bad: -Infinity })
+  const last = { platform: never(), retries: never(), lists: never(), identity: never(), health: never() }
   /** Failures in a row. */
   const row = { platform: 0, identity: 0 }
   const rowSince = { platform: 0, identity: 0 }
@@ -106,7 +100,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
 
   const recordsOf = (id: string): SimulatedRecord[] =>
     [...platform.records.values()].filter(({ subscriptionId }) => subscriptionId === id)
-  const receiverOf = (id: string): number => scenario.subscriptions[recordsOf(id)[0]?.plan.subscription ?? 0] ?? 0
+  function receiverOf(id: string): number {
+    const record = platform.records.values().find(({ subscriptionId }) => subscriptionId === id)
+    return scenario.subscriptions[record?.plan.subscription ?? 0] ?? 0
+  }
 
   /** It took deliveries lately, and nothing else: what was wrong there is mended, and can be known. */
   function isMended(id: string): boolean {
@@ -238,38 +235,26 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     exercise('nothing to do is said only where nothing is')
     const said = `says "${headline} ${advice}" (${level})`
     const open = status.missing - status.expired - status.failed.exhausted
-    if (open > 0)
+    for (const [id, own] of Map.groupBy(deliveries, ({ subscriptionId }) => subscriptionId)) {
       // In the order of sending: failures become known later than successes.
-      for (const [id, own] of Map.groupBy(deliveries, ({ subscriptionId }) => subscriptionId)) {
-        const inOrder = own.toSorted((a, b) => a.sentAt - b.sentAt)
-        const { sent, taken } = takenShare(inOrder, id)
-        // The last ones were taken: what failed before may be mended.
-        const isTaking = inOrder.slice(-minTries).every(({ isTaken }) => isTaken)
-        // Two standard deviations below half: it is no chance.
-        if (sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking)
-          say(`${said} while ${id} takes ${taken} of ${sent}`)
-      }
+      const inOrder = own.toSorted((a, b) => a.sentAt - b.sentAt)
+      const { sent, taken } = takenShare(inOrder, id)
+      // The last ones were taken: what failed before may be mended.
+      const isTaking = inOrder.slice(-minTries).every(({ isTaken }) => isTaken)
+      // Two standard deviations below half: it is no chance.
+      if (open > 0 && sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking)
+        say(`${said} while ${id} takes ${taken} of ${sent}`)
+      const downSince = platform.outageAt(receiverOf(id), timeline.now())?.from ?? Infinity
+      const failed = own.filter(
+        ({ at, isTaken, sentAt }) => !isTaken && sentAt > downSince && at < timeline.now() - noticeMs,
+      )
+      const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
+      if (failed.length >= minTries && recordsOf(id).some(isWaiting))
+        say(`${said} while the receiver of ${id} is down since ${timeline.now() - downSince} ms`)
+    }
     for (const party of ['platform', 'identity'] as const)
       if (row[party] >= 3 && last[party].bad - rowSince[party] > noticeMs + scenario.periodMs)
         say(`${said} while the ${party} has failed ${row[party]} times for ${timeline.now() - rowSince[party]} ms`)
-    for (const [index, receiver] of scenario.subscriptions.entries()) {
-      const outage = platform.outageAt(receiver, timeline.now())
-      if (outage === undefined) continue
-      const waiting = [...platform.records.values()].filter(
-        (record) => record.plan.subscription === index && record.status === 'failed' && isOurs(record),
-      )
-      const failed = deliveries.filter(
-        ({ at, isTaken, sentAt, subscriptionId }) =>
-          !isTaken &&
-          sentAt > outage.from &&
-          at < timeline.now() - noticeMs &&
-          subscriptionId === waiting[0]?.subscriptionId,
-      )
-      if (failed.length >= minTries)
-        say(
-          `${said} while receiver ${receiver} is down since ${timeline.now() - outage.from} ms, ${waiting.length} wait`,
-        )
-    }
   }
 
   /** A receiver that takes nothing since minutes is trouble, however few are missing, and is named. */
