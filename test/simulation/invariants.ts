@@ -335,8 +335,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     fact(told) {
       const fact = inLowerCase(told)
       endedBackoffs.fact(fact)
-      const isSent = fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled'
-      if (isSent || fact.type === 'outcome') askedFor.delete(fact.webhookId)
+      // The outcome of an earlier retry may come while the job is still listing.
+      if (fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled')
+        askedFor.delete(fact.webhookId)
       if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
