@@ -188,21 +188,23 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   if (situation.failing !== undefined) return undefined
   // One retry that was not let through is of the platform, more may be of the record.
   const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
-  if (isRejected || awaiting?.lostAt !== undefined) return { why: 'unproven' }
-  if (tries < 1) return undefined
+  const unproven = { why: 'unproven' } as const
+  if (isRejected) return unproven
+  const unknown = awaiting?.lostAt === undefined ? undefined : unproven
+  if (tries < 1) return unknown
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
   const [isMended, isOver] = [failedAt <= mendedAt, failedAt <= overSince]
-  const mended = { why: 'mended', ...(isOver && { overSince }) } as const
+  const mended = unknown ?? ({ why: 'mended', ...(isOver && { overSince }) } as const)
   // Of those that one record may cause, more failures than by chance are its own.
   const isByChance = tries <= Math.max(2, chanceTries) && !refusesRecord(responseStatusCode)
   if (isOver && (isByChance || !mayBeOfRecord(responseStatusCode))) return mended
   if (tries > 1 && tries <= chanceTries) return { why: 'partly' }
-  if (tries === 2 && failedAt <= takingSince && !isMended) return undefined
-  if (tries === 1) return isMended && chanceTries === 0 ? mended : undefined
+  if (tries === 2 && failedAt <= takingSince && !isMended) return unknown
+  if (tries === 1) return isMended && chanceTries === 0 ? mended : unknown
   return isMended ? mended : { why: 'refused' }
 }
 

@@ -220,6 +220,7 @@ describe('why a record has not arrived', () => {
     ['unless its receiver is mended', again, now, 'mended'],
     ['the platform rejected the last retry', { ...again, failedAgainAt: -Infinity }, now, 'unproven'],
     ['the response to the last one is lost', { ...again, awaiting: { lostAt: 0 } }, now, 'unproven'],
+    ['it failed twice before', { ...again, tries: 3, awaiting: { lostAt: 0 } }, -Infinity, 'refused'],
     ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
     ['one did not', { refusals: 1 }, now, undefined],
   ])('%s', (_, fields, mendedAt, why) => {
