@@ -245,7 +245,6 @@ export function createSubscriptions(
       return counts
     },
     send({ eventType, subscriptionId }, now) {
-      turn(now)
       const subscription = of(subscriptionId)
       subscription.sent += 1
       const place = { subscription, sent: subscription.sent, endsAt: now + policy.probeTimeout }
