@@ -217,7 +217,7 @@ describe('why a record has not arrived', () => {
   test.each<[string, Partial<Known>, mendedAt: number, why: string | undefined]>([
     ['one failure says nothing', { ...again, tries: 1 }, -Infinity, undefined],
     ['two are of the record', again, -Infinity, 'refused'],
-    ['unless its receiver is mended', again, now, 'mended'],
+    ['unless its receiver is mended', again, again.triedAt, 'mended'],
     ['the platform rejected the last retry', { ...again, failedAgainAt: -Infinity }, now, 'unproven'],
     ['the response to the last one is lost', { ...again, awaiting: { lostAt: 0 } }, now, 'unproven'],
     ['it failed twice before', { ...again, tries: 3, awaiting: { lostAt: 0 } }, -Infinity, 'refused'],
@@ -244,7 +244,7 @@ describe('why a record has not arrived', () => {
     const known = { ...record, tries, responseStatusCode, failedAgainAt: now - 1000, triedAt: now - 2000 }
     const seen = (overSince: number): unknown =>
       refusalOf(known, { now, monotonic: now, mendingOf: () => ({ ...mending, overSince }) })
-    expect(seen(now - 500)).toMatchObject(why === 'mended' ? { why, overSince: now - 500 } : { why })
+    expect(seen(known.triedAt)).toMatchObject(why === 'mended' ? { why, overSince: known.triedAt } : { why })
     // It failed since.
     expect(seen(now - 2500)).toEqual({ why: tries <= chanceTries ? 'partly' : 'refused' })
   })
