@@ -128,7 +128,7 @@ describe('pause and resume', () => {
       ) as string,
     })
     const status = await runCommand(['status'], { env: own })
-    expect(status.out).toMatch(/It ends at [\d:-]+ UTC\. Reason: INC-7\./)
+    expect(status.out).toMatch(/It ends at [\d :-]+ UTC\. Reason: INC-7\./)
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     const other = { RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_PRIVATE_KEY: pem }
