@@ -72,8 +72,10 @@ export function refusedText(records: number, causes: readonly CauseStatus[]): st
 
 /** Why the end is unknown. */
 function unknownEnd(status: StatusFacts): string {
-  const { circuits, drain, refusedAgain, subscriptions: names } = status
-  switch (drain.limitedBy) {
+  const { circuits, drain, failed, mended, refusedAgain, subscriptions: names } = status
+  // Failures that are over do not keep those that are left from arriving.
+  const isOver = drain.limitedBy === 'failing' && mended !== null && mended.records === failed['backing-off']
+  switch (isOver ? 'backoff' : drain.limitedBy) {
     case 'gate':
       return 'Retries are blocked.'
     case 'paused': {

@@ -27,6 +27,11 @@ test.each<[object, object, string]>([
   [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace has not been steady for two minutes.'],
   [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
   [
+    { mended: { records: 0 }, lastBackoff: now },
+    { limitedBy: 'failing' },
+    'Not before 12:00:00, when the last backoff ends.',
+  ],
+  [
     { refusedAgain: 1, firstExpiry: null },
     { limitedBy: 'refused' },
     'The receiver keeps rejecting 1 delivery. Each is retried until it arrives or leaves the window.',
