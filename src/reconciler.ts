@@ -45,7 +45,7 @@ export interface ReconcilerDeps {
   policy: Policy
   connection: Pick<Connection, 'client' | 'zone'> & {
     serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> }
-    tokens: Pick<TokenCache, 'probe'>
+    tokens: Pick<TokenCache, 'expiresAt' | 'probe' | 'trouble'>
   }
   /** For the receiver's health URL. */
   transport: Transport
@@ -233,6 +233,12 @@ export function createReconciler(
     wake.retry()
     wake.confirm()
   }
+  /** Without a valid token, no call is sent before one is requested again. */
+  function msUntilToken(): number {
+    const { expiresAt, trouble } = connection.tokens
+    const nextTryAt = trouble()?.nextTryAt ?? -Infinity
+    return (expiresAt() ?? -Infinity) > clock.now() ? 0 : Math.max(0, nextTryAt - clock.now())
+  }
   const msUntilSweep = (): number => sweeper.msUntilNext((nextTickAt?.() ?? Infinity) - clock.monotonic())
   const breaker = createPlatformBreaker({
     ...{ client, clock, random, wake: wakeBoth },
@@ -250,6 +256,7 @@ export function createReconciler(
     rate,
     subscriptions,
     nextListInMs: () => Math.min(msUntilSweep(), confirmer.msUntilRound()),
+    tokenInMs: msUntilToken,
     clock,
   })
 
@@ -321,7 +328,7 @@ export function createReconciler(
     const [now, monotonic] = [client.now(), clock.monotonic()]
     responses.turn(monotonic)
     const shut = gates.shut()
-    const [blocking, stops] = [blockingAll(shut), stopsForMs(shut)]
+    const [blocking, stops] = [blockingAll(shut), Math.max(stopsForMs(shut), msUntilToken())]
     const pausedForMs = (subscriptionId: string): number => {
       const paused = pause.of(subscriptionId)
       return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)

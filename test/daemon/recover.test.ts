@@ -247,3 +247,27 @@ test.each([200, 302, 404, 405, 502])(
     expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(60)
   },
 )
+
+test('without a token, gates and records wait for its next request', async () => {
+  await using day = await beginDay({ expiresIn: 120 })
+  const { clock, sandbox } = day
+  sandbox.receiver.down()
+  sandbox.seed({ count: 20, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  const daemon = await day.start()
+  sandbox.faults.set({ operation: 'token', fault: { kind: 'status', status: 503 } })
+  /** How long before the next token request each says that it waits, in seconds. */
+  const early = { records: [] as number[], gate: [] as number[] }
+  for (let step = 0; step < 60; step += 1) {
+    await daemon.goOn(1, 5000)
+    const { causes, gates, now, tokenExpires, tokenTrouble } = daemon.ops().status()
+    if (tokenTrouble === null || (tokenExpires !== null && tokenExpires > now)) continue
+    const nextTry = Math.max(Number(now), Number(tokenTrouble.nextTry))
+    const opensIn = gates.flatMap(({ gate, opensInSeconds }) => (gate === 'no-token' ? [opensInSeconds ?? 0] : []))
+    early.gate.push(...opensIn.map((seconds) => Math.round((nextTry - Number(now)) / 1000 - seconds)))
+    early.records.push(
+      ...causes.list.map(({ nextRetry }) => Math.ceil((nextTry - Number(nextRetry ?? Infinity)) / 1000)),
+    )
+  }
+  expect([early.gate.length > 10, early.records.length > 10]).toEqual([true, true])
+  expect(Math.max(...early.gate, ...early.records)).toBeLessThanOrEqual(0)
+})

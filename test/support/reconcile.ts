@@ -73,7 +73,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     },
     connection: {
       zone: createTimeZone('UTC'),
-      tokens: { probe: () => false },
+      tokens: { expiresAt: () => Infinity, probe: () => false, trouble: () => undefined },
       serverClocks: { api: { now: () => clock.now(), isKnown: () => options.knowsTime?.() ?? true } },
       client: (rate): PlatformClient => ({
         ...platform,

@@ -184,6 +184,8 @@ export interface GateSources {
   }
   /** Time until the next sweep or check lists, in ms; not positive if one is due. */
   nextListInMs: () => number
+  /** Time until a token is requested again, in ms; 0 with a valid one. */
+  tokenInMs: () => number
   clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
@@ -233,7 +235,8 @@ export function createGates(sources: GateSources): Gates {
   function untilPing(): number | undefined {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'
-    const ms = isOfLists ? Math.max(rate.pausedForMs(), Math.min(pingMs, sources.nextListInMs())) : pingMs
+    const callMs = isOfLists ? Math.max(rate.pausedForMs(), Math.min(pingMs, sources.nextListInMs())) : pingMs
+    const ms = Math.max(callMs, sources.tokenInMs())
     return ms > 0 ? ms : undefined
   }
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {

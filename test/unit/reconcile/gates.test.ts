@@ -3,7 +3,12 @@ import { expect, test } from 'vitest'
 import { createGates } from '../../../src/reconcile/retry/gates.ts'
 import type { FailedCall } from '../../../src/reconcile/retry/platform-breaker.ts'
 
-function opensInMs(operation: FailedCall['operation'], nextListInMs: number, pausedForMs = 0): number | undefined {
+function opensInMs(
+  operation: FailedCall['operation'],
+  nextListInMs: number,
+  pausedForMs = 0,
+  tokenInMs = 0,
+): number | undefined {
   const gates = createGates({
     retriesEnabled: true,
     leadership: { isLeading: () => true, since: () => 0 },
@@ -19,6 +24,7 @@ function opensInMs(operation: FailedCall['operation'], nextListInMs: number, pau
     rate: { pausedForMs: () => pausedForMs },
     subscriptions: { blocks: () => undefined, blocked: () => ({ circuit: 0, limit: 0 }) },
     nextListInMs: () => nextListInMs,
+    tokenInMs: () => tokenInMs,
     clock: { monotonic: () => 20_000, now: () => 0 },
   })
   return gates.shut().find(({ gate }) => gate === 'platform')?.opensInMs
@@ -28,6 +34,7 @@ test.each<[string, Parameters<typeof opensInMs>, number | undefined]>([
   ['the ping, where it comes first', ['list', 40_000], 30_000],
   ['a sweep or a check that comes before it', ['list', 10_000], 10_000],
   ['not before the end of a pause', ['list', 10_000, 15_000], 15_000],
+  ['nor before the next token request', ['list', 10_000, 0, 60_000], 60_000],
   ['a list call that is due', ['list', -1], undefined],
   ['the ping alone, where lists pass and retries do not', ['retry', 10_000], 30_000],
 ])('%s', (_, [operation, ...ms], expected) => {
