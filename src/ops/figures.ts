@@ -137,11 +137,17 @@ export const blockedBy = (status: StatusFacts): string[] => blockersOf(status).m
 export const isBroken = (status: StatusFacts): boolean =>
   blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
+/** Where some have failed lately, newer ones may have as well, which no sweep has seen yet. */
+const isUnsettled = ({ incident, now, recovered: { lastAt } }: StatusFacts): boolean =>
+  incident?.endedAt === null || (lastAt !== null && now.getTime() - lastAt.getTime() < unsettledMs)
+
 /** The next sweep shows newer failures. */
 export function newerText({ now, seenUntil }: StatusFacts): string {
   const until = seenUntil === null ? '' : ` of events up to ${clockTime(seenUntil, now)} UTC`
   return `Nothing is missing${until}; newer failures are not known yet.`
 }
+
+const unsettledMs = 300_000
 
 /** After this long without an arrival, and twice the usual time between two, none arrive now. */
 const arrivingMs = 15_000
@@ -194,7 +200,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
     if (isWholeKnown(status) && tokenTrouble !== null)
       return ['Unknown', 'Newer failures are not known once the token has expired.']
     if (isWholeKnown(status))
-      return ['Now', status.incident?.endedAt === null ? 'All that is known has arrived.' : 'Everything has arrived.']
+      return ['Now', isUnsettled(status) ? 'All that is known has arrived.' : 'Everything has arrived.']
     if (isLastSweepFailed(status)) return ['Unknown', 'Sweeps fail.']
     if (aheadOfClock > 0) return ['Unknown', `${count(aheadOfClock)} are retried when their event times have come.`]
     if (!isZoneWrong(status)) return ['Unknown', 'Listing was incomplete.']
@@ -226,7 +232,7 @@ export function missingText(status: StatusFacts): string {
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   // After an outage, the last failures are seen one settling time later.
-  if (missing === 0 && (isBroken(status) || status.incident?.endedAt === null)) return newerText(status)
+  if (missing === 0 && (isBroken(status) || isUnsettled(status))) return newerText(status)
   if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`

@@ -163,9 +163,6 @@ function mendedStatus({ mended, skewMs }: StatusState) {
   return { records, since: toDate(since - skewMs.api), lastRetry: toDate(lastDueAt - skewMs.api) }
 }
 
-/** Receivers with the most failures. */
-const maxLately = 20
-
 /** The number of missing deliveries, causes, start and estimated end. */
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
@@ -218,7 +215,7 @@ function retriesOf(state: StatusState) {
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
     notAccepted: reason === undefined ? null : { ...notAccepted, reason },
-    lately: state.lately.slice(0, maxLately).map(({ failingForMs, ...one }) => ({
+    lately: state.lately.map(({ failingForMs, ...one }) => ({
       ...one,
       failingSince: one.failedInARow === 0 ? null : new Date(now - failingForMs),
     })),

@@ -36,7 +36,7 @@ export interface ReceiverResponses {
   receiverOf(subscriptionId: string, now: number): ReceiverKind | undefined
   /** @see Lately.takesAgain */
   takesAgain(subscriptionId: string, now: number): boolean
-  /** Most failures first. */
+  /** Most failures first, at most 20. */
   lately(now: number): Lately[]
 }
 
@@ -60,8 +60,8 @@ const [minFailed, minTaken, minTakenAfterAll] = [3, 9, 3]
 const againMs = 60_000
 /** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
 const maxHeldMs = 60_000
-/** Number of remembered keys, most recent first. */
-const maxLines = 20_000
+/** Number of remembered keys, most recent first, and of subscriptions that are shown. */
+const [maxLines, maxShown] = [20_000, 20]
 
 type ReceiverResult = 'taken' | 'failed'
 
@@ -330,8 +330,12 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     takesAgain: (subscriptionId, now) => takesAgain(subscriptions.of(subscriptionId), now),
     lately(now) {
       return [...subscriptions.all()]
-        .map(([subscriptionId, line]) => ({
-          subscriptionId,
+        .map(([subscriptionId, line]) => ({ subscriptionId, line, failed: countOf(line, 'failed') }))
+        .sort((a, b) => b.failed - a.failed)
+        .slice(0, maxShown)
+        .map(({ line, ...sums }) => ({
+          ...sums,
+          taken: countOf(line, 'taken'),
           failedRecords: failedRecords(line),
           isFailing: failedRecords(line) >= minFailed && now - line.failedAt < latelyMs && !isOver(line),
           takesNothing: takesNothing(line),
@@ -339,10 +343,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           failingForMs: now - line.failingSince,
           takesAgain: takesAgain(line, now),
           failedInARow: inARow(line, 'failed'),
-          taken: countOf(line, 'taken'),
-          failed: countOf(line, 'failed'),
         }))
-        .sort((a, b) => b.failed - a.failed)
     },
   }
 }

@@ -98,3 +98,12 @@ test.each([
     `The receiver keeps rejecting 2 deliveries. Each is retried until it arrives or ${end}.`,
   ])
 })
+
+test.each([
+  [299_999, 'All that is known has arrived.'],
+  [300_000, 'Everything has arrived.'],
+])('%i ms after the last arrival, newer failures may be unknown', (ms, basis) => {
+  const status = toStatus(aStatusState({ ...swept, recovered: { lastDay: 1, lastAt: incidentNow - ms } }))
+  expect(doneOf(status)).toEqual(['Now', basis])
+  expect(status.summary.headline.includes('newer failures')).toBe(ms < 300_000)
+})
