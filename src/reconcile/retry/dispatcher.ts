@@ -47,6 +47,9 @@ export interface DispatchOptions {
   emit: (event: RetryEvent) => void
 }
 
+/** A record whose slice is being listed is picked again after this time. */
+const listedMs = 1000
+
 /** A retry under way; `sent` is its number. */
 interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
   record: FailedRecord
@@ -69,7 +72,7 @@ export interface Dispatcher {
   /** Resolves when the current calls have ended. */
   drain(): Promise<void>
   /** Blocks retries in a span; resolves to the release function once none is in flight there. */
-  fence(span: Span, signal: AbortSignal): Promise<() => void>
+  fence(span: Span, signal: AbortSignal): Promise<() => unknown>
   inFlight(): number
   /**
    * Time since the last turn of the loop, in ms, not counting a Retry-After. It turns at least every half minute, or as often
@@ -106,7 +109,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
     const { decision, dueAt } = verdictOf(record, now)
     if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
-    return listed.values().some((span) => contains(span, record.localSecond)) ? 'listed' : 'ready'
+    return listed.values().some((span) => contains(span, record.localSecond)) ? now + listedMs : 'ready'
   }
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
@@ -184,10 +187,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     async fence(span, signal) {
       const own = { ...span }
       listed.add(own)
-      const release = (): void => {
-        listed.delete(own)
-        planner.listed()
-      }
+      const release = (): unknown => listed.delete(own)
       try {
         const inside = [...flights].filter(([{ localSecond }]) => contains(span, localSecond))
         await Promise.all(inside.map(([, done]) => done))

@@ -26,8 +26,8 @@ export interface PlannerOptions {
 export interface PickRules {
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
-  /** A number: it backs off until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
-  standingOf: (record: FailedRecord) => 'ready' | 'listed' | 'gone' | number
+  /** A number: it backs off, or is put off, until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
+  standingOf: (record: FailedRecord) => 'ready' | 'gone' | number
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next record. */
   isHalfOpen: (subscription: Subscription) => boolean
   /** True while a trial PATCH is due: a probe is sent, if possible with a record that was not rejected last. */
@@ -50,15 +50,13 @@ export interface Planner {
   closed(subscriptionId: string): void
   /** Many records may no longer be retried: rebuilding the lanes is cheaper than picking and skipping each. */
   renew(): void
-  /** A span is no longer being listed: its records may be sent again. */
-  listed(): void
   /** Milliseconds until another record is due; Infinity if only a change can cause one. */
   msUntilDue(): number
 }
 
 /** Maximum age of lanes: records become old or expiring in them, and those that left the backlog stay in them. */
 const maxLaneAgeMs = 60_000
-/** Records that one pick puts into new lanes, adds again, or skips, of each at most so many: a few milliseconds. */
+/** Records that one pick puts into new lanes, adds after their backoff, or skips, of each at most so many: a few milliseconds. */
 const recordsPerPick = 5000
 
 const ageOf = ({ eventAt }: FailedRecord, now: number): Lane['age'] => (now - eventAt < recentMs ? 'recent' : 'old')
@@ -103,9 +101,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   const lanes = new Set<Lane>()
   /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
   const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
-  /** Due records that came up while their slice was being listed, and those of them to be added again. */
-  const listed: FailedRecord[] = []
-  let released: FailedRecord[] = []
   /** Records that the current pick has skipped. */
   let skipped = 0
   /** Subscriptions whose lanes are to be rebuilt. */
@@ -175,10 +170,9 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) renewAll()
     isRebuilt = rebuilding.next().done === true
     if (isRebuilt) rebuilding = rebuild()
-    for (const record of released.splice(0, recordsPerPick)) if (backlog.holds(record)) add(record)
-    for (let first = later.peek(); first !== undefined && first.dueAt <= now(); first = later.peek()) {
-      later.pop()
-      add(first.record)
+    for (let moved = 0; moved < recordsPerPick && (later.peek()?.dueAt ?? Infinity) <= now(); moved += 1) {
+      const { record } = later.pop() ?? {}
+      if (record !== undefined && backlog.holds(record)) add(record)
     }
   }
 
@@ -189,7 +183,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       if (standing === 'ready') return first
       if (skipped === recordsPerPick) return undefined
       skipped += 1
-      if (standing === 'listed') listed.push(first)
       if (typeof standing === 'number') putOff(first, standing)
       queue.pop()
     }
@@ -238,12 +231,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       for (const lane of lanes) close(lane)
       wake()
     },
-    listed() {
-      released = released.concat(listed.splice(0))
-      wake()
-    },
     msUntilDue() {
-      if (!isRebuilt || skipped === recordsPerPick || stale.size + released.length > 0) return 0
+      if (!isRebuilt || skipped === recordsPerPick || stale.size > 0) return 0
       const first = later.peek()
       return first === undefined ? Infinity : first.dueAt - now()
     },
