@@ -113,15 +113,13 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
 /** Works term by term until `stop`; resolves when everything has ended. Rejects at once with the first bug. */
 async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
-  const { leaderElection, progress, reconciler, renew } = parts
+  const { leaderElection, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
   const { signal } = ending
   let hasStarted = false
 
   function tick(): void {
-    const { sweeper } = reconciler()
-    if (leaderElection.isLeading()) sweeper.tick()
-    progress.ticked(clock.monotonic(), sweeper.restEndsInMs())
+    if (leaderElection.isLeading()) reconciler().sweeper.tick()
   }
 
   async function lead(term: AbortSignal): Promise<void> {

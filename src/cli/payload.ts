@@ -1,9 +1,10 @@
 // `webhook-reconciler payload`: writes the payloads that the platform sent, for an import into the receiver. They hold names and accounts: never logged, and on a terminal only with --show. @see SECURITY.md
+import { learnTime } from '../platform/client.ts'
 import { property } from '../platform/http/response.ts'
 import { createLister } from '../records/listing.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { escapeInvisible } from '../runtime/redact.ts'
-import { learnTime, uuidOf } from './compare/span.ts'
+import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
 import { cell } from './format.ts'
 import { asUsage, drained, type Io, type Output } from './io.ts'

@@ -88,7 +88,7 @@ export const metricDefinitions = {
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
-    help: 'Deadline for the next progress: the first tick after the last progress, or after the rest that follows a long sweep, plus two periods of the schedule (at most 5 minutes). Far in the past: the daemon is stalled.',
+    help: 'Deadline for the next progress: the first tick after the last progress, plus two periods of the schedule (at most 5 minutes). A sweep may rest for 3 minutes longer. Far in the past: the daemon is stalled.',
     read: ({ progressDueAt }) => progressDueAt / 1000,
   },
   failed_webhooks: {

@@ -51,10 +51,6 @@ export interface Progress {
   /** Forgets all but readiness, when this instance begins to lead or to stand by. */
   begin(now: number): void
   observe(event: TelemetryEvent, now: number): void
-  /**
-   * Reports a tick. `restEndsInMs`: time until a sweep may start, negative if it may now; undefined before the first.
-   */
-  ticked(now: number, restEndsInMs: number | undefined): void
   /** Conditions still missing for readiness, in words. */
   notReady(): string[]
   /** Failed records that left the window; undefined before the first full sweep. */
@@ -83,7 +79,7 @@ function safePartOf({ message: _, rejected: __, ...safe }: CallFailure): SweepFa
 export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }: ProgressOptions): Progress {
   const slackMs = Math.min(slackPeriods * periodMs, maxSlackMs)
   let [hasToken, hasPage] = [false, false]
-  /** The first tick after the last progress that may start a sweep. */
+  /** The first tick after the last progress. */
   let tickAt = startedAt
   let known = { ...nothingSeen }
   let lastOffsetMs: number | undefined
@@ -139,10 +135,6 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'returned') known.expired -= event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) observeOffset(event.timeOffsetMs)
       if (isProgress(event)) moveOn(now)
-    },
-    ticked(now, restEndsInMs) {
-      // A tick during the rest starts no sweep; the next one may.
-      if (restEndsInMs !== undefined && restEndsInMs > 0) moveOn(now)
     },
     notReady: () => [
       ...(hasToken ? [] : ['no access token yet']),

@@ -340,3 +340,12 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     knowsTime: () => serverClock.isKnown(),
   }
 }
+
+/** The platform's time, asked for if unknown: with a wrong host clock, a window would be shifted. */
+export async function learnTime(
+  client: Pick<PlatformClient, 'knowsTime' | 'list' | 'now'>,
+  signal: AbortSignal,
+): Promise<number> {
+  if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, signal)
+  return client.now()
+}

@@ -44,6 +44,15 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone)
   }
 }
 
+/**
+ * The seconds of a time range, in epoch ms. Daylight saving that repeats an hour widens it: each record's own time decides.
+ */
+export function spanBetween({ from, until }: Record<'from' | 'until', number>, now: number, zone: TimeZone): Span {
+  const { to, ...span } = slidingWindow(now, { lookback: now - from, settle: now - until }, zone)
+  // `until` may lie within one.
+  return { ...span, to: to + 1 }
+}
+
 const maxWarningMs = 6 * 3_600_000
 
 /** How long before leaving the window an event is expiring: a quarter of a short window, so that not all its events are. */

@@ -6,7 +6,7 @@ import type { PlatformClient } from '../platform/client.ts'
 import type { ListQuery } from '../platform/operations.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sweep, type SweepOptions } from '../reconcile/sweep/sweep.ts'
-import { slidingWindow, type Span } from '../reconcile/window.ts'
+import { spanBetween, type Span } from '../reconcile/window.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 export interface FoundRecords {
@@ -58,11 +58,7 @@ function problemOf(sum: ReturnType<typeof createUnreadableSum>): string | undefi
 
 export function createLister({ client, clock, fence, policy, status = 'failed', zone }: ListerOptions): Lister {
   function spanOf(from: number, until: number): Span {
-    const now = client().now()
-    const edges = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
-    const { to, ...span } = slidingWindow(now, edges, zone)
-    // One second more, because `until` may lie within one.
-    return { ...span, to: to + 1 }
+    return spanBetween({ from, until }, client().now(), zone)
   }
 
   async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords> {

@@ -3,6 +3,7 @@ import { decisionLines } from '../../ops/cause-columns.ts'
 import { shownText } from '../../runtime/redact.ts'
 import { count, counted, response } from '../../ops/words.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
+import { learnTime } from '../../platform/client.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
@@ -18,7 +19,7 @@ import { LedgerFailure, ledgerKeys } from '../../reconcile/books/ledger-client.t
 import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
 import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
 import { compareRecords, type ComparedRecord, type SpanSelection } from '../../reconcile/books/compare-records.ts'
-import { learnTime, spanOf } from './span.ts'
+import { spanOf } from './span.ts'
 
 type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
 

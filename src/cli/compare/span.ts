@@ -1,5 +1,4 @@
 // Selects a span of the platform's records by the flags.
-import type { PlatformClient } from '../../platform/client.ts'
 import type { SpanSelection } from '../../reconcile/books/compare-records.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { shownText } from '../../runtime/redact.ts'
@@ -23,10 +22,4 @@ export function spanOf(
   if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
   const ids = subscription?.map((id) => uuidOf(id, '--subscription'))
   return { from, until: end, only: { ...(type && { type }), ...(ids && { subscription: ids }) } }
-}
-
-/** The platform's responses carry its time. */
-export async function learnTime(client: PlatformClient, stop: AbortSignal): Promise<number> {
-  if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
-  return client.now()
 }

@@ -6,7 +6,7 @@ import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { FailedRecord } from '../failed-record.ts'
 import { sweep, type SweepOptions } from '../sweep/sweep.ts'
-import { slidingWindow, type Span } from '../window.ts'
+import { spanBetween } from '../window.ts'
 import type { Ledger } from './ledger.ts'
 import { keyOf, keyPart, type KeyKind } from './read-keys.ts'
 
@@ -55,14 +55,6 @@ export interface CompareResult {
   withoutKey: number
 }
 
-/** Wall-clock seconds of the selection. Daylight saving that repeats an hour widens it, so each record's own time decides. */
-function spanOf({ from, until }: SpanSelection, now: number, zone: TimeZone): Span {
-  const edges = { lookback: now - from, settle: now - Math.min(until, now), notBefore: undefined, expiryWarning: 0 }
-  const span = slidingWindow(now, edges, zone)
-  // One second more, because `until` may lie within one.
-  return { ...span, to: span.to + 1 }
-}
-
 function groupOf({ status }: WebhookRecord, processed: boolean, isSettled: boolean): BookGroup {
   if (status !== 'successful') return status
   return processed ? 'delivered' : isSettled ? 'not-processed' : 'processing'
@@ -108,7 +100,8 @@ export async function compareRecords(
     // Records of any status do not leave the list when retried: no retry has to wait.
     fence: () => Promise.resolve(() => undefined),
   }
-  for await (const { listed, skipped } of sweep(spanOf(selection, now, zone), listing, signal)) {
+  const span = spanBetween({ from, until: Math.min(until, now) }, now, zone)
+  for await (const { listed, skipped } of sweep(span, listing, signal)) {
     result.complete &&= skipped === undefined && listed?.verdict === 'whole'
     for (const record of listed?.records ?? []) {
       if (!isMeant(record)) continue

@@ -28,8 +28,6 @@ export interface SweepSchedule {
   done(kind: SweepKind, workedMs: number): void
   /** The sweep has ended, with the failure of a call or without. */
   end(kind: SweepKind, workedMs: number, failure?: unknown): void
-  /** Time until sweeps may start again, in ms; negative if they may now, undefined before the first. */
-  restEndsInMs(): number | undefined
 }
 
 /** A sweep rests for this many times its own duration, so that listing takes about 5 % of the calls. */
@@ -44,11 +42,10 @@ interface Job {
   begunAt: number
   /** When a tick last requested it; Infinity while none is wanted. */
   wantedAt: number
-  /** Undefined before the end of the first sweep of the kind. */
-  restsUntil: number | undefined
+  restsUntil: number
 }
 
-const newJob = (): Job => ({ begunAt: -Infinity, wantedAt: Infinity, restsUntil: undefined })
+const newJob = (): Job => ({ begunAt: -Infinity, wantedAt: Infinity, restsUntil: -Infinity })
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
   const { breaker, clock, hasRoomAgain, random, rate } = options
@@ -64,8 +61,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     jobs[kind].restsUntil = Math.max(now + workedMs, Math.min(longest, now + restFactor * workedMs))
   }
 
-  const restOf = (kind: SweepKind): number =>
-    kind === 'full' && hasRoomAgain() ? -Infinity : (jobs[kind].restsUntil ?? -Infinity)
+  const restOf = (kind: SweepKind): number => (kind === 'full' && hasRoomAgain() ? -Infinity : jobs[kind].restsUntil)
 
   function tick(): void {
     for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
@@ -106,10 +102,6 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       backoff.failed(failure)
       // It is still wanted, but listing must not become all that goes on.
       jobs[kind].wantedAt = clock.monotonic() + workedMs
-    },
-    restEndsInMs() {
-      const ends = Object.values(jobs).flatMap(({ restsUntil }) => restsUntil ?? [])
-      return ends.length === 0 ? undefined : Math.min(...ends) - clock.monotonic()
     },
   }
 }

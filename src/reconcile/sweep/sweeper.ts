@@ -1,7 +1,7 @@
 // Performs sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import { finishInTurns } from '../../runtime/steps.ts'
-import type { PlatformClient } from '../../platform/client.ts'
+import { learnTime, type PlatformClient } from '../../platform/client.ts'
 import { createUnreadableSum, type UnreadableSum } from '../../platform/record.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -75,8 +75,6 @@ export interface Sweeper {
   msUntilNext(tickInMs?: number): number
   /** Performs one sweep. Rejects with the signal's reason, or with a bug; the report shows a failing platform. */
   make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport>
-  /** Time until sweeps may start again, in ms; negative if they may now, undefined before the first. */
-  restEndsInMs(): number | undefined
   findings(): Readonly<SweepFindings>
   unlisted(): readonly UnlistedPart[]
   isFullUnderWay(): boolean
@@ -144,13 +142,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const workedMs = (): number => clock.monotonic() - rate.pausedMs()
     const startedAt = workedMs()
     return () => Math.max(0, workedMs() - startedAt)
-  }
-
-  /** The platform's responses carry its time: before the first one, a wrong host clock would shift the window. */
-  async function learnTime(signal: AbortSignal): Promise<void> {
-    if (hasAskedTime || client.knowsTime()) return
-    await client.list({ status: 'failed', page: 0, size: 1 }, signal)
-    hasAskedTime = true
   }
 
   /** Drops records that left the window, and returns the present window. */
@@ -327,7 +318,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     let failure: SweepReport['failure']
     schedule.begin(kind)
     try {
-      await learnTime(signal)
+      if (!hasAskedTime) await learnTime(client, signal)
+      hasAskedTime = true
       await (kind === 'full' ? sweepFull : sweepRecent)(current)
       // A recent sweep may show more of them, but cannot show fewer.
       if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0))
@@ -373,7 +365,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
     msUntilNext: (tickInMs) => Math.min(...kinds.map((kind) => schedule.dueInMs(kind, tickInMs))),
     make,
-    restEndsInMs: () => schedule.restEndsInMs(),
     isFullUnderWay: () => schedule.isFullUnderWay(),
     findings: () => findings,
     unlisted: () => unlistable.parts(),

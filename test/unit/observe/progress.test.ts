@@ -1,4 +1,4 @@
-// What was seen to work: progress and when it is due next, the last sweeps, readiness, and how long the rest takes.
+// What was seen to work: progress and when it is due next, the last sweeps, and readiness.
 import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { createProgress, maxSweeps, type Progress } from '../../../src/observe/progress.ts'
@@ -42,7 +42,6 @@ describe('progress is due', () => {
   test('with the start, also when it never comes', () => {
     const { progress } = progressOf(minute)
     progress.observe(failedSweep(), start + 30 * minute)
-    progress.ticked(start + 31 * minute, undefined)
     expect(progress.state().progressDueAt).toBe(start + 2 * minute)
   })
 
@@ -55,9 +54,8 @@ describe('progress is due', () => {
     setNow(start + 10)
     progress.observe(sweepFact(), start + 10)
     expect(progress.state().progressDueAt).toBe(start + expected)
-    // It stays there while nothing comes, no matter what ticks.
+    // It stays there while nothing comes.
     setNow(start + 9_000 * minute)
-    progress.ticked(start + 9_000 * minute, -1)
     expect(progress.state().progressDueAt).toBe(start + expected)
   })
 
