@@ -87,14 +87,12 @@ export function createJobs(options: JobsOptions): Jobs {
   /** Requests that the signal of its end withdraws need no walk over the records. */
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
-    const { client, planner } = reconciler()
     const left = job.sums.waiting
     job.blockedBy = gatesOf(waitingOf(job))
     Object.assign(job.sums, { waiting: 0, left: job.sums.left + left })
-    Object.assign(job, { state: 'ended', stoppedBy, endedAt: client.now(), queue: [] })
+    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
     job.ending.abort(new Error('the job has ended'))
-    if (left > 0) planner.renew()
     if (!job.dryRun) {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })

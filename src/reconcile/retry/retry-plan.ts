@@ -48,8 +48,6 @@ export interface Planner {
   changed(records: Iterable<FailedRecord>): void
   /** The circuit of this subscription has closed: backoffs may have ended. */
   closed(subscriptionId: string): void
-  /** Many records may no longer be retried: rebuilding the lanes is cheaper than picking and skipping each. */
-  renew(): void
   /** Milliseconds until another record is due; Infinity if only a change can cause one. */
   msUntilDue(): number
 }
@@ -158,16 +156,14 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     }
   }
 
-  function renewAll(): void {
-    allStaleAt = now()
-    for (const id of backlog.bySubscription().keys()) stale.add(id)
-    // Those whose records have all left the backlog, too.
-    for (const { subscription } of lanes) stale.add(subscription.id)
-  }
-
   /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. */
   function bringUpToDate(): void {
-    if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) renewAll()
+    if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) {
+      allStaleAt = now()
+      for (const id of backlog.bySubscription().keys()) stale.add(id)
+      // Those whose records have all left the backlog, too.
+      for (const { subscription } of lanes) stale.add(subscription.id)
+    }
     isRebuilt = rebuilding.next().done === true
     if (isRebuilt) rebuilding = rebuild()
     for (let moved = 0; moved < recordsPerPick && (later.peek()?.dueAt ?? Infinity) <= now(); moved += 1) {
@@ -224,11 +220,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     changed,
     closed(subscriptionId) {
       stale.add(subscriptionId)
-      wake()
-    },
-    renew() {
-      renewAll()
-      for (const lane of lanes) close(lane)
       wake()
     },
     msUntilDue() {
