@@ -116,7 +116,7 @@ export const everyFact = {
   sweep: sweepFact(),
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
-  unexpected: { type: 'unexpected', sweepId: 'abcd1234', wrongTime: 2, wrongStatus: 3 },
+  unexpected: { type: 'unexpected', wrongTime: 2, wrongStatus: 3 },
   expired: { type: 'expired', records: 5 },
   returned: { type: 'returned', records: 5 },
   outcome: outcomeFact(),

@@ -84,8 +84,6 @@ export interface LogFields {
   sweep_failed: Partial<SweepFields & StillFailing & Omit<Failure, 'message'>> & { problem?: string }
   slice_skipped: Slice
   record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string }
-  records_unexpected: Own<FactOf<'unexpected'>>
-  platform_time_offset: { offsetSeconds: number }
   records_expired: Own<FactOf<'expired'>>
   records_returned: Own<FactOf<'returned'>>
   retry_answered: Omit<Own<FactOf<'retry'>>, 'response'> & ResponseFields & { explanation: string }
@@ -162,16 +160,6 @@ export const logEvents = {
     ['warn', 'debug'],
     'unreadable record ignored',
     'The row has no readable id, event time or status, or is too large (`size`); see `unreadable_records`.',
-  ],
-  records_unexpected: [
-    ['warn', 'debug'],
-    'ignored records that were not requested',
-    'A gateway may ignore parameters; see `unexpected_records_total`.',
-  ],
-  platform_time_offset: [
-    ['warn', 'debug'],
-    'attempt times do not match, check platform.timeZone',
-    'The platform shows our attempts at other times; see `platform_time_offset_seconds`.',
   ],
   records_expired: [
     ['warn', 'debug'],

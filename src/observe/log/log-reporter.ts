@@ -17,8 +17,6 @@ export interface LogReporter {
   incident(what: 'started' | 'ended' | 'open', incident: Incident): void
 }
 
-/** A larger offset of attempt times means a wrong time zone. */
-const wrongZoneMs = 600_000
 /** Every such interval, one full sweep is logged at info even without news. */
 const signOfLifeMs = 900_000
 /** A continuing failure is logged again after this time; the next one occurs at most 5 min later. */
@@ -60,15 +58,11 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const skipped = createCondition(clock)
   const expiry = createCondition(clock)
   const unreadable = createCondition(clock, { quietMs: forgottenAfterMs })
-  const unexpected = createCondition(clock, { quietMs: forgottenAfterMs })
-  const wrongZone = createCondition(clock, { quietMs: forgottenAfterMs })
   const openCircuits = new Set<string>()
   let since = { ...nothingSince }
   let listed = -1
   let sweepLoggedAt = -Infinity
   let hadToken = false
-  /** Offset of the last attempt. */
-  let lastOffsetMs = 0
 
   function logRetry({ response, ...event }: FactOf<'retry'>): void {
     const { found, lost, problem, reason, result, sent, status } = response
@@ -84,7 +78,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logOutcome(event: FactOf<'outcome'>): void {
     since[countedAs[event.outcome]] += 1
-    if (event.timeOffsetMs !== undefined) logOffset(event.timeOffsetMs)
     log.event('retry_outcome', event)
   }
 
@@ -150,15 +143,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       const isNew = unreadable.begins(id ?? `without id: ${field}`)
       log.event('record_unreadable', { sweepId, webhookId: id, field }, isNew ? 'warn' : 'debug')
     }
-  }
-
-  /** A wrong zone shifts every attempt, another client a single one: logs only two in a row. */
-  function logOffset(offsetMs: number): void {
-    const smallerMs = Math.min(Math.abs(offsetMs), lastOffsetMs)
-    lastOffsetMs = Math.abs(offsetMs)
-    if (smallerMs <= wrongZoneMs) return
-    const fields = { offsetSeconds: Math.round(smallerMs / 1000) }
-    log.event('platform_time_offset', fields, wrongZone.begins() ? 'warn' : 'debug')
   }
 
   function logOperator(event: FactOf<'operator'>): void {
@@ -229,8 +213,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return logSkipped(event)
         case 'unreadable':
           return logUnreadable(event)
-        case 'unexpected':
-          return log.event('records_unexpected', event, unexpected.begins() ? 'warn' : 'debug')
         case 'expired':
           since.expired += event.records
           return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')
@@ -250,6 +232,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return log.event('lease_available', { failures: noLease.ends() })
         case 'token-request':
         case 'platform-request':
+        case 'unexpected':
           return
         default:
           event satisfies never

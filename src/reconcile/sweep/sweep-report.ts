@@ -54,7 +54,7 @@ export type SweeperEvent =
   | UnreadableEvent
   | SweepEvent
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
-  | { type: 'unexpected'; sweepId: string; wrongTime: number; wrongStatus: number }
+  | { type: 'unexpected'; wrongTime: number; wrongStatus: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }
   /** Expired records back in the window, because the platform's clock was set back. */

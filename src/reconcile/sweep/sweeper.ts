@@ -188,7 +188,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     current.unreadable.add(listed.unreadable)
     tally.unreadable = current.unreadable.sum()?.rows ?? 0
     const { time, status } = listed.unexpected
-    if (time + status > 0) emit({ type: 'unexpected', sweepId, wrongTime: time, wrongStatus: status })
+    if (time + status > 0) emit({ type: 'unexpected', wrongTime: time, wrongStatus: status })
   }
 
   async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {

@@ -82,10 +82,6 @@ test('a sweep reports unreadable rows, and rows that were not asked for', async 
   })
   expect(await world.sweep()).toMatchObject({ result: 'incomplete', unreadable: 1 })
   expect(finish(world.state()).unreadable).toEqual({ rows: 1, field: 'status' })
-  for (const event of [
-    { type: 'unreadable', rows: [row] },
-    { type: 'unexpected', wrongTime: 0, wrongStatus: 1 },
-  ]) {
-    expect(world.events).toContainEqual({ sweepId: expect.any(String) as string, ...event })
-  }
+  expect(world.events).toContainEqual({ type: 'unreadable', rows: [row], sweepId: expect.any(String) as string })
+  expect(world.events).toContainEqual({ type: 'unexpected', wrongTime: 0, wrongStatus: 1 })
 })
