@@ -51,17 +51,12 @@ interface Round {
 
 /** Time between two rounds, unless retries wait for one. */
 const roundMs = 1000
-/** Poll interval while checks are due within that time. */
-const pollMs = 50
 /** No search begins after this many calls of a round: the next round starts with the most urgent ones. */
 const maxCallsInRound = 50
 /** After this many consecutive failed calls, the platform is the problem, not one record. */
 const maxFailures = 3
 /** Maximum event time between two records that share a call. */
 const maxGapSeconds = 3600
-/** Minimum time between two failed searches of a record: half of the time since its retry, within these bounds. */
-const minDelayMs = 1000
-const maxDelayMs = 300_000
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
@@ -85,19 +80,13 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
-  /** A search that ended without showing a record counts as a check; absence proves nothing. */
+  /** A search that ended without showing a record, or failed, counts as a check; absence proves nothing. */
   function takeAbsent({ kind, records }: Search, askedAt: number): void {
     for (const record of records) {
       if (record.awaiting === undefined) continue
       record.awaiting.missedByEvent = kind === 'event'
       outcomes.see(record, undefined, { askedAt, monotonic: clock.monotonic(), seenAt: client.now() })
     }
-  }
-
-  function putOff({ awaiting }: FailedRecord): void {
-    if (awaiting === undefined) return
-    const now = clock.monotonic()
-    awaiting.checkAt = now + Math.min(maxDelayMs, Math.max(minDelayMs, (now - awaiting.sentAt) / 2))
   }
 
   /** Reads one page of a search. Returns the searches that follow it. */
@@ -120,9 +109,9 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     } catch (error) {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
-      // An unlistable span is searched record by record; a record whose search fails is postponed.
+      // An unlistable span is searched record by record.
       if (search.kind === 'span') return ownSearches(records)
-      for (const record of records) putOff(record)
+      takeAbsent({ ...search, records }, askedAt)
       return []
     }
   }
@@ -152,7 +141,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       const now = clock.monotonic()
       const wantedAt = Math.max(outcomes.firstCheckAt(), backoff.until())
       if (wantedAt > now || roundAt + roundMs <= now) return wantedAt - now
-      return Math.min(pollMs, roundAt + pauseMs(now) - now)
+      return roundAt + pauseMs(now) - now
     },
     async check(signal) {
       const round = { signal, calls: 0, responses: 0, failures: 0, unreadable: createUnreadableSum() }
