@@ -60,32 +60,11 @@ export function readPem(text: string): PemContent {
   return { blocks, damage: damages[0] }
 }
 
-const others: readonly (readonly [RegExp, string])[] = [
-  [/^$/, 'is empty'],
-  [/-----BEGIN /, cutOff],
-  [/^PuTTY-User-Key-File/, 'holds a PuTTY key; export it in PEM with PuTTYgen (Conversions, Export OpenSSH key)'],
-  [/^(ssh-|ecdsa-)/, 'holds an SSH public key'],
-  [/^MII[A-Za-z0-9+/=\s]+$/, 'holds Base64 without its BEGIN and END lines; take the whole PEM file'],
-  [/^\{[^]*"kty"/, 'holds a JWK (JSON); convert it to PEM'],
-  [/^\{/, 'holds JSON'],
-  [
-    /^(~?\/|\.{1,2}\/|[A-Za-z]:\\|\S+\.(pem|key|crt|cer|der|p12|pfx)$).*$/,
-    'holds a path; the path of a file belongs in a key whose name ends with File',
-  ],
-]
-
-/** Quotes and a BOM, as found around variables and copied files. */
-const wrapping = /^[\s\uFEFF"'`]+|[\s"'`]+$/g
-
 /** Describes content without any PEM block; completes a sentence that starts with its name. */
 export function whatElse(content: Buffer): string {
-  const first = content.readUInt16BE.bind(content)
-  if (content.length > 1 && (first() === 0xfffe || first() === 0xfeff)) return 'holds UTF-16 text; save it as UTF-8'
+  if (content.length === 0) return 'is empty'
   if (content[0] === 0x30 && content.some((byte) => byte > 0x7f)) {
     return 'is binary (DER or PKCS#12); convert it to PEM (openssl pkey -inform DER, or openssl pkcs12 -nodes)'
   }
-  const text = content.toString('utf8').replaceAll(wrapping, '')
-  if (/^[\w+/=\s-]+$/.test(text) && Buffer.from(text, 'base64').includes('-----BEGIN '))
-    return 'holds PEM that is encoded in Base64 once more; decode it (base64 -d)'
-  return others.find(([pattern]) => pattern.test(text))?.[1] ?? 'holds no PEM block (-----BEGIN ...-----)'
+  return content.includes('-----BEGIN ') ? cutOff : 'holds no PEM block (-----BEGIN ...-----)'
 }

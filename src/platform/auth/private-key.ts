@@ -81,19 +81,6 @@ function choose(content: Buffer, place: Place): PemBlock {
   throw refuse(place, `holds ${otherLabels[other] ?? `"${other}"; ${giveTheKey}`}`)
 }
 
-/** The correct label of a mislabelled key. */
-function rightLabel({ label, pem }: PemBlock): string | undefined {
-  return [...privateLabels].find((other) => {
-    if (other === label) return false
-    try {
-      return createPrivateKey(pem.replaceAll(` ${label}-`, ` ${other}-`)).type === 'private'
-    } catch (error) {
-      // OpenSSL asks for a passphrase.
-      return /PASSPHRASE|CANCELLED/.test((error as NodeJS.ErrnoException).code ?? '')
-    }
-  })
-}
-
 function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
   // Reread with each key: a new key may have a new one.
   const passphrase = block.encrypted ? (setting.passphrase?.read() ?? '') : ''
@@ -105,12 +92,8 @@ function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? ''
     if (!block.encrypted) {
-      const right = rightLabel(block)
-      const what =
-        right === undefined
-          ? 'a private key that is damaged; copy the file again'
-          : `a key that begins as "${block.label}" and is a "${right}": write that into its BEGIN and END lines`
-      throw refuse(placeOf(setting), `holds ${what}`)
+      const what = 'holds a private key that is damaged, or not what its BEGIN line says; copy the file again'
+      throw refuse(placeOf(setting), what)
     }
     if (code !== 'ERR_OSSL_EVP_UNSUPPORTED') {
       throw refusePassphrase(
