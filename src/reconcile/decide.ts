@@ -1,6 +1,7 @@
 // Decides about one record: its decision, the rule that matched, and its next retry. Pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
 import { mayBeOfRecord, refusesRecord } from '../platform/record.ts'
 import { backoffDelayMs } from './backoff.ts'
+import type { FailedRecord } from './failed-record.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Excluded, Rule } from './reasons.ts'
 import { isBreakers, type Gate } from './retry/gates.ts'
@@ -14,36 +15,14 @@ export function noCounts(): Counts {
   return Object.fromEntries(decisions.map((decision) => [decision, 0])) as Counts
 }
 
-/**
- * The facts that decide about a record: the platform's, and the daemon's own tries. Times in epoch ms of the platform's clock.
- */
-export interface Known {
-  id: string
-  /** Hash of the id, the source of its backoff jitter. */
-  jitterSeed: number
-  subscriptionId: string
-  eventType: string
-  eventAt: number
-  /** The platform's count, and the last attempt that it shows (or the event time). */
-  attempts: number
-  lastAt: number
-  /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
-  tries: number
-  /**
-   * Later PATCHes that say nothing about the record (401, 403, 5xx, a gateway's response), or never arrived. They only lengthen
-   * the backoff.
-   */
-  refusals: number
-  /** When the last PATCH was sent, with any result; 0 without one. */
-  triedAt: number
+/** The facts that decide about a record: the platform's, and the daemon's own tries. */
+export type Known = Pick<
+  FailedRecord,
+  | ('askedFor' | 'attempts' | 'eventAt' | 'eventType' | 'failedAgainAt' | 'jitterSeed' | 'lastAt')
+  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
+> & {
   /** Set while a retry has a pending outcome. */
   awaiting: { lostAt?: number | undefined } | undefined
-  /** True from an operator's request until the retry is sent. Default: false. */
-  askedFor?: boolean
-  /** When its last retry failed again, monotonic ms; -Infinity if its last outcome differs. */
-  failedAgainAt?: number
-  /** The receiver's response to the last attempt; null: none. */
-  responseStatusCode?: number | null
 }
 
 export interface Verdict {
@@ -142,7 +121,7 @@ function stepsOf({ attempts, tries }: Known): number {
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
   const last = Math.max(known.lastAt, known.triedAt)
-  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode ?? null)) return endedAt
+  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode)) return endedAt
   const due = last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
@@ -184,7 +163,7 @@ export interface Refusal {
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
   const { awaiting } = known
   const tries = awaiting === undefined ? known.tries : known.tries - 1
-  const { eventType, failedAgainAt, lastAt, responseStatusCode = null, triedAt } = known
+  const { eventType, failedAgainAt, lastAt, responseStatusCode, triedAt } = known
   if (situation.failing !== undefined) return undefined
   // One retry that was not let through is of the platform, more may be of the record.
   const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
@@ -195,7 +174,7 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}
   // A later retry without an outcome proves nothing.
-  const seenAt = situation.now - ((situation.monotonic ?? 0) - (failedAgainAt ?? NaN))
+  const seenAt = situation.now - ((situation.monotonic ?? 0) - failedAgainAt)
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
   const [isMended, isOver] = [failedAt <= mendedAt, failedAt <= overSince]
   const mended = unknown ?? ({ why: 'mended', ...(isOver && { overSince }) } as const)
@@ -212,7 +191,7 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
 export function decide(known: Known, policy: Policy, { backoffsEndedMs = Infinity, gate, now }: Situation): Verdict {
   const due = dueAt(known, policy, now - backoffsEndedMs)
   if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
-  if (known.askedFor === true) {
+  if (known.askedFor) {
     const at = Math.min(due, now)
     return { dueAt: at, ...(gate ? { decision: 'blocked', because: gate } : { decision: 'due', because: 'asked-for' }) }
   }

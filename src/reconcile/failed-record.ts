@@ -2,7 +2,6 @@
 import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { jitterSeed } from './backoff.ts'
-import type { Known } from './decide.ts'
 import { keyOfPacked, packId, unpackId } from './packed-id.ts'
 
 /** The attempts of a record as a row shows them. */
@@ -55,7 +54,16 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 }
 
 /** The daemon's own actions on a record. */
-export type Ours = Pick<Known, 'refusals' | 'triedAt' | 'tries'> & {
+export interface Ours {
+  /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
+  tries: number
+  /**
+   * Later PATCHes that say nothing about the record (401, 403, 5xx, a gateway's response), or never arrived. They only lengthen
+   * the backoff.
+   */
+  refusals: number
+  /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
+  triedAt: number
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
@@ -87,11 +95,14 @@ const untouched: Ours = {
 }
 
 /** A failed record. Its times are differences of less than 25 days, which V8 stores without an object. */
-export class FailedRecord implements Known {
+export class FailedRecord {
+  /** Hash of the id, the source of its backoff jitter. */
   readonly jitterSeed: number
   /** Second of the event on the platform's wall clock. */
   readonly localSecond: number
+  /** The platform's count. */
   attempts: number
+  /** The receiver's response to the last attempt; null: none. */
   responseStatusCode: number | null
   /** Its packed event id: equal for all records of the event; empty if unknown. */
   readonly eventKey: string
@@ -134,9 +145,11 @@ export class FailedRecord implements Known {
   get eventType(): string {
     return this.#topic.eventType
   }
+  /** Times in epoch ms of the platform's clock. */
   get eventAt(): number {
     return 1000 * this.localSecond + this.#eventMs
   }
+  /** The last attempt that the platform shows, or the event. */
   get lastAt(): number {
     return this.eventAt + this.#lastMs
   }
@@ -156,6 +169,7 @@ export class FailedRecord implements Known {
   get triedAt(): number {
     return this.#ours.triedAt
   }
+  /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {
     return this.#ours.askedBy.some(({ aborted }) => !aborted)
   }

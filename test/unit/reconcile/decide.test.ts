@@ -21,7 +21,6 @@ const now = testNow
 const policy = defaultPolicy
 
 const record: Known = {
-  id: '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f',
   jitterSeed: jitterSeed('3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f'),
   subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
   eventType: 'account-activated',
@@ -32,6 +31,9 @@ const record: Known = {
   refusals: 0,
   triedAt: 0,
   awaiting: undefined,
+  askedFor: false,
+  failedAgainAt: -Infinity,
+  responseStatusCode: null,
 }
 
 describe('the first rule that matches wins', () => {
