@@ -167,9 +167,8 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   if (situation.failing !== undefined) return undefined
   // One retry that was not let through is of the platform, more may be of the record.
   const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
-  const unproven = { why: 'unproven' } as const
-  if (isRejected) return unproven
-  const unknown = awaiting?.lostAt === undefined ? undefined : unproven
+  if (isRejected) return { why: 'unproven' }
+  const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
   if (tries < 1) return unknown
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}

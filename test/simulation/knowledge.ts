@@ -124,10 +124,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   const remembered = new Set<string>()
   let failures: { id: string; until: number }[] = []
 
-  function of(id: string): Known {
-    const known = byId.get(id)
-    if (known !== undefined) return known
-    const made: Known = {
+  const of = (id: string): Known =>
+    byId.getOrInsertComputed(id, () => ({
       ...untried,
       sure: { ...untried },
       sentAt: -Infinity,
@@ -139,10 +137,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       owed: undefined,
       mayReplay: false,
       isDone: false,
-    }
-    byId.set(id, made)
-    return made
-  }
+    }))
 
   function change(known: Known, by: (tries: Tries) => void): void {
     by(known)

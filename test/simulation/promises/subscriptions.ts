@@ -42,19 +42,8 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
   /** When all slots were last taken by several subscriptions: one alone leaves the last slot to the others. */
   let fullAt = -Infinity
 
-  function of(id: string): Subscription {
-    const known = subscriptions.get(id)
-    if (known !== undefined) return known
-    const made: Subscription = {
-      state: 'closed',
-      changedAt: startedAt,
-      recoveredAt: -Infinity,
-      heldUntil: -Infinity,
-      inFlight: 0,
-    }
-    subscriptions.set(id, made)
-    return made
-  }
+  const unused = { changedAt: startedAt, recoveredAt: -Infinity, heldUntil: -Infinity, inFlight: 0 }
+  const of = (id: string): Subscription => subscriptions.getOrInsertComputed(id, () => ({ state: 'closed', ...unused }))
 
   /** Retries of a subscription that may have held a place in its circuit at `at` and since: each for `probeTimeout`. */
   function heldPlaces(id: string, at: number): number {
