@@ -1,8 +1,7 @@
 // Wires the parts of the daemon: what emits events, what observes them, and what shows both.
 import { createElection } from './leader-election/leader-election.ts'
 import { leadAlone, type LeaderElection } from './leader-election/leadership.ts'
-import type { LeaseClient } from './leader-election/lease-client.ts'
-import { changeLease } from './leader-election/lease-pause.ts'
+import { LeaseFailure, type LeaseClient } from './leader-election/lease-client.ts'
 import { onWallClock, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
@@ -222,10 +221,17 @@ export function createParts(options: DaemonOptions): DaemonParts {
     const list = (): Pauses => current.pause.list()
     if (election === undefined)
       return { list, pause: (wish) => current.pause.pause(wish), resume: (whose) => current.pause.resume(whose) }
+    // A pause takes effect only through the lease: a command that cannot write it is rejected.
     const command = async (command: 'pause' | 'resume', wish: PauseWish, change: ChangePauses) => {
-      const changed = await changeLease(election, (text) => changedText(text, change, clock.now()))
-      if (typeof changed === 'boolean') emit({ type: 'operator', command, changed, ...wish })
-      return changed
+      try {
+        const changed = await election.changePauses((text) => changedText(text, change, clock.now()))
+        emit({ type: 'operator', command, changed, ...wish })
+        return changed
+      } catch (error) {
+        if (!(error instanceof LeaseFailure)) throw error
+        // Only the response may be lost.
+        return { problem: `Not confirmed: ${error.message}. Then send the command again.` }
+      }
     }
     return {
       list,
