@@ -1,7 +1,7 @@
 // `webhook-reconciler check`: runs each step after those that it depends on, and reports it as it ends.
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { spellingAdvice, withoutQuery } from '../config/url.ts'
+import { withoutQuery } from '../config/url.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLog } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
@@ -185,11 +185,7 @@ function checkConfiguration(io: Io, options: CommandFlags): Found<Opened> {
   const proxy = proxyFromEnvironment(io.env)
   const shortfall = memoryShortfall(io.memoryLimit, backlog.maxRecords)
   const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
-  const advice = [
-    proxy && unusedExceptions(proxy),
-    spellingAdvice(auth.issuerUrl),
-    shortfall && shortfallText(shortfall),
-  ]
+  const advice = [proxy && unusedExceptions(proxy), shortfall && shortfallText(shortfall)]
   return { ...okUnless(found, advice.filter((one) => one !== undefined).join('; ') || undefined), value }
 }
 

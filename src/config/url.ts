@@ -13,14 +13,6 @@ export function withoutQuery(url: string): string {
   return origin + pathname
 }
 
-/** Advice for an issuer in an unusual form, because it is compared as text. */
-export function spellingAdvice(issuer: string): string | undefined {
-  const usual = withoutTrailingSlashes(new URL(issuer).href)
-  return usual === issuer
-    ? undefined
-    : `the issuer is compared as text: write ${usual}, unless the identity host itself names it ${issuer}`
-}
-
 /** Required form of a key's URL. */
 interface Form {
   example: string

@@ -25,12 +25,6 @@ test.each<[given: Given, said: string, code: number]>([
   [{ AUTH_ISSUER_URL: `${realm}/.well-known/openid-configuration` }, 'is not an issuer, but a URL below one', 78],
   [{ AUTH_ISSUER_URL: `${id}/oauth2/token` }, 'is not an issuer, but a URL below one', 78],
   [
-    { AUTH_ISSUER_URL: 'HTTP://LocalHost:80/auth/realms/Main' },
-    'compared as text: write http://localhost/auth/realms/Main, unless the identity host itself names it HTTP://',
-    69,
-  ],
-  [{ AUTH_AUTH_URL: 'HTTP://127.0.0.1:1', AUTH_REALM: 'main' }, `compared as text: write ${realm}, unless`, 69],
-  [
     { CONTROL_ALLOW_REMOTE: 'true' },
     'control.allowRemote (RECONCILER_CONTROL_ALLOW_REMOTE): has no effect without control.token: set that too, or omit this',
     78,
