@@ -161,15 +161,15 @@ export interface Refusal {
  * estimated then. `mended`: the receiver has recovered since, and the next retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
-  const { awaiting } = known
-  const tries = awaiting === undefined ? known.tries : known.tries - 1
-  const { eventType, failedAgainAt, lastAt, responseStatusCode, triedAt } = known
   if (situation.failing !== undefined) return undefined
+  const { awaiting, failedAgainAt } = known
+  const tries = awaiting === undefined ? known.tries : known.tries - 1
   // One retry that was not let through is of the platform, more may be of the record.
   const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
   if (isRejected) return { why: 'unproven' }
   const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
   if (tries < 1) return unknown
+  const { eventType, lastAt, responseStatusCode, triedAt } = known
   const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
   const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}
   // A later retry without an outcome proves nothing.
