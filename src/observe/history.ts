@@ -46,7 +46,7 @@ export interface HistorySums {
   /** Maximum of missing deliveries. */
   peak: number
   recovered: number
-  /** Records that left the list of failed ones without a retry of the daemon: resolved, or retried by the platform. */
+  /** Records that left the list of failed ones, or that a retry found resolved, without a delivery by the daemon. */
   leftWithoutRetry: number
   /** Records that left the window undelivered. */
   expired: number
@@ -155,6 +155,8 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       // A sweep may find many in the middle of a minute, and they are retried while it goes on.
       if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, missing()])
       if (event.type === 'sweep') minute.leftWithoutRetry += event.report.leftWithoutRetry
+      // Another one has delivered it, and no sweep has shown that yet.
+      if (event.type === 'retry' && event.response.result === 'already-resolved') minute.leftWithoutRetry += 1
       if (event.type === 'expired') minute.expired += event.records
       if (event.type === 'returned') minute.expired -= event.records
       if (event.type !== 'outcome') return

@@ -57,7 +57,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
     ['recovered', `${count(recovered)}${slowest}`],
     ...(leftWithoutRetry === 0
       ? []
-      : [['left the list', `${count(leftWithoutRetry)} without a retry of this daemon`] as const]),
+      : [['left the list', `${count(leftWithoutRetry)} without a delivery by this daemon`] as const]),
     ['expired', expired === 0 ? 'none' : count(expired)],
     ...(failedAgain === 0 ? [] : [['failed again', failedText(incident, status)] as const]),
     ...(exhausted === 0 ? [] : [['gave up', count(exhausted)] as const]),

@@ -264,7 +264,7 @@ function incident(status: StatusDocument, { refreshes }: PageView): Part {
 }
 
 /** Values of an incident shown in its one line. */
-const shortNames: ReadonlySet<string> = new Set(['time', 'peak', 'recovered'])
+const shortNames: ReadonlySet<string> = new Set(['time', 'peak', 'recovered', 'left the list'])
 
 /** A card folded into one line, with a link to its details. */
 function folded(id: string, title: string, line: string): Html {

@@ -135,7 +135,7 @@ not listed     until 02:59:00 UTC: all sweeps failed
 still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
 recovered      1,461, the slowest 52 min after its event
-left the list  7 without a retry of this daemon
+left the list  7 without a delivery by this daemon
 expired        none
 failed again   44 retries. daa66d13, HTTP 401 to payment: 40; others: 4
 gave up        3
