@@ -13,7 +13,6 @@ export interface Input {
 }
 
 export interface Scenario {
-  name: string
   /** Besides, or in the place of, those of a healthy daemon; undefined: this series is not there. */
   series: Readonly<Record<string, string | undefined>>
   /** Without: nothing but `series`, as of a target that is not there. */
@@ -31,6 +30,9 @@ export interface Scenario {
   /** Minutes, and the alerts that fire by then, without their prefix, each as often as there are targets with it; no other does. */
   firing: Readonly<Record<number, readonly string[]>>
 }
+
+/** By what happens. */
+export type Scenarios = Readonly<Record<string, Scenario>>
 
 export const alertPrefix = 'WebhookReconciler'
 const own = 'webhook_reconciler_'

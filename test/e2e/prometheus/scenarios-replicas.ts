@@ -1,5 +1,5 @@
 // One leader and two standbys: what happens to one of three is no outage, and what concerns all is reported by the leader.
-import type { Scenario } from './scenario.ts'
+import type { Scenarios } from './scenario.ts'
 import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhausted } from './series.ts'
 
 /** Instances with `leaderElection.kind: none` export no such series. */
@@ -21,22 +21,19 @@ const leadsFrom61 = {
   [complete]: '0x60 3660+60x500',
 }
 
-export const replicas: Scenario[] = [
-  {
-    name: 'three replicas: the leader goes down for good, and another one takes over',
+export const replicas: Scenarios = {
+  'three replicas: the leader goes down for good, and another one takes over': {
     job: 'webhooks/webhook-reconciler',
     series: { ...goneAt60, [due]: '180+60x60 stale' },
     replicas: [leadsFrom61, {}],
     firing: { 60: none, 70: none, 300: none },
   },
-  {
-    name: 'three replicas: the leader loses the lease to another one',
+  'three replicas: the leader loses the lease to another one': {
     series: { ...standsByFrom60, [oldest]: '600x60 0x500', [exhausted]: '0x50 5x10 0x500' },
     replicas: [leadsFrom61, {}],
     firing: { 60: none, 70: none, 200: none },
   },
-  {
-    name: 'three replicas: all go down',
+  'three replicas: all go down': {
     series: goneAt60,
     replicas: [
       { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
@@ -44,15 +41,13 @@ export const replicas: Scenario[] = [
     ],
     firing: { 60: none, 72: ['Down', 'Down', 'Down'] },
   },
-  {
-    name: 'two leases in one job, and an instance that is alone: none leads by the first, and one does again',
+  'two leases in one job, and an instance that is alone: none leads by the first, and one does again': {
     neighbour: true,
     series: { [leader]: '1x60 0x30 1x200' },
     replicas: [{}, { [leader]: undefined, [otherLease]: '1x500' }],
     firing: { 60: none, 62: none, 73: ['NoLeader'], 90: ['NoLeader'], 93: none },
   },
-  {
-    name: 'two leases in one job: the only instance of the second goes down',
+  'two leases in one job: the only instance of the second goes down': {
     series: leads,
     replicas: [
       {},
@@ -66,14 +61,12 @@ export const replicas: Scenario[] = [
     ],
     firing: { 60: none, 72: ['Down'], 300: ['Down'] },
   },
-  {
-    name: 'three replicas: an instance that is alone in the same job goes down',
+  'three replicas: an instance that is alone in the same job goes down': {
     series: { up: '1x60 0x500', [buildInfo]: '1x60 stale', [due]: '180+60x60 stale' },
     replicas: [leads, {}],
     firing: { 60: none, 72: ['Down'] },
   },
-  {
-    name: 'three replicas: a rollout replaces one after the other',
+  'three replicas: a rollout replaces one after the other': {
     series: { up: '1x60 stale', [buildInfo]: '1x60 stale', [leader]: '1x60 stale', [due]: '180+60x60 stale' },
     replicas: [
       leadsFrom61,
@@ -81,10 +74,9 @@ export const replicas: Scenario[] = [
     ],
     firing: { 60: none, 70: none, 120: none },
   },
-  {
-    name: 'three replicas: an operator pauses all of them by the lease, which is one alert',
+  'three replicas: an operator pauses all of them by the lease, which is one alert': {
     series: { ...leads, [paused]: '0x60 1x120 0x500' },
     replicas: healthy.map(() => ({ [paused]: '0x60 1x120 0x500' })),
     firing: { 100: none, 125: ['Paused'], 190: none },
   },
-]
+}
