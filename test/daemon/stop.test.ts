@@ -28,35 +28,33 @@ interface State {
 }
 const slowRetry = (ms: number): FaultRule => ({ operation: 'retry', fault: { kind: 'latency', ms } })
 
-test.each<[string, State]>([
-  ['nothing is missing any more', { successful: 8 }],
-  ['it has no grace, and needs none', { grace: '0s', successful: 8 }],
-  ['the first token is awaited', { faults: [{ operation: 'token', fault: { kind: 'hang' } }] }],
-  ['the first list is awaited', { faults: [{ operation: 'list', fault: { kind: 'hang' } }] }],
-  ['nothing answers', { faults: [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }] }],
-  ['outcomes are awaited', { readings: { delivery: { mode: 'async', delayMs: hourMs } }, processing: 8 }],
-  [
-    'a check of an outcome is awaited',
-    {
-      readings: { delivery: { mode: 'async', delayMs: hourMs } },
-      faults: [{ operation: 'list', fault: { kind: 'hang' }, when: ({ query }) => query.has(listParameter.eventId) }],
-      processing: 8,
-    },
-  ],
-  [
-    'retries end within the grace',
-    { faults: [slowRetry(minuteMs + 10_000)], inFlight, tookMs: [9000, 11_000], successful: inFlight },
-  ],
-  [
-    'retries outlast the grace',
-    {
-      faults: [{ operation: 'retry', fault: { kind: 'hang' } }],
-      inFlight,
-      tookMs: [graceMs, graceMs],
-      cutOff: inFlight,
-    },
-  ],
-])('while %s', async (_, state) => {
+const states: Record<string, State> = {
+  'nothing is missing any more': { successful: 8 },
+  'it has no grace, and needs none': { grace: '0s', successful: 8 },
+  'the first token is awaited': { faults: [{ operation: 'token', fault: { kind: 'hang' } }] },
+  'the first list is awaited': { faults: [{ operation: 'list', fault: { kind: 'hang' } }] },
+  'nothing answers': { faults: [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }] },
+  'outcomes are awaited': { readings: { delivery: { mode: 'async', delayMs: hourMs } }, processing: 8 },
+  'a check of an outcome is awaited': {
+    readings: { delivery: { mode: 'async', delayMs: hourMs } },
+    faults: [{ operation: 'list', fault: { kind: 'hang' }, when: ({ query }) => query.has(listParameter.eventId) }],
+    processing: 8,
+  },
+  'retries end within the grace': {
+    faults: [slowRetry(minuteMs + 10_000)],
+    inFlight,
+    tookMs: [9000, 11_000],
+    successful: inFlight,
+  },
+  'retries outlast the grace': {
+    faults: [{ operation: 'retry', fault: { kind: 'hang' } }],
+    inFlight,
+    tookMs: [graceMs, graceMs],
+    cutOff: inFlight,
+  },
+}
+
+test.each(Object.entries(states))('while %s', async (_, state) => {
   const {
     cutOff = 0,
     faults = [],

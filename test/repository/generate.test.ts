@@ -51,22 +51,20 @@ describe('generate', () => {
   })
 })
 
-describe('the list of what follows SemVer', () => {
-  const released = (newest: string): string =>
-    `# Changelog\n\n## [0.3.0] - unreleased\n\n${newest}\n\n## [0.2.0] - 2026-12-01\n\n- \`old.key\` came.\n`
-  const gone = { problem: 'gone, and not named in the newest section of CHANGELOG.md: key old.key' }
-  const now = { text: 'key a\nkey new\n' }
+const released = (newest: string): string =>
+  `# Changelog\n\n## [0.3.0] - unreleased\n\n${newest}\n\n## [0.2.0] - 2026-12-01\n\n- \`old.key\` came.\n`
+const gone = { problem: 'gone, and not named in the newest section of CHANGELOG.md: key old.key' }
+const now = { text: 'key a\nkey new\n' }
 
-  test.each([
-    ['not named', released('- Faster.'), gone],
-    ['named without backticks', released('- old.key is gone.'), gone],
-    ['a part of it named', released('- `old` is gone.'), gone],
-    ['named', released('- `old.key` is gone.'), now],
-    ['its section named', released('- `old.*` is gone.'), now],
-    ['never released', '# Changelog\n\n## [0.2.0] - unreleased\n', now],
-  ])('a name is gone, %s', (_, changelog, result) => {
-    expect(renderPublicApi('key a\nkey old.key\n', changelog, ['key a', 'key new'])).toEqual(result)
-  })
+test.each([
+  ['not named', released('- Faster.'), gone],
+  ['named without backticks', released('- old.key is gone.'), gone],
+  ['a part of it named', released('- `old` is gone.'), gone],
+  ['named', released('- `old.key` is gone.'), now],
+  ['its section named', released('- `old.*` is gone.'), now],
+  ['never released', '# Changelog\n\n## [0.2.0] - unreleased\n', now],
+])('the list of what follows SemVer: a name is gone, %s', (_, changelog, result) => {
+  expect(renderPublicApi('key a\nkey old.key\n', changelog, ['key a', 'key new'])).toEqual(result)
 })
 
 test('default.yaml with the required keys is exactly the defaults, each in its place', () => {

@@ -1,5 +1,5 @@
 // The findings of `check`: what is well, what is a warning, what fails, and with which code the program ends.
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   certificateFinding,
   exitCodeOf,
@@ -15,21 +15,19 @@ const now = Date.UTC(2026, 0, 15)
 const key: SigningKey = { bits: 4096, fingerprint: 'abc', sign: () => Promise.resolve(''), derive: () => '' }
 const show = (ms: number): string => new Date(ms).toISOString()
 
-describe('a certificate', () => {
-  const good = { notBefore: now - day, notAfter: now + 365 * day, keyFingerprint: 'abc', fingerprint: 'x' }
-  test.each([
-    ['of this key and valid', {}, 'ok', undefined],
-    ['of another key', { keyFingerprint: 'def' }, 'failed', 78],
-    ['that has expired', { notAfter: now }, 'failed', 78],
-    ['that is not valid yet', { notBefore: now + 1 }, 'failed', 78],
-    ['that ends in 29 days', { notAfter: now + 29 * day }, 'warning', undefined],
-    ['that ends in 31 days', { notAfter: now + 31 * day }, 'ok', undefined],
-  ])('%s', (_, changes, verdict, code) => {
-    const step = certificateFinding({ ...good, ...changes }, { key, now, show })
-    expect(step).toMatchObject({ verdict })
-    expect(step.exitCode).toBe(code)
-    expect(step.advice === undefined).toBe(verdict === 'ok')
-  })
+const good = { notBefore: now - day, notAfter: now + 365 * day, keyFingerprint: 'abc', fingerprint: 'x' }
+test.each([
+  ['of this key and valid', {}, 'ok', undefined],
+  ['of another key', { keyFingerprint: 'def' }, 'failed', 78],
+  ['that has expired', { notAfter: now }, 'failed', 78],
+  ['that is not valid yet', { notBefore: now + 1 }, 'failed', 78],
+  ['that ends in 29 days', { notAfter: now + 29 * day }, 'warning', undefined],
+  ['that ends in 31 days', { notAfter: now + 31 * day }, 'ok', undefined],
+])('a certificate: %s', (_, changes, verdict, code) => {
+  const step = certificateFinding({ ...good, ...changes }, { key, now, show })
+  expect(step).toMatchObject({ verdict })
+  expect(step.exitCode).toBe(code)
+  expect(step.advice === undefined).toBe(verdict === 'ok')
 })
 
 test.each([

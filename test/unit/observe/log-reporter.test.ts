@@ -123,9 +123,8 @@ const work = {
   ...{ retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
 }
 
-test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
-  [
-    'retries and outcomes are counted in the line of the next full sweep, not of another, and anew after it',
+const cases: Record<string, [TelemetryEvent[], lines: object[], everyMs?: number]> = {
+  'retries and outcomes are counted in the line of the next full sweep, not of another, and anew after it': [
     [
       everyFact.retry,
       ...times(4, () => outcomeFact()),
@@ -141,13 +140,11 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     ],
     [line(swept, work), line(swept, { listed: 7 })],
   ],
-  [
-    'sweeps that saw as much are silent, those that saw more or not the whole are not',
+  'sweeps that saw as much are silent, those that saw more or not the whole are not': [
     [sweepFact(), sweepFact(), sweepFact({ listed: 1 }), sweepFact({ listed: 1, result: 'incomplete' })],
     [line(swept), line(swept), line(swept)],
   ],
-  [
-    'sweeps that fail in the same way are logged once, with advice, and their number once a full one succeeds',
+  'sweeps that fail in the same way are logged once, with advice, and their number once a full one succeeds': [
     [
       sweepFact(),
       ...times(50, () => failedSweep()),
@@ -162,8 +159,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line(swept, { failures: 51 }),
     ],
   ],
-  [
-    'a failure that goes on is said again within 15 min, with its number and its time',
+  'a failure that goes on is said again within 15 min, with its number and its time': [
     times(8, () => failedSweep()),
     [
       line('error: sweep_failed'),
@@ -172,13 +168,11 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     ],
     200_000,
   ],
-  [
-    'gates that open and shut are 20 lines of each kind in ten minutes',
+  'gates that open and shut are 20 lines of each kind in ten minutes': [
     times(100, () => [everyFact.trouble, { type: 'trouble', trouble: undefined } as const]).flat(),
     times(20, () => [line('warn: platform_unavailable'), line('info: platform_available')]).flat(),
   ],
-  [
-    'sweeps that fail in two ways by turns: each needs another remedy, two codes of TLS too',
+  'sweeps that fail in two ways by turns: each needs another remedy, two codes of TLS too': [
     times(10, () => [
       failedSweep(),
       failedSweep({}, { reason: 'connection' }),
@@ -186,13 +180,11 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
     ]).flat(),
     times(4, () => line('error: sweep_failed')),
   ],
-  [
-    'sweeps without a token, whatever the other side says of it',
+  'sweeps without a token, whatever the other side says of it': [
     times(10, (trace) => failedSweep({}, { stage: 'token', message: `no access token: trace ${trace}` })),
     [line('error: sweep_failed')],
   ],
-  [
-    'expired ones are a warning at once, then counted by each full sweep, and a warning again after one without',
+  'expired ones are a warning at once, then counted by each full sweep, and a warning again after one without': [
     [
       ...[everyFact.expired, everyFact.expired, sweepFact(), everyFact.expired, sweepFact()],
       ...[sweepFact(), everyFact.expired],
@@ -204,9 +196,8 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line('warn: records_expired', { records: 5 }),
     ],
   ],
-  ['the first access token is logged, its renewals are not', times(50, () => tokenHad), [line('info: token_obtained')]],
-  [
-    'a refused token is logged once, with its reason, and the number when it is over',
+  'the first access token is logged, its renewals are not': [times(50, () => tokenHad), [line('info: token_obtained')]],
+  'a refused token is logged once, with its reason, and the number when it is over': [
     [...times(20, (i) => tokenRefused({ description: `trace ${i}` })), tokenHad, tokenHad],
     [
       line('error: token_rejected', {
@@ -215,8 +206,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line('info: token_obtained', { failures: 20 }),
     ],
   ],
-  [
-    'trouble with tokens that passes is a warning; each cause has its line, and so has each code of TLS',
+  'trouble with tokens that passes is a warning; each cause has its line, and so has each code of TLS': [
     [
       ...[passing, passing, tokenRefused(), passing],
       ...[...tlsCodes, ...tlsCodes].map((code) => tokenRefused({ result: 'transient', reason: 'tls', code })),
@@ -227,13 +217,11 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       ...tlsCodes.map((code) => line('warn: token_unavailable', { code })),
     ],
   ],
-  [
-    'a lease that cannot be had is a warning for each reason, and its end has the number',
+  'a lease that cannot be had is a warning for each reason, and its end has the number': [
     [...times(3, () => everyFact['lease-unavailable']), everyFact['lease-available']],
     [line('warn: lease_unavailable'), line('info: lease_available', { failures: 3 })],
   ],
-  [
-    'so is a ledger without books',
+  'so is a ledger without books': [
     [...times(3, () => everyFact.ledger), { type: 'ledger', result: 'no-answer', problem: 'late' }, ...booksAgain],
     [
       line('warn: ledger_unusable', { result: 'refused', problem: everyFact.ledger.problem }),
@@ -241,15 +229,13 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line('info: ledger_usable', { failures: 4 }),
     ],
   ],
-  [
-    'what one leader has logged is logged again by the next',
+  'what one leader has logged is logged again by the next': [
     (['expired', 'slice-skipped', 'ledger', 'leading', 'expired', 'slice-skipped', 'ledger'] as const).map(
       (name) => everyFact[name],
     ),
     [...ofATerm, line('info: leading'), ...ofATerm],
   ],
-  [
-    'circuits are logged as they open and close; those that open again and again only once they have been closed',
+  'circuits are logged as they open and close; those that open again and again only once they have been closed': [
     [...dead, circuit('closed'), circuit('open')],
     [
       line(opened, { subscriptionId: 'one', ...changed.open }),
@@ -257,8 +243,7 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line(opened),
     ],
   ],
-  [
-    'circuits by the thousand are 20 lines each way, of the same subscriptions, and their number',
+  'circuits by the thousand are 20 lines each way, of the same subscriptions, and their number': [
     [...many('open', 5000), ...many('half-open', 5000), ...many('open', 5000), ...many('closed', 5000), sweepFact()],
     [
       ...times(20, (i) => line(opened, { subscriptionId: `subscription-${i}` })),
@@ -266,14 +251,12 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line(swept, { circuitsOpened: 5000, circuitsClosed: 5000 }),
     ],
   ],
-  [
-    'ten minutes later they are lines again, and the first says how many were not',
+  'ten minutes later they are lines again, and the first says how many were not': [
     many('open', 26),
     [...times(20, () => line(opened)), line(opened, { subscriptionId: 'subscription-25', suppressed: 5 })],
     24_000,
   ],
-  [
-    'parts of the window that cannot be listed are logged once each, by their local time, until they are listed',
+  'parts of the window that cannot be listed are logged once each, by their local time, until they are listed': [
     [...[skipped(60), skipped(61), skipped(60), skipped(61)], sweepFact(), skipped(60)],
     [
       line('warn: slice_skipped', { from: '1970-01-01T00:01:00' }),
@@ -282,24 +265,23 @@ test.each<[string, TelemetryEvent[], lines: object[], everyMs?: number]>([
       line('warn: slice_skipped', { from: '1970-01-01T00:01:00' }),
     ],
   ],
-  [
-    'and are 20 lines in ten minutes, however many there are',
+  'and are 20 lines in ten minutes, however many there are': [
     times(3, () => times(5000, skipped)).flat(),
     times(20, () => line('warn: slice_skipped')),
   ],
-  [
-    'unreadable records are logged once each by id, those without one once',
+  'unreadable records are logged once each by id, those without one once': [
     times(30, () => unreadable('a', 'b', undefined, undefined)),
     ['a', 'b']
       .map((webhookId) => line('warn: record_unreadable', { webhookId }))
       .concat(line('warn: record_unreadable')),
   ],
-  [
-    'and are 20 lines in ten minutes too',
+  'and are 20 lines in ten minutes too': [
     times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`))),
     times(20, () => line('warn: record_unreadable')),
   ],
-])('%s', (_, facts, lines, everyMs) => {
+}
+
+test.each(Object.entries(cases))('%s', (_, [facts, lines, everyMs]) => {
   const found = told(facts, everyMs)
   expect(found).toMatchObject(lines)
 })

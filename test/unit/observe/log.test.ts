@@ -95,19 +95,17 @@ describe('a line', () => {
   })
 })
 
-describe('secrets', () => {
-  const jwt = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln'
+const jwt = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln'
 
-  test('never reach a line, while ids stay', () => {
-    const { log, lines } = capture()
-    const key = '-----BEGIN PRIVATE KEY-----\nc2ln\n-----END PRIVATE KEY-----\n'
-    for (const value of [jwt, ['x', `Bearer ${jwt}`], key, JSON.stringify({ access_token: 'c2ln' })])
-      log.event('receiver_up', textFields(value))
-    expect(lines).toHaveLength(4)
-    expect(lines.join('')).not.toContain('c2ln')
-    log.event('receiver_up', { detail: 'to DE89 3704 0044 0532 0130 00 of 123e4567-e89b-12d3-a456-426614174000' })
-    expect(parsed(lines[4])['detail']).toBe('to [iban] of 123e4567-e89b-12d3-a456-426614174000')
-  })
+test('secrets: never reach a line, while ids stay', () => {
+  const { log, lines } = capture()
+  const key = '-----BEGIN PRIVATE KEY-----\nc2ln\n-----END PRIVATE KEY-----\n'
+  for (const value of [jwt, ['x', `Bearer ${jwt}`], key, JSON.stringify({ access_token: 'c2ln' })])
+    log.event('receiver_up', textFields(value))
+  expect(lines).toHaveLength(4)
+  expect(lines.join('')).not.toContain('c2ln')
+  log.event('receiver_up', { detail: 'to DE89 3704 0044 0532 0130 00 of 123e4567-e89b-12d3-a456-426614174000' })
+  expect(parsed(lines[4])['detail']).toBe('to [iban] of 123e4567-e89b-12d3-a456-426614174000')
 })
 
 test('a value can not forge a line, nor hide in one, and reads back as it was', () => {

@@ -122,48 +122,47 @@ function damaged(part: 'n' | 'p'): string {
   return `-----BEGIN PRIVATE KEY-----\n${der.toString('base64')}\n-----END PRIVATE KEY-----\n`
 }
 
-describe('what is no usable key is named', () => {
-  const label = (name: string): string => `-----BEGIN ${name}-----\nAAAA\n-----END ${name}-----\n`
-  const whole = pem(small)
+const label = (name: string): string => `-----BEGIN ${name}-----\nAAAA\n-----END ${name}-----\n`
+const whole = pem(small)
 
-  test.each<[string, string | (() => string | Buffer), RegExp]>([
-    ['an empty file', '', /is empty/],
-    ['a file that is too large', () => Buffer.alloc(128 * 1024 + 1), /too large/],
-    ['a file as large as one may be', () => Buffer.alloc(128 * 1024, 'x'), /no PEM/],
-    ['a certificate', () => keys.certificatePem, /holds a certificate; give the private key/],
-    ['an OpenSSH key', label('OPENSSH PRIVATE KEY'), /OpenSSH.*ssh-keygen -p/],
-    ['a PGP key', label('PGP PRIVATE KEY BLOCK'), /"PGP PRIVATE KEY BLOCK"/],
-    ['DER', () => small.export({ type: 'pkcs8', format: 'der' }), /binary \(DER or PKCS#12\).*openssl/],
-    ['Base64 of the PEM', () => Buffer.from(whole).toString('base64'), /no PEM block/],
-    ['the Base64 alone', () => whole.replaceAll(/-----.*-----/g, ''), /no PEM block/],
-    ['a JWK', () => JSON.stringify(small.export({ format: 'jwk' })), /no PEM block/],
-    ['a path', '"/run/secrets/changeme.pem"\n', /no PEM block/],
-    ['UTF-16', () => Buffer.from(`\uFEFF${whole}`, 'utf16le'), /no PEM block/],
-    ['any text', 'changeme', /no PEM block/],
-    ['text beyond ASCII', 'Schlüssel', /no PEM block/],
-    ['a block without its end', () => whole.slice(0, 400), /cut off/],
-    ['a BEGIN line alone', '-----BEGIN PRIVATE KEY-----', /cut off/],
-    ['a certificate, and a key that is cut off', () => keys.certificatePem + whole.slice(0, 400), /cut off/],
-    [
-      'a BEGIN line of another label',
-      () => whole.replace('BEGIN ', 'BEGIN RSA '),
-      /begins as "RSA PRIVATE KEY" and ends as "PRIVATE KEY"/,
-    ],
-    ['PKCS#1 as PKCS#8', () => pem(small, 'pkcs1').replaceAll('RSA ', ''), /not what its BEGIN line says/],
-    ['a block with other characters', () => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
-    ['a shortened key', () => whole.replace(/\n.{64}\n/, '\n'), /damaged/],
-    ['a key whose modulus has a wrong bit', () => damaged('n'), /damaged/],
-    ['a key of which a prime has a wrong bit', () => damaged('p'), /damaged/],
-    ['two keys', () => whole + pem(small, 'pkcs1'), /two private keys/],
-    ['an EC key', pem(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey), /type ec.*RSA.*keygen/],
-    ['RSA of 1024 bits', pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey), /1024 bits; 4096 are/],
-  ])('%s', async (_, content, message) => {
-    await writeFile(file, typeof content === 'string' ? content : content())
-    const problem = problemOf(() => loadKey({ file }))
-    expect(problem).toMatchObject({ key: 'auth.privateKeyFile', origin: file })
-    expect(problem?.message).toMatch(message)
-    expect(problem?.message).not.toMatch(/MII|AAAA|changeme/)
-  })
+const unusable: Record<string, [string | (() => string | Buffer), RegExp]> = {
+  'an empty file': ['', /is empty/],
+  'a file that is too large': [() => Buffer.alloc(128 * 1024 + 1), /too large/],
+  'a file as large as one may be': [() => Buffer.alloc(128 * 1024, 'x'), /no PEM/],
+  'a certificate': [() => keys.certificatePem, /holds a certificate; give the private key/],
+  'an OpenSSH key': [label('OPENSSH PRIVATE KEY'), /OpenSSH.*ssh-keygen -p/],
+  'a PGP key': [label('PGP PRIVATE KEY BLOCK'), /"PGP PRIVATE KEY BLOCK"/],
+  DER: [() => small.export({ type: 'pkcs8', format: 'der' }), /binary \(DER or PKCS#12\).*openssl/],
+  'Base64 of the PEM': [() => Buffer.from(whole).toString('base64'), /no PEM block/],
+  'the Base64 alone': [() => whole.replaceAll(/-----.*-----/g, ''), /no PEM block/],
+  'a JWK': [() => JSON.stringify(small.export({ format: 'jwk' })), /no PEM block/],
+  'a path': ['"/run/secrets/changeme.pem"\n', /no PEM block/],
+  'UTF-16': [() => Buffer.from(`\uFEFF${whole}`, 'utf16le'), /no PEM block/],
+  'any text': ['changeme', /no PEM block/],
+  'text beyond ASCII': ['Schlüssel', /no PEM block/],
+  'a block without its end': [() => whole.slice(0, 400), /cut off/],
+  'a BEGIN line alone': ['-----BEGIN PRIVATE KEY-----', /cut off/],
+  'a certificate, and a key that is cut off': [() => keys.certificatePem + whole.slice(0, 400), /cut off/],
+  'a BEGIN line of another label': [
+    () => whole.replace('BEGIN ', 'BEGIN RSA '),
+    /begins as "RSA PRIVATE KEY" and ends as "PRIVATE KEY"/,
+  ],
+  'PKCS#1 as PKCS#8': [() => pem(small, 'pkcs1').replaceAll('RSA ', ''), /not what its BEGIN line says/],
+  'a block with other characters': [() => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
+  'a shortened key': [() => whole.replace(/\n.{64}\n/, '\n'), /damaged/],
+  'a key whose modulus has a wrong bit': [() => damaged('n'), /damaged/],
+  'a key of which a prime has a wrong bit': [() => damaged('p'), /damaged/],
+  'two keys': [() => whole + pem(small, 'pkcs1'), /two private keys/],
+  'an EC key': [pem(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey), /type ec.*RSA.*keygen/],
+  'RSA of 1024 bits': [pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey), /1024 bits; 4096 are/],
+}
+
+test.each(Object.entries(unusable))('what is no usable key is named: %s', async (_, [content, message]) => {
+  await writeFile(file, typeof content === 'string' ? content : content())
+  const problem = problemOf(() => loadKey({ file }))
+  expect(problem).toMatchObject({ key: 'auth.privateKeyFile', origin: file })
+  expect(problem?.message).toMatch(message)
+  expect(problem?.message).not.toMatch(/MII|AAAA|changeme/)
 })
 
 test('the cost of a file of BEGIN lines grows with its length, not with its square', () => {

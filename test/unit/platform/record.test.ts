@@ -50,39 +50,35 @@ describe('a whole row', () => {
   })
 })
 
-describe('fields that are missing or odd', () => {
-  const long = 'x'.repeat(201)
+const long = 'x'.repeat(201)
 
-  test.each<[string, unknown[], Partial<WebhookRecord>]>([
-    ['eventId', [undefined, null, 7, '', 'no-uuid', `${id}/..`], { eventId: '' }],
-    ['subscriptionId', [undefined, null, 7, 'no-uuid', [id]], { subscriptionId: '' }],
-    ['numberOfAttempts', [undefined, null, '3', -1, -0.5, NaN, Infinity, [3]], { attempts: 0 }],
-    ['numberOfAttempts', [3.99], { attempts: 3 }],
-    ['lastAttemptDateTime', [undefined, null, '', 'never', 0, '+275760-09-12T23:59:59'], { lastAttemptLocal: null }],
-    ['responseStatusCode', [undefined, null, '503', 503.5, NaN, []], { responseStatusCode: null }],
-    ['requestPayload', [undefined, null, 'text', [], {}, { webhook: null }], { eventType: '' }],
-    ['requestPayload', [{ webhook: { type: 7 } }, { webhook: { type: long } }], { eventType: '' }],
-    ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1) }],
-    ['status', ['failed', 'Failed', 'FAILED', 'failed '], { status: 'failed' }],
-    ['status', ['processing', 'Processing'], { status: 'processing' }],
-    ['status', ['successful', 'Successful'], { status: 'successful' }],
-  ])('%s: %j gives %j', (field, values, expected) => {
-    for (const value of values) expect(read({ [field]: value }), JSON.stringify(value)).toMatchObject(expected)
-  })
+test.each<[string, unknown[], Partial<WebhookRecord>]>([
+  ['eventId', [undefined, null, 7, '', 'no-uuid', `${id}/..`], { eventId: '' }],
+  ['subscriptionId', [undefined, null, 7, 'no-uuid', [id]], { subscriptionId: '' }],
+  ['numberOfAttempts', [undefined, null, '3', -1, -0.5, NaN, Infinity, [3]], { attempts: 0 }],
+  ['numberOfAttempts', [3.99], { attempts: 3 }],
+  ['lastAttemptDateTime', [undefined, null, '', 'never', 0, '+275760-09-12T23:59:59'], { lastAttemptLocal: null }],
+  ['responseStatusCode', [undefined, null, '503', 503.5, NaN, []], { responseStatusCode: null }],
+  ['requestPayload', [undefined, null, 'text', [], {}, { webhook: null }], { eventType: '' }],
+  ['requestPayload', [{ webhook: { type: 7 } }, { webhook: { type: long } }], { eventType: '' }],
+  ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1) }],
+  ['status', ['failed', 'Failed', 'FAILED', 'failed '], { status: 'failed' }],
+  ['status', ['processing', 'Processing'], { status: 'processing' }],
+  ['status', ['successful', 'Successful'], { status: 'successful' }],
+])('fields that are missing or odd: %s: %j gives %j', (field, values, expected) => {
+  for (const value of values) expect(read({ [field]: value }), JSON.stringify(value)).toMatchObject(expected)
 })
 
-describe('rows that cannot be acted on', () => {
-  test.each<[UnreadableRow['field'], unknown[]]>([
-    ['row', [undefined, null, 7, 'text', true]],
-    ['id', [[], {}, { ...row, id: undefined }, { ...row, id: 7 }, { ...row, id: [id] }, { ...row, id: `${id}\n` }]],
-    ['eventDateTime', [{ id }, ...[null, 'soon', 1].map((eventDateTime) => ({ ...row, eventDateTime }))]],
-    ['status', [undefined, null, 1, ['failed'], '', 'cancelled', 'constructor'].map((status) => ({ ...row, status }))],
-  ])('%s: each is reported with its id, if that may be shown', (field, rows) => {
-    for (const odd of rows) {
-      const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }
-      expect(readRecord(odd, zone)).toEqual(expected)
-    }
-  })
+test.each<[UnreadableRow['field'], unknown[]]>([
+  ['row', [undefined, null, 7, 'text', true]],
+  ['id', [[], {}, { ...row, id: undefined }, { ...row, id: 7 }, { ...row, id: [id] }, { ...row, id: `${id}\n` }]],
+  ['eventDateTime', [{ id }, ...[null, 'soon', 1].map((eventDateTime) => ({ ...row, eventDateTime }))]],
+  ['status', [undefined, null, 1, ['failed'], '', 'cancelled', 'constructor'].map((status) => ({ ...row, status }))],
+])('rows that cannot be acted on: %s: each is reported with its id, if that may be shown', (field, rows) => {
+  for (const odd of rows) {
+    const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }
+    expect(readRecord(odd, zone)).toEqual(expected)
+  }
 })
 
 describe('isUuid', () => {

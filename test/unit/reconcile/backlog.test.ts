@@ -26,76 +26,74 @@ import { testBacklog } from '../../support/reconcile.ts'
 const now = testNow
 const utc = createTimeZone('UTC')
 
-describe('places of a full backlog', () => {
-  const kinds: Record<string, Partial<WebhookRecord>> = {
-    due: {},
-    tried: { attempts: 2 },
-    backingOff: { lastAttemptLocal: now - 1000 },
-    recent: {},
-    exhausted: { attempts: 30 },
-    expiring: { attempts: 2 },
-  }
+const kinds: Record<string, Partial<WebhookRecord>> = {
+  due: {},
+  tried: { attempts: 2 },
+  backingOff: { lastAttemptLocal: now - 1000 },
+  recent: {},
+  exhausted: { attempts: 30 },
+  expiring: { attempts: 2 },
+}
 
-  function circuitOf(subscriptionId: string): Circuit {
-    const failures = { open: 9, 'half-open': 9, failing: 2 }[subscriptionId] ?? 0
-    const at = subscriptionId === 'half-open' ? -hourMs : -1
-    const failed = { verdict: 'failed-again', now: at, response: 503 } as const
-    return Array.from({ length: failures }, (_, sent) => ({ ...failed, sent, record: sent })).reduce<Circuit>(
-      (circuit, outcome) => learnOutcome(circuit, outcome, defaultPolicy.circuit),
-      newCircuit,
-    )
-  }
+function circuitOf(subscriptionId: string): Circuit {
+  const failures = { open: 9, 'half-open': 9, failing: 2 }[subscriptionId] ?? 0
+  const at = subscriptionId === 'half-open' ? -hourMs : -1
+  const failed = { verdict: 'failed-again', now: at, response: 503 } as const
+  return Array.from({ length: failures }, (_, sent) => ({ ...failed, sent, record: sent })).reduce<Circuit>(
+    (circuit, outcome) => learnOutcome(circuit, outcome, defaultPolicy.circuit),
+    newCircuit,
+  )
+}
 
-  /**
-   * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription,
-   * what its records are, and how many. The circuits of `open` and `half-open` are so, and the
-   * receiver of `failing` has failed twice.
-   */
-  function placesOf(given: string, maxRecords: number): number[] {
-    const groups = given.split(', ').map((group) => group.split(' '))
-    const all = groups.map(([subscriptionId = '', kind = '', count]) =>
-      Array.from({ length: Number(count) }, (_, index) => {
-        const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
-        const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
-        const awaiting = kind === 'awaiting' ? ({} as FailedRecord['awaiting']) : undefined
-        const entry = new FailedRecord(record, { zone: utc, now })
-        entry.note({ awaiting })
-        return entry
-      }),
-    )
-    const subscriptions = { circuitOf, backoffsEndedMs: () => Infinity }
-    const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions }
-    const left = new Set(finish(overflowOf(all.flat(), options)).records)
-    for (const [index, group] of all.entries()) {
-      // Jitter decides which of these can go out first.
-      if (groups[index]?.[1] === 'backingOff') continue
-      const kept = group.map((record) => !left.has(record))
-      expect(kept).toEqual(kept.toSorted((a, b) => Number(b) - Number(a)))
-    }
-    return all.map((group) => group.filter((record) => !left.has(record)).length)
+/**
+ * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription,
+ * what its records are, and how many. The circuits of `open` and `half-open` are so, and the
+ * receiver of `failing` has failed twice.
+ */
+function placesOf(given: string, maxRecords: number): number[] {
+  const groups = given.split(', ').map((group) => group.split(' '))
+  const all = groups.map(([subscriptionId = '', kind = '', count]) =>
+    Array.from({ length: Number(count) }, (_, index) => {
+      const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
+      const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
+      const awaiting = kind === 'awaiting' ? ({} as FailedRecord['awaiting']) : undefined
+      const entry = new FailedRecord(record, { zone: utc, now })
+      entry.note({ awaiting })
+      return entry
+    }),
+  )
+  const subscriptions = { circuitOf, backoffsEndedMs: () => Infinity }
+  const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions }
+  const left = new Set(finish(overflowOf(all.flat(), options)).records)
+  for (const [index, group] of all.entries()) {
+    // Jitter decides which of these can go out first.
+    if (groups[index]?.[1] === 'backingOff') continue
+    const kept = group.map((record) => !left.has(record))
+    expect(kept).toEqual(kept.toSorted((a, b) => Number(b) - Number(a)))
   }
+  return all.map((group) => group.filter((record) => !left.has(record)).length)
+}
 
-  test.each<[string, string, number, number[]]>([
-    ['there is room for all', 'a due 100, b exhausted 100', 200, [100, 100]],
-    ['two share fairly', 'a due 300, b due 300', 200, [100, 100]],
-    ['none gets more than it has, and no place stays free', 'a due 30, b due 300, c due 300', 231, [30, 101, 100]],
-    ['of one subscription the newest hour has its own share', 'a due 300, a recent 300', 200, [100, 100]],
-    ['fewer attempts go first', 'a tried 300, a due 150', 200, [50, 150]],
-    ['but those that leave the window soon go before them', 'a expiring 300, a due 150', 200, [200, 0]],
-    ['those that back off get only what is left', 'a backingOff 300, b due 150', 200, [50, 150]],
-    ['and share it fairly', 'a backingOff 300, b backingOff 300', 200, [100, 100]],
-    ['so do those of an open circuit', 'open due 300, b due 300', 200, [0, 200]],
-    ['three of one that is half-open can go out now', 'half-open due 300, b due 300, open due 300', 200, [3, 197, 0]],
-    ['and what no other needs', 'open due 300, b due 150, c backingOff 300', 200, [27, 150, 23]],
-    ['a failing receiver comes later by a share', 'failing due 300, b due 300', 200, [90, 110]],
-    ['and last where there is no other place', 'failing due 3, b due 3, c due 3', 2, [0, 1, 1]],
-    ['exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
-    ['and nothing where there is none', 'a exhausted 300, b due 300', 200, [0, 200]],
-    ['awaited ones stay in any case', 'a awaiting 120, b due 300', 200, [120, 80]],
-    ['lanes that outnumber the places do not all lose', 'a due 3, b due 3, c due 3', 2, [1, 1, 0]],
-  ])('%s', (_, groups, maxRecords, expected) => {
-    expect(placesOf(groups, maxRecords)).toEqual(expected)
-  })
+test.each<[string, string, number, number[]]>([
+  ['there is room for all', 'a due 100, b exhausted 100', 200, [100, 100]],
+  ['two share fairly', 'a due 300, b due 300', 200, [100, 100]],
+  ['none gets more than it has, and no place stays free', 'a due 30, b due 300, c due 300', 231, [30, 101, 100]],
+  ['of one subscription the newest hour has its own share', 'a due 300, a recent 300', 200, [100, 100]],
+  ['fewer attempts go first', 'a tried 300, a due 150', 200, [50, 150]],
+  ['but those that leave the window soon go before them', 'a expiring 300, a due 150', 200, [200, 0]],
+  ['those that back off get only what is left', 'a backingOff 300, b due 150', 200, [50, 150]],
+  ['and share it fairly', 'a backingOff 300, b backingOff 300', 200, [100, 100]],
+  ['so do those of an open circuit', 'open due 300, b due 300', 200, [0, 200]],
+  ['three of one that is half-open can go out now', 'half-open due 300, b due 300, open due 300', 200, [3, 197, 0]],
+  ['and what no other needs', 'open due 300, b due 150, c backingOff 300', 200, [27, 150, 23]],
+  ['a failing receiver comes later by a share', 'failing due 300, b due 300', 200, [90, 110]],
+  ['and last where there is no other place', 'failing due 3, b due 3, c due 3', 2, [0, 1, 1]],
+  ['exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
+  ['and nothing where there is none', 'a exhausted 300, b due 300', 200, [0, 200]],
+  ['awaited ones stay in any case', 'a awaiting 120, b due 300', 200, [120, 80]],
+  ['lanes that outnumber the places do not all lose', 'a due 3, b due 3, c due 3', 2, [1, 1, 0]],
+])('places of a full backlog: %s', (_, groups, maxRecords, expected) => {
+  expect(placesOf(groups, maxRecords)).toEqual(expected)
 })
 
 describe('learning from a listing', () => {

@@ -52,30 +52,29 @@ test('an answer without a line holds no key, and is no failure', async () => {
   expect(await keysFrom({ pieces: ['eventId\n'] })).toEqual([])
 })
 
-test.each<[string, Given, LedgerFailure['result'], RegExp]>([
-  ['an error', { status: 503 }, 'refused', /^returns HTTP 503$/],
-  ['a redirect', { status: 302, pieces: [`${uuid(1)}\n`] }, 'refused', /^returns HTTP 302$/],
-  [
-    'a page',
+const refusals: Record<string, [Given, LedgerFailure['result'], RegExp]> = {
+  'an error': [{ status: 503 }, 'refused', /^returns HTTP 503$/],
+  'a redirect': [{ status: 302, pieces: [`${uuid(1)}\n`] }, 'refused', /^returns HTTP 302$/],
+  'a page': [
     { pieces: ['<!doctype html>\n<h1>Sign in</h1>\n'] },
     'unusable',
     /^cannot be parsed: it is a page of HTML/,
   ],
-  ['JSON of another form', { pieces: ['[]\n'] }, 'unusable', /^cannot be parsed: it is one JSON array/],
-  ['half a line', { pieces: [`${uuid(1)}\n${uuid(2)}`] }, 'unusable', /^ends mid-line/],
-  [
-    'a connection that breaks off',
+  'JSON of another form': [{ pieces: ['[]\n'] }, 'unusable', /^cannot be parsed: it is one JSON array/],
+  'half a line': [{ pieces: [`${uuid(1)}\n${uuid(2)}`] }, 'unusable', /^ends mid-line/],
+  'a connection that breaks off': [
     { pieces: [`${uuid(1)}\n`], fails: new TransportError('connection', 'ECONNRESET') },
     'no-answer',
     /^sent no full response: connection \(ECONNRESET\)$/,
   ],
-  [
-    'none in time',
+  'none in time': [
     { fails: new TransportError('timeout', 'DEADLINE') },
     'no-answer',
     /^sent no full response: timeout \(DEADLINE\)$/,
   ],
-])('%s is no books', async (_, given, result, message) => {
+}
+
+test.each(Object.entries(refusals))('%s is no books', async (_, [given, result, message]) => {
   const failure = await keysFrom(given).catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(LedgerFailure)
   expect(failure).toMatchObject({ result, message: expect.stringMatching(message) as unknown })

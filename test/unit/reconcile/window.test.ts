@@ -74,20 +74,18 @@ describe('the newest hour', () => {
   })
 })
 
-describe('what is about to leave', () => {
-  const expiring = (zone: string, now: string, rules: Partial<WindowPolicy> = {}): string =>
-    read(expiringBefore(at(now), { ...policy, ...rules }, createTimeZone(zone)))
+const expiring = (zone: string, now: string, rules: Partial<WindowPolicy> = {}): string =>
+  read(expiringBefore(at(now), { ...policy, ...rules }, createTimeZone(zone)))
 
-  test.each([
-    ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
-    ['UTC', '2026-01-15T12:00:00Z', { lookback: 30 * 24 * hour }, '12-16T18:00:00'],
-    // The hour from 02:00 comes twice at the window's start: what lies in it stays until the second time.
-    ['Europe/Berlin', '2025-10-26T02:20:00Z', {}, '10-26T02:00:00'],
-    ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
-    ['Europe/Berlin', '2026-03-29T02:40:00Z', {}, '03-29T03:10:00'],
-  ])('in %s at %s: what happened before', (zone, now, rules, before) => {
-    expect(expiring(zone, now, rules)).toBe(before)
-  })
+test.each([
+  ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
+  ['UTC', '2026-01-15T12:00:00Z', { lookback: 30 * 24 * hour }, '12-16T18:00:00'],
+  // The hour from 02:00 comes twice at the window's start: what lies in it stays until the second time.
+  ['Europe/Berlin', '2025-10-26T02:20:00Z', {}, '10-26T02:00:00'],
+  ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
+  ['Europe/Berlin', '2026-03-29T02:40:00Z', {}, '03-29T03:10:00'],
+])('what is about to leave: in %s at %s: what happened before', (zone, now, rules, before) => {
+  expect(expiring(zone, now, rules)).toBe(before)
 })
 
 test.each<[from: number, to: number, parts: number, edges: number[]]>([

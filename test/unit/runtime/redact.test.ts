@@ -11,49 +11,45 @@ const pem =
 
 const spaced = (iban: string): string => iban.replaceAll(/(.{4})(?=.)/g, '$1 ')
 
-describe('tokens', () => {
-  test.each([
-    ['a JWT', `token ${jwt} refused`, 'token [token] refused'],
-    ['a JWT that was cut off', `token ${jwt.slice(0, 60)}`, 'token [token]'],
-    ['only its header', `token ${jwt.slice(0, 20)}`, 'token [token]'],
-    ['an encrypted one, in five parts', `x ${jwt}.QUJD.REVG y`, 'x [token] y'],
-    ['two of them', `${jwt},${jwt}`, '[token],[token]'],
-    ...['{ "alg": "RS256" }', '{\n"alg":"RS256"}', '{\r\n "alg":"RS256"}', '{\t"alg":"RS256"}'].map(
-      (header): [string, string, string] => {
-        const odd = `${Buffer.from(header).toString('base64url')}.${jwt.split('.').slice(1).join('.')}`
-        return [`one whose header is ${JSON.stringify(header)}`, `x ${odd} y`, 'x [token] y']
-      },
-    ),
-    ['no host name', 'eyewitness-server.production1.example-company', 'eyewitness-server.production1.example-company'],
-    ['in a form', `client_assertion=${jwt}&scope=api`, 'client_assertion=[hidden]&scope=api'],
-    ['bearer', 'Bearer opaque-123/+=', 'Bearer [token]'],
-    ['bearer in other letters', 'authorization bearer   abc', 'authorization bearer [token]'],
-    ['bearer in a URL', 'a=Bearer%20abc&b=1', 'a=Bearer [token]&b=1'],
-    ['a header line', 'Authorization: Basic dXNlcjpwYXNz', 'Authorization: [hidden]'],
-    ['a header in JSON', '{"authorization":"Basic dXNlcjpwYXNz"}', '{"authorization":"[hidden]"}'],
-    ['a header list in JSON', '{"Authorization":["Digest a=b, c=d"]}', '{"Authorization":["[hidden]"]}'],
-    ['a token answer', '{"access_token":"opaque","expires_in":60}', '{"access_token":"[hidden]","expires_in":60}'],
-    ['a value with an escaped quotation mark', String.raw`{"passphrase":"a\"b"}`, '{"passphrase":"[hidden]"}'],
-    ['a passphrase', 'passphrase=hunter2', 'passphrase=[hidden]'],
-    ['credentials in a URL', 'GET https://user:hunter2@example.com/a', 'GET https://[hidden]@example.com/a'],
-  ])('%s', (_, text, clean) => {
-    expect(redact(text)).toBe(clean)
-  })
+test.each([
+  ['a JWT', `token ${jwt} refused`, 'token [token] refused'],
+  ['a JWT that was cut off', `token ${jwt.slice(0, 60)}`, 'token [token]'],
+  ['only its header', `token ${jwt.slice(0, 20)}`, 'token [token]'],
+  ['an encrypted one, in five parts', `x ${jwt}.QUJD.REVG y`, 'x [token] y'],
+  ['two of them', `${jwt},${jwt}`, '[token],[token]'],
+  ...['{ "alg": "RS256" }', '{\n"alg":"RS256"}', '{\r\n "alg":"RS256"}', '{\t"alg":"RS256"}'].map(
+    (header): [string, string, string] => {
+      const odd = `${Buffer.from(header).toString('base64url')}.${jwt.split('.').slice(1).join('.')}`
+      return [`one whose header is ${JSON.stringify(header)}`, `x ${odd} y`, 'x [token] y']
+    },
+  ),
+  ['no host name', 'eyewitness-server.production1.example-company', 'eyewitness-server.production1.example-company'],
+  ['in a form', `client_assertion=${jwt}&scope=api`, 'client_assertion=[hidden]&scope=api'],
+  ['bearer', 'Bearer opaque-123/+=', 'Bearer [token]'],
+  ['bearer in other letters', 'authorization bearer   abc', 'authorization bearer [token]'],
+  ['bearer in a URL', 'a=Bearer%20abc&b=1', 'a=Bearer [token]&b=1'],
+  ['a header line', 'Authorization: Basic dXNlcjpwYXNz', 'Authorization: [hidden]'],
+  ['a header in JSON', '{"authorization":"Basic dXNlcjpwYXNz"}', '{"authorization":"[hidden]"}'],
+  ['a header list in JSON', '{"Authorization":["Digest a=b, c=d"]}', '{"Authorization":["[hidden]"]}'],
+  ['a token answer', '{"access_token":"opaque","expires_in":60}', '{"access_token":"[hidden]","expires_in":60}'],
+  ['a value with an escaped quotation mark', String.raw`{"passphrase":"a\"b"}`, '{"passphrase":"[hidden]"}'],
+  ['a passphrase', 'passphrase=hunter2', 'passphrase=[hidden]'],
+  ['credentials in a URL', 'GET https://user:hunter2@example.com/a', 'GET https://[hidden]@example.com/a'],
+])('tokens: %s', (_, text, clean) => {
+  expect(redact(text)).toBe(clean)
 })
 
-describe('PEM', () => {
-  test.each([
-    ['a block', `key: ${pem} end`, 'key: [pem] end'],
-    ['a block in JSON', JSON.stringify({ a: pem, b: 1 }), '{"a":"[pem]","b":1}'],
-    ['a block that was cut off', JSON.stringify({ a: pem.slice(0, 70), b: 'x' }), '{"a":"[pem]","b":"x"}'],
-    ['two blocks', `${pem}${pem}`, '[pem][pem]'],
-    ['tokens right behind a block that was cut off', `${pem.slice(0, 40)}${jwt.repeat(3)}`, '[pem]'],
-    ['the body alone', `key: MII${'Ab1+'.repeat(40)}== end`, 'key: [pem] end'],
-    ['a word that begins so', 'MIIabc and MIISSISSIPPI', 'MIIabc and MIISSISSIPPI'],
-    ['a certificate', '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----', '[pem]'],
-  ])('%s', (_, text, clean) => {
-    expect(redact(text)).toBe(clean)
-  })
+test.each([
+  ['a block', `key: ${pem} end`, 'key: [pem] end'],
+  ['a block in JSON', JSON.stringify({ a: pem, b: 1 }), '{"a":"[pem]","b":1}'],
+  ['a block that was cut off', JSON.stringify({ a: pem.slice(0, 70), b: 'x' }), '{"a":"[pem]","b":"x"}'],
+  ['two blocks', `${pem}${pem}`, '[pem][pem]'],
+  ['tokens right behind a block that was cut off', `${pem.slice(0, 40)}${jwt.repeat(3)}`, '[pem]'],
+  ['the body alone', `key: MII${'Ab1+'.repeat(40)}== end`, 'key: [pem] end'],
+  ['a word that begins so', 'MIIabc and MIISSISSIPPI', 'MIIabc and MIISSISSIPPI'],
+  ['a certificate', '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----', '[pem]'],
+])('PEM: %s', (_, text, clean) => {
+  expect(redact(text)).toBe(clean)
 })
 
 describe('IBANs', () => {
