@@ -1,22 +1,13 @@
 // The inhibit_rules in Alertmanager's own hands: a cause notifies, and that webhooks are late because of it does not.
 import { spawn, spawnSync } from 'node:child_process'
-import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { freePort } from '../../bench/process-figures.ts'
 import { makeFolder } from '../../support/process.ts'
 import { alertPrefix } from './scenario.ts'
 
 const config = join(import.meta.dirname, '../../../config/compose/alertmanager.yaml')
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 interface Shown {
   labels: Record<string, string>
