@@ -46,8 +46,13 @@ function unprocessedText(
   return `${count(total)} ${noun} acknowledged with ${code} ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all from ${from} to ${to}${where === '' ? '' : `, in ${where}`}.`
 }
 
-function unprocessedDetail({ unprocessed: { delivered, isConfirmed, total } }: BooksStatus): string {
+function unprocessedDetail({ unprocessed: { causes, delivered, isConfirmed, total } }: BooksStatus, now: Date): string {
+  const first = Math.min(...causes.list.map(({ firstDelivery }) => firstDelivery.getTime()))
+  const last = Math.max(...causes.list.map(({ lastDelivery }) => lastDelivery.getTime()))
   return [
+    ...(first < Infinity
+      ? [`They were delivered from ${clockTime(new Date(first), now)} to ${clockTime(new Date(last), now)}.`]
+      : []),
     'An hour is compared after its end.',
     ...(isConfirmed ? [] : ['The ledger is asked twice about each hour, in case it was late.']),
     ...(total >= doubtfulShare * delivered ? ['A truncated ledger response looks the same: count its lines.'] : []),
@@ -65,7 +70,7 @@ export function booksConditions(books: BooksStatus | null, shown: BooksShown): (
       isSo: unprocessed.total > 0,
       level: 'trouble',
       text: unprocessedText(books, shown),
-      detail: unprocessedDetail(books),
+      detail: unprocessedDetail(books, now),
       advice: `They cannot be retried. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
       runbook: 'Unprocessed',
     },

@@ -23,8 +23,8 @@ export interface BooksStatus {
 }
 
 interface UnprocessedCause extends Omit<MissedCause, 'firstAt' | 'lastAt'> {
-  firstEvent: Date
-  lastEvent: Date
+  firstDelivery: Date
+  lastDelivery: Date
 }
 
 /** Null without `ledger.url`. */
@@ -33,8 +33,8 @@ export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'
   const { comparedUntil, missed, problem } = books
   const toCause = ({ firstAt, lastAt, ...cause }: MissedCause): UnprocessedCause => ({
     ...cause,
-    firstEvent: new Date(firstAt),
-    lastEvent: new Date(lastAt),
+    firstDelivery: new Date(firstAt),
+    lastDelivery: new Date(lastAt),
   })
   return {
     comparedUntil: new Date(comparedUntil),

@@ -205,8 +205,8 @@ const unprocessedColumns = [
   { name: 'event type' },
   { name: 'response' },
   { name: 'unprocessed', align: 'right' },
-  { name: 'first event' },
-  { name: 'last event' },
+  { name: 'first delivery' },
+  { name: 'last delivery' },
 ] as const
 
 function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part {
@@ -214,7 +214,7 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
   if (known === undefined || total === 0) return undefined
   const rows = known.list
     .slice(0, shownCauses)
-    .map(({ eventType, firstEvent, lastEvent, records, responseStatusCode: code, subscriptionId }) => {
+    .map(({ eventType, firstDelivery, lastDelivery, records, responseStatusCode: code, subscriptionId }) => {
       const which = { subscription: subscriptionId, type: eventType, response: String(code ?? 'none') }
       return [
         word(names[subscriptionId] ?? subscriptionId),
@@ -223,8 +223,8 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
         html`<a href="?${String(new URLSearchParams({ group: 'unprocessed', ...which }))}#records"
           >${count(records)}</a
         >`,
-        time(firstEvent, now),
-        time(lastEvent, now),
+        time(firstDelivery, now),
+        time(lastDelivery, now),
       ]
     })
   const left = known.total - rows.length

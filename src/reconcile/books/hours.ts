@@ -134,6 +134,7 @@ export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }:
 /** Missed records of one subscription, type and response. */
 export interface MissedCause extends Pick<FailedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
   records: number
+  /** When the first and the last of them were delivered. */
   firstAt: number
   lastAt: number
 }
@@ -168,17 +169,11 @@ export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed
     if (missed.length === 0) continue
     total += missed.length + listing.more
     isConfirmed &&= looks > 1
-    for (const { eventAt, eventType, responseStatusCode, subscriptionId } of missed) {
+    for (const { eventType, lastAt: at, responseStatusCode, subscriptionId } of missed) {
       const name = `${subscriptionId} ${responseStatusCode} ${eventType}`
-      const cause = causes.get(name) ?? {
-        subscriptionId,
-        eventType,
-        responseStatusCode,
-        records: 0,
-        firstAt: eventAt,
-        lastAt: eventAt,
-      }
-      const [firstAt, lastAt] = [Math.min(cause.firstAt, eventAt), Math.max(cause.lastAt, eventAt)]
+      const none = { subscriptionId, eventType, responseStatusCode, records: 0, firstAt: at, lastAt: at }
+      const cause = causes.get(name) ?? none
+      const [firstAt, lastAt] = [Math.min(cause.firstAt, at), Math.max(cause.lastAt, at)]
       causes.set(name, { ...cause, records: cause.records + 1, firstAt, lastAt })
     }
   }

@@ -128,7 +128,8 @@ describe('what is missed', () => {
   })
 
   test('the sum has the share since the first of them, by cause, the largest first', () => {
-    const first = hourOf(listingOf({ missed: [missed(50), missed(55, { type: 'other' }), missed(56)], more: 4 }))
+    const late = missed(50, { at: start + 58 * minuteMs })
+    const first = hourOf(listingOf({ missed: [late, missed(55, { type: 'other' }), missed(56)], more: 4 }))
     const next = { ...hourOf(listingOf()), from: start + hourMs }
     const before = { ...hourOf(listingOf()), from: start - hourMs }
     expect(sumOfMissed([before, first, next], policy)).toMatchObject({
@@ -136,7 +137,8 @@ describe('what is missed', () => {
       delivered: 2 * 10 + 2 * 60,
       ...{ subscriptions: 2, eventTypes: 1, isConfirmed: false, firstAt: start + 50 * minuteMs },
       causes: [
-        { eventType: 'account-activated', records: 2, firstAt: start + 50 * minuteMs, lastAt: start + 56 * minuteMs },
+        // Their deliveries, not their events.
+        { eventType: 'account-activated', records: 2, firstAt: start + 56 * minuteMs, lastAt: start + 58 * minuteMs },
         { eventType: 'other', records: 1 },
       ],
     })
