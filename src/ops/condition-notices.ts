@@ -74,13 +74,19 @@ const isByChance = ({ refusedAgain, responseStatusCode: code }: CauseStatus): bo
 
 /** True if it only rejects what has a notice of its own. */
 function isRefusing({ failedRecords, ...one }: FailingReceiver, causes: readonly CauseStatus[]): boolean {
-  const refusing = causes.filter(
-    ({ refusedAgain, subscriptionId }) => refusedAgain > 0 && subscriptionId === one.subscriptionId,
+  const own = causes.filter(({ subscriptionId }) => subscriptionId === one.subscriptionId)
+  const sumOf = (of: (cause: CauseStatus) => number): number => own.reduce((sum, cause) => sum + of(cause), 0)
+  const refused = sumOf(({ refusedAgain }) => refusedAgain)
+  // Others that failed may have arrived.
+  const failed = Math.min(
+    failedRecords,
+    sumOf(({ byDecision, records }) => records - byDecision.exhausted),
   )
-  const records = refusing.reduce((sum, { refusedAgain }) => sum + refusedAgain, 0)
   return (
-    (records >= failedRecords && records < minRefused) ||
-    refusing.some((cause) => cause.responseStatusCode === one.responseStatusCode && !isByChance(cause))
+    (refused >= failed && refused > 0 && refused < minRefused) ||
+    own.some(
+      (cause) => cause.refusedAgain > 0 && cause.responseStatusCode === one.responseStatusCode && !isByChance(cause),
+    )
   )
 }
 

@@ -139,7 +139,11 @@ test.each([
 ])(
   '%i that are refused again and again with %i, and a part that fails with %i: %j',
   (records, ofRecords, code, said) => {
-    const refused = aCause({ subscriptionId: 'three', responseStatusCode: ofRecords, records, refusedAgain: records })
+    const refused = aCause({
+      ...{ subscriptionId: 'three', responseStatusCode: ofRecords },
+      ...{ records: records + 1, refusedAgain: records },
+      byDecision: { ...noDecisions, 'backing-off': records + 1 },
+    })
     const { summary } = toStatus(
       aStatusState({
         ...swept,
