@@ -1,4 +1,5 @@
 // Sends the PATCH of the record that the retry plan picks: one at a time per id, within slots and circuits. @see docs/architecture.md "Retry plan"
+import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -84,8 +85,9 @@ export interface Dispatcher {
 export function createDispatcher(options: DispatchOptions): Dispatcher {
   const { backlog, breaker, client, clock, gates, outcomes, pause, planner, policy } = options
   const { rate, subscriptions } = options
+  const limit = pLimit(options.concurrency)
+  const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
-  const inFlight = (): number => flights.size
   /** Slices being listed: their records wait. */
   const listed = new Set<Span>()
   /** The current ping of the platform. */
@@ -144,8 +146,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!keepsPlace) subscriptions.free(subscriptionId, sent)
   }
 
+  /** Within the slots. */
   async function fly(flight: Flight, kill: AbortSignal): Promise<void> {
-    await patch(flight, kill).catch(failed(kill))
+    await limit(patch, flight, kill).catch(failed(kill))
     flights.delete(flight.record)
     flight.subscription.inFlight -= 1
     planner.changed([flight.record])
