@@ -68,25 +68,35 @@ const minAll = 9
 
 type FailingReceiver = StatusFacts['lately'][number]
 
+type Causes = StatusFacts['causes']['list']
+
+const sumOf = (id: string, causes: Causes, of: (cause: CauseStatus) => number): number =>
+  causes.reduce((sum, cause) => (cause.subscriptionId === id ? sum + of(cause) : sum), 0)
+
+const refusedOf = (id: string, causes: Causes): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
+
 /** Where a receiver fails others too, a few records may fail again by chance. */
-const isByChance = ({ refusedAgain, responseStatusCode: code }: CauseStatus): boolean =>
-  !refusesRecord(code) && refusedAgain < minRefused
+const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: Causes): boolean =>
+  !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
 
 /** True if it only rejects what has a notice of its own. */
-function isRefusing({ failedRecords, ...one }: FailingReceiver, causes: readonly CauseStatus[]): boolean {
-  const own = causes.filter(({ subscriptionId }) => subscriptionId === one.subscriptionId)
-  const sumOf = (of: (cause: CauseStatus) => number): number => own.reduce((sum, cause) => sum + of(cause), 0)
-  const refused = sumOf(({ refusedAgain }) => refusedAgain)
+function isRefusing(
+  { failedRecords, responseStatusCode: code, subscriptionId: id }: FailingReceiver,
+  causes: Causes,
+): boolean {
+  const refused = refusedOf(id, causes)
   // Others that failed may have arrived.
   const failed = Math.min(
     failedRecords,
-    sumOf(({ byDecision, records }) => records - byDecision.exhausted),
+    sumOf(id, causes, ({ byDecision, records }) => records - byDecision.exhausted),
   )
-  return (
-    (refused >= failed && refused > 0 && refused < minRefused) ||
-    own.some(
-      (cause) => cause.refusedAgain > 0 && cause.responseStatusCode === one.responseStatusCode && !isByChance(cause),
-    )
+  if (refused > 0 && refused < minRefused && refused >= failed) return true
+  return causes.some(
+    (cause) =>
+      cause.subscriptionId === id &&
+      cause.refusedAgain > 0 &&
+      cause.responseStatusCode === code &&
+      !isByChance(cause, causes),
   )
 }
 
@@ -144,7 +154,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   const failing = new Map(failingOf(status).map((one) => [one.subscriptionId, one]))
   const ofFailing = causes.list.filter((cause) => {
     const one = failing.get(cause.subscriptionId)
-    return one !== undefined && (one.takesNothing || isByChance(cause))
+    return one !== undefined && (one.takesNothing || isByChance(cause, causes.list))
   })
   const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
