@@ -68,21 +68,21 @@ const minAll = 9
 
 type FailingReceiver = StatusFacts['lately'][number]
 
-type Causes = StatusFacts['causes']['list']
+type CauseList = StatusFacts['causes']['list']
 
-const sumOf = (id: string, causes: Causes, of: (cause: CauseStatus) => number): number =>
+const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number): number =>
   causes.reduce((sum, cause) => (cause.subscriptionId === id ? sum + of(cause) : sum), 0)
 
-const refusedOf = (id: string, causes: Causes): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
+const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
 
 /** Where a receiver fails others too, a few records may fail again by chance. */
-const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: Causes): boolean =>
+const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: CauseList): boolean =>
   !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
 
 /** True if it only rejects what has a notice of its own. */
 function isRefusing(
   { failedRecords, responseStatusCode: code, subscriptionId: id }: FailingReceiver,
-  causes: Causes,
+  causes: CauseList,
 ): boolean {
   const refused = refusedOf(id, causes)
   // Others that failed may have arrived.
