@@ -62,9 +62,9 @@ describe('a configuration that cannot be used', () => {
       'auth.issuerUrl (RECONCILER_AUTH_ISSUER_URL)',
       'auth.clientId (missing)',
       'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE',
-      'RECONCILER_RETRY_ENABLED?',
+      'there are RECONCILER_RETRY_ENABLED,',
       'config.yaml:2',
-      'retry.enabled?',
+      'retry has enabled,',
       'retry.maxAttempts',
       'docs/configuration.md',
     ])
