@@ -166,7 +166,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: records > 0,
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
-    level: records >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
+    level: status.refusedAgain >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
     text: refusedText(records, refusing),
     deliveries: records,
     detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),

@@ -111,13 +111,14 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   if (gate === 'not-leader') return standbyReason(shut, status)
   // The identity host works again; the next call will show it.
   if (gate === 'no-token') return tokenBack
-  if (gate === 'unauthorized' && shut.call === null)
+  const isListRejected = shut.call?.operation === 'list'
+  if (gate === 'unauthorized' && (shut.call === null || (isListRejected && status.listsFailing === null)))
     return {
       level: 'working',
       text: 'The platform is back: the next retry is a trial.',
       advice: 'Nothing to do.',
     }
-  if (gate === 'unauthorized' && shut.call?.operation === 'list')
+  if (gate === 'unauthorized' && isListRejected)
     return {
       level,
       text: 'The platform rejects all calls.',

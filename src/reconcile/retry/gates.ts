@@ -236,7 +236,7 @@ export function createGates(sources: GateSources): Gates {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'
     const callMs = isOfLists ? Math.max(rate.pausedForMs(), Math.min(pingMs, sources.nextListInMs())) : pingMs
-    const ms = Math.max(callMs, sources.tokenInMs())
+    const ms = breaker.call()?.operation === 'token' ? Math.max(callMs, sources.tokenInMs()) : callMs
     return ms > 0 ? ms : undefined
   }
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {

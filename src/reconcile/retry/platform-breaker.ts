@@ -183,7 +183,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     pingAt: () => (isPinging ? undefined : pingAt),
     listed() {
       respondedAt = clock.monotonic()
-      if (state.name === 'open' && !ofRetries.has(state.trouble)) pingAt = clock.monotonic()
+      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
+      if (isOfLists) pingAt = clock.monotonic()
       options.wake()
     },
     probe() {

@@ -53,6 +53,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'calls that are rejected',
     {
+      listsFailing: { since: incidentNow, until: incidentNow, reason: 'unauthorized' },
       gates: [
         {
           gate: 'unauthorized',

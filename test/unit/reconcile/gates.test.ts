@@ -34,7 +34,7 @@ test.each<[string, Parameters<typeof opensInMs>, number | undefined]>([
   ['the ping, where it comes first', ['list', 40_000], 30_000],
   ['a sweep or a check that comes before it', ['list', 10_000], 10_000],
   ['not before the end of a pause', ['list', 10_000, 15_000], 15_000],
-  ['nor before the next token request', ['list', 10_000, 0, 60_000], 60_000],
+  ['nor before the next token request', ['token', 10_000, 0, 60_000], 60_000],
   ['a list call that is due', ['list', -1], undefined],
   ['the ping alone, where lists pass and retries do not', ['retry', 10_000], 30_000],
 ])('%s', (_, [operation, ...ms], expected) => {
