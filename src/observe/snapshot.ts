@@ -35,7 +35,7 @@ export interface ReconcilerState extends SweepFindings {
   missingOf: Summary['missingOf']
   /** Open records without an arrival estimate: circuit not closed, or repeatedly rejected. */
   endless: Summary['endless']
-  /** Records waiting although their receiver has recovered. */
+  /** Records waiting although their receivers accept all again. */
   mended: Summary['mended']
   /** Recent deliveries by receiver. */
   lately: readonly Lately[]
@@ -48,9 +48,9 @@ export interface ReconcilerState extends SweepFindings {
   unlisted: (UnlistedSum & { forMs: number }) | undefined
   /** False until a response has shown the platform's time. */
   knowsTime: boolean
-  /** True while more may be missing than is known. */
   /** Until the next sweep begins, at the earliest; Infinity if no tick is known. */
   nextSweepInMs: number
+  /** True while more may be missing than is known. */
   fullSweepUnderWay: boolean
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Subscriptions with recent retries, by their receiver. */

@@ -20,7 +20,7 @@ const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 /** The family that has this series. */
 function familyOf(name: string): string {
   const family = name.replace(/_(?:bucket|sum|count)$/, '')
-  const isHistogram = definitions.get(family)?.type === 'histogram' || family === 'nodejs_gc_duration_seconds'
+  const isHistogram = definitions.get(family)?.type === 'histogram'
   return isHistogram ? family : name
 }
 

@@ -105,7 +105,7 @@ export interface Summary {
    * while the receiver fails some.
    */
   endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
-  /** Records waiting although their receivers take all again: since when all do, and the end of the last backoff; epoch ms. */
+  /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
