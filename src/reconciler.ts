@@ -255,7 +255,7 @@ export function createReconciler(
     breaker,
     rate,
     subscriptions,
-    nextListInMs: () => Math.min(msUntilSweep(), confirmer.msUntilRound()),
+    nextListInMs: () => (sweeper.isUnderWay() ? 0 : Math.min(msUntilSweep(), confirmer.msUntilRound())),
     tokenInMs: msUntilToken,
     clock,
   })

@@ -84,7 +84,7 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
 }
 
 /**
- * Exhausted records are evicted first, then those not ready, except the next probes of each open circuit. Within each kind, the
+ * Exhausted records are evicted first, then those not ready, except the next probes of each circuit that is not closed. Within each kind, the
  * records that would be sent last if lanes took turns; receivers that have failed come later. Awaited records stay.
  */
 export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
@@ -113,8 +113,12 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
   for (const lane of lanes.values()) {
     const probes = Math.min(maxProbes, lane.records.length)
     const state = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic)
-    if (state === 'open') lane.probes = probes
-    else lane.ready = state === 'closed' ? lane.due : probes
+    if (state === 'closed') lane.ready = lane.due
+    else {
+      // Those that back off must not take the places of others' probes that are due.
+      lane.ready = state === 'open' ? 0 : Math.min(probes, lane.due)
+      lane.probes = probes - lane.ready
+    }
     lane.others = lane.records.length - lane.ready - lane.probes
   }
   let left = Math.max(0, places)

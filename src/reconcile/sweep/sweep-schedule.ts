@@ -24,6 +24,8 @@ export interface SweepSchedule {
   begin(kind: SweepKind): void
   /** True once a full sweep has run for some seconds. */
   isFullUnderWay(): boolean
+  /** True while a sweep of any kind runs. */
+  isUnderWay(): boolean
   /** The kind was listed after `workedMs` of work. The newest part of a full sweep also counts as a recent one. */
   done(kind: SweepKind, workedMs: number): void
   /** The sweep has ended, with the failure of a call or without. */
@@ -50,7 +52,7 @@ const newJob = (): Job => ({ begunAt: -Infinity, wantedAt: Infinity, restsUntil:
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
   const { breaker, clock, hasRoomAgain, random, rate } = options
   const jobs: Readonly<Record<SweepKind, Job>> = { full: newJob(), recent: newJob() }
-  let isFullUnderWay = false
+  const underWay = new Set<SweepKind>()
   // A sweep fails when a list call of one row does, so an answered ping shows that it may go on.
   const backoff = createPlatformBackoff(clock, random, breaker.respondedAt)
 
@@ -83,18 +85,18 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     begin(kind) {
       jobs[kind].wantedAt = Infinity
       jobs.recent.begunAt = clock.monotonic()
-      if (kind === 'recent') return
-      jobs.full.begunAt = clock.monotonic()
-      isFullUnderWay = true
+      if (kind === 'full') jobs.full.begunAt = clock.monotonic()
+      underWay.add(kind)
     },
-    isFullUnderWay: () => isFullUnderWay && clock.monotonic() - jobs.full.begunAt > momentMs,
+    isUnderWay: () => underWay.size > 0,
+    isFullUnderWay: () => underWay.has('full') && clock.monotonic() - jobs.full.begunAt > momentMs,
     done(kind, workedMs) {
       // A tick that came meanwhile is satisfied.
       if (kind === 'recent') jobs.recent.wantedAt = Infinity
       rest(kind, workedMs)
     },
     end(kind, workedMs, failure) {
-      if (kind === 'full') isFullUnderWay = false
+      underWay.delete(kind)
       if (failure === undefined) {
         backoff.end()
         return

@@ -78,6 +78,7 @@ export interface Sweeper {
   findings(): Readonly<SweepFindings>
   unlisted(): readonly UnlistedPart[]
   isFullUnderWay(): boolean
+  isUnderWay(): boolean
 }
 
 /** A full sweep includes a recent one, so it goes first. */
@@ -365,7 +366,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
     msUntilNext: (tickInMs) => Math.min(...kinds.map((kind) => schedule.dueInMs(kind, tickInMs))),
     make,
-    isFullUnderWay: () => schedule.isFullUnderWay(),
+    isFullUnderWay: schedule.isFullUnderWay,
+    isUnderWay: schedule.isUnderWay,
     findings: () => findings,
     unlisted: () => unlistable.parts(),
   }

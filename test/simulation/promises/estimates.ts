@@ -9,6 +9,8 @@ const minuteMs = 60_000
 const slackMs = 2.5 * minuteMs
 const nextSlackMs = 3000
 const trialMs = 15_000
+/** Until a changed file is read. */
+const unreadMs = 15_000
 
 interface Said {
   at: number
@@ -99,7 +101,7 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
     const at = saidAt + said.ms
     // A retry is the trial after a ping; and a token may be asked for by anybody once its time has come.
     const to = at + (said.operation === 'retry' ? trialMs : nextSlackMs)
-    if (to < changesAfter(changes, saidAt))
+    if (to < changesAfter(changes, saidAt - unreadMs))
       next = { from: at - nextSlackMs, to, saidAt, text, operation: said.operation }
   }
 

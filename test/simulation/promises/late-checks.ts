@@ -1,13 +1,12 @@
 // A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see docs/architecture.md "Retry plan", "Outcomes"
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
+import { isQuestion, isSweepPage, ownSpan } from '../asked.ts'
 import type { Call } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** While a check is overdue by more than 10 s it gets as much of the rate as the retries do. */
 const boundMs = 30_000
 const longestPauseMs = 300_000
-/** Checks go out in rounds. */
-const roundMs = 1000
 
 export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
@@ -32,30 +31,25 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
     return last + Math.min(longestPauseMs, Math.max(4 * firstCheckMs, last - sentAt))
   }
 
-  /** A check that fails puts off all that it looks for, as one that shows nothing. */
-  function putOff(): void {
+  /** A check of an event, or one that fails, puts off all that it looks for, as one that does not show them. */
+  function putOff(call: Call): void {
+    const eventId = call.asked?.eventId
+    const { from, to } = ownSpan(call)
     for (const id of knowledge.owed()) {
-      const { owed, sentAt } = knowledge.of(id)
-      if (owed !== undefined && dueAt(id, owed.at, sentAt) <= timeline.now() + roundMs) look(id)
+      const record = platform.records.get(id)
+      const isLookedFor =
+        eventId === undefined ? record && platform.isBetween(record, from, to) : record?.eventId === eventId
+      if (isLookedFor === true) look(id)
     }
-  }
-
-  function byEvent({ asked }: Call): void {
-    const eventId = asked?.eventId
-    if (eventId === undefined) return
-    for (const id of knowledge.owed()) if (platform.records.get(id)?.eventId === eventId) look(id)
   }
 
   return {
     told(call, { kind, status, views }) {
       if (call.operation === 'retry') lookedAt.delete(call.id)
       if (call.operation !== 'list') return
-      if (kind !== 'told' || status !== 200) {
-        putOff()
-        return
-      }
       for (const { id } of views) look(id)
-      byEvent(call)
+      const hasFailed = kind !== 'told' || status !== 200
+      if (call.asked?.eventId !== undefined || (hasFailed && !isSweepPage(call) && !isQuestion(call))) putOff(call)
     },
     scraped() {
       const now = timeline.now()

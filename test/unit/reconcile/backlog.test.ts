@@ -85,6 +85,7 @@ test.each<[string, string, number, number[]]>([
   ['and share it fairly', 'a backingOff 300, b backingOff 300', 200, [100, 100]],
   ['so do those of an open circuit', 'open due 300, b due 300', 200, [0, 200]],
   ['three of one that is half-open can go out now', 'half-open due 300, b due 300, open due 300', 200, [3, 197, 0]],
+  ['which are its due ones, before those that back off', 'half-open backingOff 3, half-open recent 3', 3, [0, 3]],
   ['and what no other needs', 'open due 300, b due 150, c backingOff 300', 200, [27, 150, 23]],
   ['a failing receiver comes later by a share', 'failing due 300, b due 300', 200, [90, 110]],
   ['and last where there is no other place', 'failing due 3, b due 3, c due 3', 2, [0, 1, 1]],
