@@ -23,8 +23,8 @@ export interface ConfirmOptions {
   clock: Clock
   random: Random
   concurrency: number
-  /** Its sweeps and pings show that the platform lists again. */
-  breaker: Pick<PlatformBreaker, 'respondedAt'>
+  /** Its sweeps and pings show that the platform lists again, and so do checks. */
+  breaker: Pick<PlatformBreaker, 'responded' | 'respondedAt'>
   /** Checks of a subscription whose closed circuit is at its limit come early. */
   subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
@@ -148,7 +148,10 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       roundAt = clock.monotonic()
       try {
         await work(round)
-        if (round.responses > 0) unreadable = round.unreadable.sum()
+        if (round.responses > 0) {
+          unreadable = round.unreadable.sum()
+          options.breaker.responded()
+        }
         // A single record whose search failed was postponed already.
         if (round.failures > 1 && round.responses === 0) backoff.failed()
         else backoff.end()

@@ -49,7 +49,9 @@ export interface PlatformBreaker {
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
-  /** A sweep has listed the window: sends the next ping now, if the platform seems to be down. */
+  /** A list call has succeeded: sends the next ping now, if lists seemed to fail. */
+  responded(): void
+  /** The same, and a sweep has listed the window. */
   listed(): void
   /** An operator asks for the next ping now; returns whether one was waiting. */
   probe(): boolean
@@ -154,6 +156,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
   }
 
+  function responded(): void {
+    if (state.name !== 'open' || (ofRetries.has(state.trouble) && call?.operation !== 'list')) return
+    pingAt = clock.monotonic()
+    options.wake()
+  }
+
   /** Sends nothing until a ping; a known trouble does not lengthen the backoff again. */
   function stop(trouble: Trouble): void {
     if (state.name !== 'open' || state.trouble !== trouble) enter({ name: 'open', trouble })
@@ -181,10 +189,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     pingAt: () => (isPinging ? undefined : pingAt),
+    responded,
     listed() {
       respondedAt = clock.monotonic()
-      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
-      if (isOfLists) pingAt = clock.monotonic()
+      responded()
       options.wake()
     },
     probe() {
