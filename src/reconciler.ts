@@ -14,7 +14,7 @@ import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
-import type { Situation, SituationOf } from './reconcile/decide.ts'
+import type { SituationOf } from './reconcile/decide.ts'
 import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog, type LookAt } from './reconcile/retry/backlog.ts'
@@ -334,7 +334,7 @@ export function createReconciler(
       return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
     }
     const toWallClock = (at: number): number => now - (monotonic - at)
-    const situationOf = (subscriptionId: string): Situation => {
+    return (subscriptionId) => {
       const circuit = subscriptions.circuitOf(subscriptionId)
       const closedAt = circuit.name === 'up' ? circuit.closedAt : -Infinity
       const notClosed = 'opening' in circuit ? circuit : undefined
@@ -360,8 +360,6 @@ export function createReconciler(
         },
       }
     }
-    const made = new Map<string, Situation>()
-    return (subscriptionId) => made.getOrInsertComputed(subscriptionId, situationOf)
   }
 
   function unlistedNow(): ReconcilerState['unlisted'] {

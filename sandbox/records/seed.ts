@@ -22,7 +22,7 @@ export const seedSchema = z.strictObject({
   /** Share that is processing; the rest of 1 is successful. */
   processing: share.default(0),
   /** Ids, or how many. */
-  subscriptions: z.union([z.number().int().min(1).max(10_000), someNames]).default(3),
+  subscriptions: z.union([z.number().int().min(1).max(20_000), someNames]).default(3),
   /** Default: the four that the specification knows. Any other name makes an unknown event type. */
   eventTypes: someNames.optional(),
   /** `numberOfAttempts`. */

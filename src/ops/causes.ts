@@ -1,4 +1,5 @@
 // Why deliveries are missing: failed records grouped by subscription and last response.
+import TinyQueue from 'tinyqueue'
 import {
   decide,
   exhaustedAt,
@@ -113,12 +114,13 @@ export function createCauses(policy: Policy): CauseGroups {
   return {
     look(entry, { decision }, situation) {
       if (decision === 'excluded') return
-      const { eventAt, subscriptionId } = entry
+      const { eventAt } = entry
       const isExhausted = decision === 'exhausted'
       const responseStatusCode = responseTo(entry, isExhausted, situation)
-      if (groups[first]?.subscriptionId !== subscriptionId) first = groups.length
+      if (groups[first]?.situation !== situation) first = groups.length
       let at = first
       while (at < groups.length && groups[at]?.responseStatusCode !== responseStatusCode) at += 1
+      const { subscriptionId } = groups[first] ?? entry
       const group = (groups[at] ??= { subscriptionId, responseStatusCode, records: 0, oldestAt: Infinity, situation })
       group.records += 1
       group.oldestAt = Math.min(group.oldestAt, eventAt)
@@ -128,9 +130,15 @@ export function createCauses(policy: Policy): CauseGroups {
       exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
     },
     *listed(bySubscription) {
-      const listed = groups.toSorted(byCount).slice(0, maxCauses)
+      const largest = new TinyQueue<Group>([], (a, b) => byCount(b, a))
+      for (const group of groups) {
+        const smallest = largest.length < maxCauses ? undefined : largest.peek()
+        if (smallest !== undefined && byCount(smallest, group) <= 0) continue
+        largest.push(group)
+        if (largest.length > maxCauses) largest.pop()
+      }
       const list: Cause[] = []
-      for (const group of listed)
+      for (const group of largest.data.toSorted(byCount))
         list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
       return { total: groups.length, records, list, exhausted }
     },

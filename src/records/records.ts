@@ -2,7 +2,7 @@
 import { readReceiverResponse, type ReceiverResponse } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
-import { decide } from '../reconcile/decide.ts'
+import { decide, type Situation } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { maxNamed } from '../reconcile/books/hours.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
@@ -133,7 +133,9 @@ export function createRecords({
     await turn()
     const current = reconciler()
     const { backlog, books } = current
-    const situationOf = current.situations()
+    const situations = new Map<string, Situation>()
+    const newSituation = current.situations()
+    const situationOf = (id: string): Situation => situations.getOrInsertComputed(id, newSituation)
     const matches = matcherOf(filter)
     const { decision, group, webhookIds } = filter
     const unprocessed = group && new Map(books.missed().map((entry) => [entry.id.toLowerCase(), entry]))
