@@ -14,6 +14,7 @@ export interface Attempts {
   /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
   refusals: number
   lastAt: number
+  responseStatusCode: number | null
   /** When the backoffs of its receiver's failures ended; -Infinity when they did not. */
   endedAt: number
 }
@@ -76,14 +77,14 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
 
   /** An earlier failure of its receiver, and not of this record alone. */
-  function isEnded({ responseStatusCode }: SimulatedRecord, { endedAt, lastAt, refusals }: Attempts, slackMs: number) {
+  function isEnded({ endedAt, lastAt, refusals, responseStatusCode }: Attempts, slackMs: number): boolean {
     return refusals === 0 && !refusesRecord(responseStatusCode) && lastAt < endedAt + slackMs
   }
 
   return {
     earliestDue(record, known) {
       const { endedAt, lastAt } = known
-      if (isEnded(record, known, 2 * clockTolerance)) return endedAt
+      if (isEnded(known, 2 * clockTolerance)) return endedAt
       const due = lastAt + longest(known) / 2
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
@@ -92,7 +93,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
     },
     latestDue: (record, known) =>
-      isEnded(record, known, -2 * clockTolerance)
+      isEnded(known, -2 * clockTolerance)
         ? known.endedAt
         : Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
     isSelected: (record) =>

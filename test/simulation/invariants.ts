@@ -191,7 +191,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       pastOf(lastAt) ?? record.eventAt,
       ...(known.touchedAt < sureSince ? [record.eventAt] : []),
     ]
-    const dues = views.flatMap(({ attempts, lastAt }) =>
+    const dues = views.flatMap(({ attempts, lastAt, responseStatusCode }) =>
       readings(lastAt).flatMap((reading) =>
         // More tries may mean an earlier one: the last chance, where the backoff leads out of the window.
         [sure, known].map(({ refusals, tries }) =>
@@ -199,6 +199,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
             attempts,
             tries,
             refusals,
+            responseStatusCode,
             endedAt: endedBackoffs.at(record.subscriptionId, 'perhaps'),
             // When its last retry was is the daemon's idea of the platform's time, as now is.
             lastAt: Math.max(reading, lastTryOf(record.id, known) - expectations.clockTolerance),

@@ -232,8 +232,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
     const lastAt = view.lastAt !== null && view.lastAt > platform.now() ? null : view.lastAt
-    if (before?.attempts !== view.attempts || before.lastAt !== lastAt)
-      known.views = [...known.views, { ...view, lastAt }]
+    const isSame = before?.attempts === view.attempts && before.responseStatusCode === view.responseStatusCode
+    if (!isSame || before.lastAt !== lastAt) known.views = [...known.views, { ...view, lastAt }]
   }
 
   return {

@@ -38,6 +38,7 @@ export interface View {
   status: WebhookStatus
   attempts: number
   lastAt: number | null
+  responseStatusCode: number | null
 }
 
 export interface Answer {
@@ -96,8 +97,8 @@ function order(habits: Scenario['habits']): (a: SimulatedRecord, b: SimulatedRec
   }
 }
 
-function viewOf({ id, status, attempts, lastAt }: SimulatedRecord): View {
-  return { id, status, attempts, lastAt }
+function viewOf({ id, status, attempts, lastAt, responseStatusCode }: SimulatedRecord): View {
+  return { id, status, attempts, lastAt, responseStatusCode }
 }
 
 export function errorBody(code: string, parameters: readonly string[]): string {

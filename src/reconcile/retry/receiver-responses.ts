@@ -208,9 +208,9 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
   return isOver(taking) ? { ...taking, overSince: taking.takingSince } : taking
 }
 
-/** Its circuit may still be closed: it accepted others before. */
-function takesNothing(line: Recent): boolean {
-  const { failedAt, failingSince, streak } = line
+/** Until `until`. Its circuit may still be closed: it accepted others before. */
+function takesNothing(line: Recent, until: number): boolean {
+  const { failingSince, streak } = line
   const { isDoubtful, isRefusing, own, ownFailures, ownTypes } = streak
   const failed = inARow(line, 'failed')
   // A few may be chance where others have failed before.
@@ -222,7 +222,7 @@ function takesNothing(line: Recent): boolean {
     : isDoubtful
       ? ownFailures >= deadStreak
       : failed >= enough
-  return isSoMany && failedAt - failingSince >= deadMs
+  return isSoMany && until - failingSince >= deadMs
 }
 
 /** True if the last ones were accepted, too many for chance: all earlier failures are over. */
@@ -322,7 +322,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     },
     receiverOf(subscriptionId, now) {
       const line = subscriptions.of(subscriptionId)
-      if (!takesNothing(line)) return now - line.takenAt < latelyMs ? 'taking' : undefined
+      if (!takesNothing(line, line.failedAt)) return now - line.takenAt < latelyMs ? 'taking' : undefined
       // One that rejects its records, or has failed few, pages nobody.
       const isSure = inARow(line, 'failed') >= deadStreak && now - line.failingSince >= sureMs
       return isSure && !line.streak.isRefusing ? 'failing' : 'suspected'
@@ -338,7 +338,8 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           taken: countOf(line, 'taken'),
           failedRecords: failedRecords(line),
           isFailing: failedRecords(line) >= minFailed && now - line.failedAt < latelyMs && !isOver(line),
-          takesNothing: takesNothing(line),
+          // Retries may wait for long: without a later success, it still does.
+          takesNothing: takesNothing(line, now),
           responseStatusCode: line.responseStatusCode,
           failingForMs: now - line.failingSince,
           takesAgain: takesAgain(line, now),

@@ -59,9 +59,11 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     if (known.touchedAt > since || !expectations.isSelected(record)) return false
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
     const endedAt = holds.backoffsEndedAt(record.subscriptionId)
-    const attempts = { attempts: record.attempts, tries: known.tries, refusals: known.refusals, lastAt, endedAt }
-    if (expectations.isExhausted(attempts) || expectations.isExpired(record, platform.now(), 60_000)) return false
-    const due = expectations.latestDue(record, attempts)
+    const { refusals, tries } = known
+    const { attempts, responseStatusCode } = record
+    const last = { attempts, tries, refusals, responseStatusCode, lastAt, endedAt }
+    if (expectations.isExhausted(last) || expectations.isExpired(record, platform.now(), 60_000)) return false
+    const due = expectations.latestDue(record, last)
     return due + expectations.clockTolerance < platform.now() - ms
   }
 
