@@ -23,6 +23,8 @@ export function changesOf(scenario: Scenario): readonly number[] {
   const times = [
     ...spans.flatMap(({ from, to }) => [from, to]),
     ...moments.map(({ at }) => at),
+    // Events that a clock put back lie ahead of come one after the other.
+    ...platformJumps.filter(({ ms }) => ms < 0).flatMap(({ ms }) => records.map(({ at }) => at - ms)),
     ...revocations,
     calmAt,
     soundAtOf(scenario),

@@ -145,6 +145,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   /** True where the world itself has what the alert says, and no time mends it. */
   function isLasting(alert: string): boolean {
     const { certificates, env, habits, lives, platformJumps, receivers, records } = scenario
+    const isSetBack = platformJumps.some(({ ms }) => ms < 0)
     const hasRefused = records.some(({ kind }) => kind !== 'plain') || receivers.some(({ flaky }) => flaky >= 0.2)
     switch (alert) {
       case 'Expired':
@@ -162,13 +163,13 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return hasRefused
       case 'ReceiverFailing':
       case 'AllReceiversFailing':
-        // An attempt that is under way reads as one that has failed.
-        return hasRefused || looksFailed(habits)
+        // An attempt that is under way reads as one that has failed; and an event ahead of a clock that was set back is no probe.
+        return hasRefused || looksFailed(habits) || isSetBack
       case 'UnreadableRecords':
         return records.some(({ unreadable }) => unreadable !== undefined)
       case 'FailedAhead':
         // A clock that is set back leaves its events ahead.
-        return records.some(({ aheadMs }) => aheadMs !== undefined) || platformJumps.some(({ ms }) => ms < 0)
+        return records.some(({ aheadMs }) => aheadMs !== undefined) || isSetBack
       case 'SweepIncomplete':
         return (habits.listsAtOnce ?? habits.listsFor) !== undefined
       case 'Throttled':

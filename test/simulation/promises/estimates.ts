@@ -90,7 +90,9 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
       return { ms: tokenTrouble.nextTry.getTime() - now.getTime(), operation: 'token' }
     const gate = gates.find(({ call, opensInSeconds }) => call !== null && opensInSeconds !== null)
     if (gate?.call == null) return undefined
-    return { ms: 1000 * (gate.opensInSeconds ?? 0), operation: gate.call.operation }
+    // With a token, the next call that needs one is a list.
+    const operation = gate.call.operation === 'token' && tokenTrouble === null ? 'list' : gate.call.operation
+    return { ms: 1000 * (gate.opensInSeconds ?? 0), operation }
   }
 
   function noteNext(sight: Sight): void {

@@ -249,7 +249,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         ({ at, isTaken, sentAt }) => !isTaken && sentAt > downSince && at < timeline.now() - noticeMs,
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
-      if (failed.length >= minTries && recordsOf(id).some(isWaiting))
+      // Where none is said to be missing, that itself is judged.
+      if (open > 0 && failed.length >= minTries && recordsOf(id).some(isWaiting))
         say(`${said} while the receiver of ${id} is down since ${timeline.now() - downSince} ms`)
     }
     for (const party of ['platform', 'identity'] as const)
