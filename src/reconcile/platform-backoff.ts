@@ -5,14 +5,14 @@ import type { Clock, Random } from '../runtime/clock.ts'
 export interface PlatformBackoff {
   /** When the next call may be sent, monotonic ms; -Infinity without a failure, or once the platform has responded since. */
   until(): number
-  /** A call failed: starts a backoff twice as long as the last one, up to its maximum. */
-  failed(error?: unknown): void
+  /** A call failed: starts a backoff twice as long as the last one, up to `maxMs`, a minute by default. */
+  failed(error?: unknown, maxMs?: number): void
   /** The platform has responded. */
   end(): void
 }
 
 const firstMs = 1000
-const maxMs = 300_000
+const passingMs = 60_000
 /** Without an access token: the token cache backs off itself, and calls should resume soon after it has one. */
 const maxWithoutTokenMs = 10_000
 
@@ -28,7 +28,7 @@ export function createPlatformBackoff(
 
   return {
     until: () => (respondedAt() > failedAt ? -Infinity : until),
-    failed(error) {
+    failed(error, maxMs = passingMs) {
       failedAt = clock.monotonic()
       const limitMs = error instanceof TokenError ? maxWithoutTokenMs : maxMs
       const delayMs = Math.min(limitMs, firstMs * 2 ** failures)

@@ -46,6 +46,8 @@ interface Round {
   responses: number
   /** Consecutive failed calls. */
   failures: number
+  /** Failed searches of single records, with the time of their request. */
+  failed: { search: Search; askedAt: number }[]
   unreadable: ReturnType<typeof createUnreadableSum>
 }
 
@@ -80,13 +82,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
-  /** A search that ended without showing a record, or failed, counts as a check; absence proves nothing. */
-  function takeAbsent({ kind, records }: Search, askedAt: number): void {
-    for (const record of records) {
-      if (record.awaiting === undefined) continue
-      record.awaiting.missedByEvent = kind === 'event'
+  function noteMissed({ kind, records }: Search): void {
+    for (const { awaiting } of records) if (awaiting !== undefined) awaiting.missedByEvent = kind === 'event'
+  }
+
+  /** A search that ended without showing a record counts as a check; absence proves nothing. */
+  function takeAbsent(search: Search, askedAt: number): void {
+    noteMissed(search)
+    for (const record of search.records)
       outcomes.see(record, undefined, { askedAt, monotonic: clock.monotonic(), seenAt: client.now() })
-    }
   }
 
   /** Reads one page of a search. Returns the searches that follow it. */
@@ -111,7 +115,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
       // An unlistable span is searched record by record.
       if (search.kind === 'span') return ownSearches(records)
-      takeAbsent({ ...search, records }, askedAt)
+      noteMissed({ ...search, records })
+      round.failed.push({ search: { ...search, records }, askedAt })
       return []
     }
   }
@@ -144,16 +149,17 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return roundAt + pauseMs(now) - now
     },
     async check(signal) {
-      const round = { signal, calls: 0, responses: 0, failures: 0, unreadable: createUnreadableSum() }
+      const round = { signal, calls: 0, responses: 0, failures: 0, failed: [], unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
       try {
         await work(round)
         if (round.responses > 0) {
+          // The platform responds: these searches fail for themselves.
+          for (const { askedAt, search } of round.failed) takeAbsent(search, askedAt)
           unreadable = round.unreadable.sum()
           options.breaker.responded()
         }
-        // A single record whose search failed was postponed already.
-        if (round.failures > 1 && round.responses === 0) backoff.failed()
+        if (round.failures > 0 && round.responses === 0) backoff.failed()
         else backoff.end()
       } catch (error) {
         signal.throwIfAborted()

@@ -63,6 +63,8 @@ export interface PlatformBreaker {
 
 /** After this many consecutive failures, a ping shows whether the records or the platform are the problem. */
 const suspiciousRow = 3
+/** Maximum pause between two trials while retries are refused: that ends when a person acts. */
+const maxRefusedMs = 300_000
 /** A ping with a response within this time is not reported. */
 const momentMs = 1000
 
@@ -135,7 +137,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   }
 
   function backOff(failure?: unknown): void {
-    backoff.failed(failure)
+    const needsPerson = state.name === 'open' && ofRetries.has(state.trouble)
+    backoff.failed(failure, needsPerson ? maxRefusedMs : undefined)
     pingAt = backoff.until()
   }
 

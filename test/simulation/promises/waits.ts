@@ -12,6 +12,8 @@ const boundMs = 45_000
 /** With less room than records: those that were left out are listed again first, at some ticks, and by a full sweep that may have to begin anew. */
 const crowdedBoundMs = 2 * 60_000
 const crowdedTicks = 3
+/** It rests for 20 times the time that it took, and may begin anew. */
+const crowdedSweeps = 22
 /** A fault lasts on in what it delayed. */
 const afterFaultMs = 30_000
 const slackMs = 5000
@@ -117,7 +119,7 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   function look(): void {
     noteCrowd()
     const now = timeline.now()
-    const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs + 2 * longestSweepMs
+    const crowdedBound = crowdedBoundMs + crowdedTicks * scenario.periodMs + crowdedSweeps * longestSweepMs
     const isCrowded = crowdedAt > now - crowdedBound
     const bound = (isCrowded ? crowdedBound : boundMs) + limitedMs()
     if (holds.openGateSince() > now - bound) exempt('something holds all retries')

@@ -71,9 +71,10 @@ const scripts: Record<string, string> = {
   'the call that failed last is named, until lists pass': `
     note 401; gates -> unauthorized since 0s by retry; list 403; wait 1s; gates -> unauthorized since 1s by list
     list works; wait 2s; gates -> unauthorized since 3s`,
-  'a platform that is down is asked after 1 s, doubling to 5 min; after an answer the pauses begin anew': `
-    list 500; note 500 3; lists -> 1; pauses 10 -> 1 2 4 8 16 32 64 128 256 300
+  'a platform that is down is asked after 1 s, doubling to a minute; after an answer the pauses begin anew': `
+    list 500; note 500 3; lists -> 1; pauses 8 -> 1 2 4 8 16 32 60 60
     list works; wait 5min; breaker -> all, no trouble; list 500; note 500 3; lists -> 2; pauses 2 -> 1 2`,
+  'while PATCHes are refused, to 5 min': 'list 403; note 401; pauses 10 -> 1 2 4 8 16 32 64 128 256 300',
   'while PATCHes are refused and the list is not: one PATCH a pause': `
     note 401; wait 1s; note 401; wait 1999ms; breaker -> none, unauthorized; wait 1ms; breaker -> one, unauthorized
     note 401; wait 3999ms; breaker -> none, unauthorized; wait 1ms; breaker -> one, unauthorized; lists -> 3`,

@@ -32,8 +32,8 @@ const scripts: Record<string, string> = {
   'a sweep that had to wait does not rest for it, but says how long it took': `
     given latencyMs=1000; sweep -> complete 0; wait 1h; anew; ticks 500ms 500ms; throttle 60s; ticks 1s 170s
     sweeps -> recent 1s at 63.5s, full 65.501s at 66.5s, recent 1s at 84.5s, recent 1s at 105.5s, recent 1s at 126.5s, recent 1s at 147.5s, recent 1s at 168.5s`,
-  'sweeps of a platform that fails back off to five minutes for any schedule, and come back at once when one works': `
-    list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 142
+  'sweeps of a platform that fails back off to a minute for any schedule, and come back at once when one works': `
+    list 500; ticks 1s 1h; swept -> full failed 85; list works; ticks 1s 5min; swept -> full 298
     ticks 30s 5min; swept -> full 10`,
   'the time is asked for once, also of a platform whose answers have none':
     'given knowsTime=0; sweep -> complete 0; lists -> 6; wait 1h; sweep -> complete 0; lists -> 5',
