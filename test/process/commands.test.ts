@@ -54,9 +54,14 @@ test('print-config shows every key with its value and origin, and no secret', as
   expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
   expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
   expect(out).toMatch(/\nauth\.scope +"" +RECONCILER_AUTH_SCOPE\n/)
-  const asJson = await runCommand(['print-config', '--json'], { env })
-  const { configuration } = JSON.parse(asJson.out) as { configuration: { key: string; value: unknown }[] }
-  const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
+  const others = Object.entries(env).filter(([key]) => !/_(AUTH_URL|REALM)$/.test(key))
+  const given = { ...Object.fromEntries(others), RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com' }
+  const asJson = await runCommand(['print-config', '--json'], { env: given })
+  type Key = Record<'key' | 'origin' | 'value', unknown>
+  const { configuration } = JSON.parse(asJson.out) as { configuration: Key[] }
+  const one = (wanted: string): Key | undefined => configuration.find(({ key }) => key === wanted)
+  const value = (key: string): unknown => one(key)?.value
+  expect(one('auth.issuerUrl')?.origin).toBe('RECONCILER_AUTH_ISSUER_URL')
   expect([value('retry.concurrency'), value('retry.enabled'), value('select.eventTypes')]).toEqual([24, true, []])
   expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
   expect(out + asJson.out).not.toContain('CANARY')

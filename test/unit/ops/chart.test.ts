@@ -7,7 +7,7 @@ import type { Html } from '../../../src/ops/html.ts'
 
 const start = Date.UTC(2026, 0, 15, 11, 1)
 
-function chart(change: (index: number) => Partial<HistoryStep>, length = 60, limitedBy = 'pace'): string {
+function chart(change: (index: number) => Partial<HistoryStep>, length = 60, changes: object = {}): string {
   const startedAt = new Date(length < 60 ? start : 0)
   const quiet = { missing: 0, recovered: 0, circuits: 0, paused: false }
   const minutes = Array.from({ length }, (_, index): HistoryStep => ({
@@ -22,9 +22,9 @@ function chart(change: (index: number) => Partial<HistoryStep>, length = 60, lim
     sweeps: [],
     unreadable: null,
     unlisted: null,
-    drain: { limitedBy },
+    drain: { limitedBy: 'pace' },
   }
-  const state = { ...seen, now, startedAt, incident: null, history: minutes }
+  const state = { ...seen, now, startedAt, incident: null, history: minutes, ...changes }
   return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
 }
 
@@ -45,7 +45,15 @@ test('begins with the process, and draws no number that is not known', () => {
   expect(markup).toContain('class="missing" d="M2 100V100h1V100M3 100V50h1V100M4 100V0h1V100"')
   expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing in the last hour</h2>')
   expect([1, 2].map((length) => chart(() => ({ missing: 7 }), length).includes('7 now.'))).toEqual([false, true])
-  expect(chart(() => ({ missing: 7 }), 5, 'zone')).toContain('7 known now.')
+  expect(chart(() => ({ missing: 7 }), 5, { drain: { limitedBy: 'zone' } })).toContain('7 known now.')
+})
+
+test('begins with an incident of more than an hour', () => {
+  const spans = [61, 62].map((length) => chart(() => ({ missing: 7 }), length, { incident: { endedAt: null } }))
+  expect(spans.map((markup) => /Missing ([^<]*)/.exec(markup)?.[1])).toEqual([
+    'in the last hour',
+    'since the incident began',
+  ])
 })
 
 test('marks minutes with a circuit that was not closed, and of a pause', () => {
