@@ -23,8 +23,8 @@ export interface ConfirmOptions {
   clock: Clock
   random: Random
   concurrency: number
-  /** Its sweeps and pings show that the platform lists again, and so do checks. */
-  breaker: Pick<PlatformBreaker, 'responded' | 'respondedAt'>
+  /** Its sweeps and pings show that the platform lists again. */
+  breaker: Pick<PlatformBreaker, 'respondedAt'>
   /** Checks of a subscription whose closed circuit is at its limit come early. */
   subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
@@ -157,7 +157,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
           // The platform responds: these searches fail for themselves.
           for (const { askedAt, search } of round.failed) takeAbsent(search, askedAt)
           unreadable = round.unreadable.sum()
-          options.breaker.responded()
         }
         if (round.failures > 0 && round.responses === 0) backoff.failed()
         else backoff.end()

@@ -49,9 +49,7 @@ export interface PlatformBreaker {
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
-  /** A list call has succeeded: sends the next ping now, if lists seemed to fail. */
-  responded(): void
-  /** The same, and a sweep has listed the window. */
+  /** A sweep has listed the window: sends the next ping now, if lists seemed to fail. */
   listed(): void
   /** An operator asks for the next ping now; returns whether one was waiting. */
   probe(): boolean
@@ -159,12 +157,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
   }
 
-  function responded(): void {
-    if (state.name !== 'open' || (ofRetries.has(state.trouble) && call?.operation !== 'list')) return
-    pingAt = clock.monotonic()
-    options.wake()
-  }
-
   /** Sends nothing until a ping; a known trouble does not lengthen the backoff again. */
   function stop(trouble: Trouble): void {
     if (state.name !== 'open' || state.trouble !== trouble) enter({ name: 'open', trouble })
@@ -192,10 +184,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     pingAt: () => (isPinging ? undefined : pingAt),
-    responded,
     listed() {
       respondedAt = clock.monotonic()
-      responded()
+      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
+      if (isOfLists) pingAt = clock.monotonic()
       options.wake()
     },
     probe() {

@@ -90,9 +90,6 @@ describe('checks', () => {
       failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 100; ${back} 500`,
     'that fail go on as soon as a sweep has listed the window': `
       failed 5 a apart=5s; deliver a 200 100ms; list 500; start; wait 10min; list works; sweep -> complete 0; wait 3s; outcomes -> recovered 5`,
-    'that pass have the platform asked at once whether it is up again': `
-      failed 5 a; deliver a 200 9h; start; wait 8min; failed 5 b; patch 500; list 500; note 500 3; wait 20min
-      breaker -> none, platform; list works; wait 1min; breaker -> all, no trouble`,
     'without a token back off within 10 s, as nothing is sent': `
       failed 2 a apart=1h; deliver a 200 100ms; list no-token; start; ${outage} 180; ${back} 2`,
     'of a span that cannot be listed search record by record': `
