@@ -170,6 +170,9 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'FailedAhead':
         // A clock that is set back leaves its events ahead.
         return records.some(({ aheadMs }) => aheadMs !== undefined) || isSetBack
+      case 'StuckProcessing':
+        // After a clock was set forward, what is processing looks old until the next full sweep.
+        return platformJumps.length > 0
       case 'SweepIncomplete':
         return (habits.listsAtOnce ?? habits.listsFor) !== undefined
       case 'Throttled':

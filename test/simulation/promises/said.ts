@@ -78,7 +78,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   let levels: { at: number; level: string; headline: string }[] = []
   let isSwept = false
   /** The last full sweep, and its rest: what it did not see shows after that. */
-  let fullRestMs = 0
+  /** How long the last full sweep took. */
+  let fullMs = 0
   let fullSince = -Infinity
   let allSuccessfulSince: number | undefined
 
@@ -90,7 +91,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   /** Failed for so long that it is known, and nothing is under way for it. */
   function isLongFailed(record: SimulatedRecord): boolean {
     const { busy, changedAt, enteredAt, eventAt, status } = record
-    const bound = settle + 2 * scenario.periodMs + Math.max(restMs, fullRestMs) + scenario.habits.lagMs
+    const bound = settle + 2 * scenario.periodMs + Math.max(restMs, 21 * fullMs + noticeMs) + scenario.habits.lagMs
     // A clock that is set moves the window.
     const setAt = scenario.platformJumps.findLast(({ at }) => at <= timeline.now())?.at ?? 0
     const isOld =
@@ -309,7 +310,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       timeline.now() > scenario.calmAt
     if (!isOver) allSuccessfulSince = undefined
     else allSuccessfulSince ??= timeline.now()
-    if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < noticeMs) return
+    // What is only counted is known to have arrived once the next full sweep has ended.
+    const bound = noticeMs + 2 * fullMs + scenario.periodMs
+    if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < bound) return
     if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
     // What was lost behind a 200, and a ledger without books, are for a person.
     if (status.books?.unprocessed.total || status.books?.problem) return
@@ -347,7 +350,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       }
       if (fact.type !== 'sweep') return
       const { kind, result, seconds } = fact.report
-      if (kind === 'full') fullRestMs = 21 * 1000 * seconds + noticeMs
+      if (kind === 'full') fullMs = 1000 * seconds
       if (kind === 'full' && result === 'complete') fullSince = timeline.now() - 1000 * seconds
       last.lists[result === 'failed' ? 'bad' : 'good'] = timeline.now()
       if (kind === 'full' && result !== 'failed') isSwept = true
