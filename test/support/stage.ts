@@ -5,7 +5,6 @@ import { createReconciler, toPolicy, type Reconciler } from '../../src/reconcile
 import { createConnection } from '../../src/platform/connection.ts'
 import { runTogether, type Task } from '../../src/runtime/run-together.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import type { Transport } from '../../src/platform/http/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
@@ -45,8 +44,6 @@ export interface ReconcilerOptions {
   policy?: Partial<Policy>
   /** Called with every fact in the moment in which it is reported. */
   hear?: ((fact: TelemetryEvent) => void) | undefined
-  /** Stands between the reconciler and the platform. */
-  between?: (transport: Transport) => Transport
 }
 
 export interface Stage extends AsyncDisposable {
@@ -68,7 +65,7 @@ export async function startStage(options: Partial<SandboxOptions> = {}, startAt?
 }
 
 function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: ReconcilerOptions): ReconcilerUnderTest {
-  const { between = (transport) => transport, env, hear, hostAheadMs = 0 } = options
+  const { env, hear, hostAheadMs = 0 } = options
   const clock: Clock = { ...truth, now: () => truth.now() + hostAheadMs }
   const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
   const { config } = load({ env: { ...platformEnv(sandbox, '/run/key.pem'), ...quick, ...env } })
@@ -78,7 +75,7 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
     hear?.(fact)
   }
   const random = systemRandom
-  const transport = between(inProcessTransport(sandbox, clock))
+  const transport = inProcessTransport(sandbox, clock)
   const key = inProcessKey(quickKeys().privateKeyPem)
   const connection = createConnection(config, { clock, random, transport, key, emit })
   const policy = { ...toPolicy(config, 30_000), ...options.policy }
