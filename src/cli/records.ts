@@ -1,6 +1,6 @@
 // `webhook-reconciler records` and `explain`: shows the daemon's records, each with its decision and the reason.
 import type { ExplainedRecord } from '../records/shown-record.ts'
-import { counted, prefixed, response, span } from '../ops/words.ts'
+import { counted, nextText, prefixed, response, span } from '../ops/words.ts'
 import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
@@ -9,7 +9,7 @@ import type { CommandFlags } from './flags.ts'
 import { print, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
 import { drained, type Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
-import { nextRetryText, recordColumns } from './record.ts'
+import { recordColumns } from './record.ts'
 import { narrowingOf } from './selection.ts'
 
 /** A page of `GET /records`. */
@@ -60,7 +60,7 @@ function recordTable(records: readonly ExplainedRecord[], now: Date, width: numb
     { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
     { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
     { name: 'decision', minWidth: 6, of: ({ decision }) => decision },
-    { name: 'next', of: (record) => nextRetryText(record, now, (at) => `in ${span(at.getTime() - now.getTime())}`) },
+    { name: 'next', of: (record) => nextText(record, now, (at) => `in ${span(at.getTime() - now.getTime())}`) },
   ]
   return table(columns, records, { width })
 }
@@ -145,7 +145,7 @@ function block(one: ExplainedRecord, { commandPrefix, moments, names, now, width
   const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
   const name = names[id]
   const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
-  const next = nextRetryText(one, now, (at) => `at ${moments.show(at)}`)
+  const next = nextText(one, now, (at) => `at ${moments.show(at)}`)
   const lines: [string, string | undefined][] = [
     ['why', cell(one.explanation)],
     ['event type', cell(one.eventType)],

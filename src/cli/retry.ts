@@ -3,7 +3,7 @@ import { count, counted, response, sentence } from '../ops/words.ts'
 import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { JobView, RetriedView, Standing } from '../records/job.ts'
 import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { redactedJson, visibleText } from '../runtime/redact.ts'
+import { visibleText } from '../runtime/redact.ts'
 import { ask, findDaemon, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import {
@@ -21,7 +21,7 @@ import {
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
 import { recordColumns } from './record.ts'
-import { requiredSelection, type SelectionBody } from './selection.ts'
+import { selectionOf, ways, type SelectionBody } from './selection.ts'
 
 /** The response of `/-/retry`. @see docs/status.md "Retry jobs" */
 export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state' | 'sums'> {
@@ -246,7 +246,8 @@ export async function retryCommand(
   name: 'plan' | 'retry',
 ): Promise<ExitCode> {
   const now = io.clock.now()
-  const selection = requiredSelection(ids, options, { moments: createMoments(options.zone), now })
+  const selection = selectionOf(ids, options, { moments: createMoments(options.zone), now })
+  if (selection === undefined) throw new UsageError(`no records are selected: ${ways}`)
   const daemon = findDaemon(io, options, name)
   const request = { selection, exhausted: options.exhausted, rate: options.rate }
   const isDryRun = name === 'plan' || options.dryRun === true
@@ -266,7 +267,6 @@ export async function retryCommand(
   const shown = job
   const code = exitCodeOf(shown, isDryRun)
   const document = { ...shown, schemaVersion: 3, exitCode: code }
-  if (options.json === true) io.stdout.write(`${redactedJson(document, 2)}\n`)
-  else print(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
+  print(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
   return code
 }

@@ -16,7 +16,7 @@ export interface SelectionBody {
   response?: string[]
 }
 
-const ways = 'give webhook ids, or --event ID, or --since TIME'
+export const ways = 'give webhook ids, or --event ID, or --since TIME'
 
 /** A duration stays one, relative to the platform's clock; a time gets its zone. */
 function momentOf(text: string, option: '--since' | '--until', { moments, now }: SelectOptions): string {
@@ -61,11 +61,4 @@ export function selectionOf(
   if (narrowing !== undefined) throw new UsageError(`--${narrowing}: requires --since`)
   if (event !== undefined) return { event: uuidOf(event, '--event') }
   return given === 1 ? { webhooks: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] } : undefined
-}
-
-/** @throws UsageError without a selection */
-export function requiredSelection(...given: Parameters<typeof selectionOf>): SelectionBody {
-  const selection = selectionOf(...given)
-  if (selection === undefined) throw new UsageError(`no records are selected: ${ways}`)
-  return selection
 }

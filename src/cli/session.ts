@@ -1,6 +1,7 @@
 // The session of a command that calls the platform: its configuration, connection, log and target, and its error reports.
 import type { Config } from '../config/schema.ts'
-import { auditOnly, type Log } from '../observe/log/log.ts'
+import type { Emit } from '../observe/events.ts'
+import type { Log } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Transport } from '../platform/http/http.ts'
 import { failureOf } from '../reconcile/platform-trouble.ts'
@@ -47,12 +48,12 @@ export async function inSession(
   const { http, key, log, ...service } = openService(io, options, progress.output, { quiet: options.verbose !== true })
   const maxRequestsPerSecond = options.rate ?? service.config.platform.maxRequestsPerSecond * shareOfCalls
   const config = { ...service.config, platform: { ...service.config.platform, maxRequestsPerSecond } }
-  const reporter = createLogReporter(options.verbose === true ? log : auditOnly(log), io.clock)
+  const emit: Emit = options.verbose === true ? createLogReporter(log, io.clock).observe : () => undefined
   const target = `${config.instance.name} at ${new URL(config.platform.baseUrl).host}`
   const { transport } = http
   try {
     return await body({
-      ...openPlatform(config, io, { key, transport, emit: reporter.observe }),
+      ...openPlatform(config, io, { key, transport, emit }),
       ...{ config, log, target, transport, moments, progress },
       policy: toPolicy(config, periodOf(config.schedule)),
       width: widthOf(io.stdout),

@@ -37,11 +37,6 @@ function typeLines({ eventTypes: { list, total } }: CauseStatus): string[] {
   return total > shown.length ? [...shown, `and ${counted(total - shown.length, 'more type', 'more types')}`] : shown
 }
 
-function nextLines({ nextRetry, nextRetryBy: by }: CauseStatus, { now }: CellContext): string[] {
-  const show = (at: number): string => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))
-  return [nextText({ by, at: nextRetry?.getTime() ?? Infinity }, show)]
-}
-
 export const causeColumns: readonly CauseColumn[] = [
   { name: 'subscription', lines: ({ subscriptionId }, { idOf }) => [idOf(subscriptionId)] },
   {
@@ -54,7 +49,7 @@ export const causeColumns: readonly CauseColumn[] = [
   },
   { name: 'missing', align: 'right', lines: ({ records }) => [count(records)] },
   { name: 'decision', minWidth: 11, lines: stateLines },
-  { name: 'next retry', lines: nextLines },
+  { name: 'next retry', lines: (cause, { now }) => [nextText(cause, now)] },
   {
     name: 'oldest',
     isOptional: true,

@@ -6,7 +6,7 @@ import type { ExplainedRecord } from '../records/shown-record.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import type { RecordsEndpointOptions } from './records-endpoint.ts'
 import type { StatusDocument } from './status-document.ts'
-import { clockTime, counted, nextText, response, word, fromNow } from './words.ts'
+import { clockTime, counted, nextText, response, word } from './words.ts'
 
 /** Records for the page. */
 export interface FoundOnPage {
@@ -99,8 +99,6 @@ export function recordsSection(
   commandPrefix: string,
 ): Part {
   const rows = records.map((record): Part[] => {
-    const by = record.nextRetryBy
-    const show = (at: number): string => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))
     const { event, eventId, subscriptionId, webhookId } = record
     return [
       html`<code>${webhookId}</code>`,
@@ -108,7 +106,7 @@ export function recordsSection(
       html`${word(record.eventType)} <span class="row">${word(subscriptions[subscriptionId] ?? subscriptionId)}</span>`,
       html`${response(record.responseStatusCode)}, ${counted(record.attempts, 'attempt', 'attempts')}`,
       html`${record.decision} <span class="row">${record.explanation}</span>`,
-      nextText({ by, at: record.nextRetry?.getTime() ?? Infinity }, show),
+      nextText(record, now),
     ]
   })
   const notHeld = searched !== undefined && records.length === 0

@@ -63,15 +63,20 @@ export function fromNow(at: Date, now: Date): string {
   return ahead > 0 ? `in ${waitText(ahead)}` : `${span(-ahead)} ago`
 }
 
-/** When the next retry is sent. `when` formats a time: `now`, `in 12 s`. */
-export function nextText({ at, by }: NextRetry, when: (at: number) => string): string {
-  switch (by) {
+/** When the next retry is sent. `show` formats a future time: `in 12 s`. */
+export function nextText(
+  { nextRetry, nextRetryBy }: { nextRetry: Date | null; nextRetryBy: NextRetry['by'] },
+  now: Date,
+  show = (at: Date): string => fromNow(at, now),
+): string {
+  const when = nextRetry === null || nextRetry <= now ? 'now' : show(nextRetry)
+  switch (nextRetryBy) {
     case 'time':
-      return when(at)
+      return when
     case 'probe':
-      return `a probe ${when(at)}`
+      return `a probe ${when}`
     case 'gate':
-      return at === Infinity ? 'when retries resume' : `${when(at)} or later`
+      return nextRetry === null ? 'when retries resume' : `${when} or later`
     case 'outcome':
       return 'after an outcome'
     case 'never':

@@ -126,21 +126,19 @@ interface ResultMeaning {
   keepsPlace?: true
   /** Counts as not accepted. The others shut a gate, or are no rejection. */
   isRefusal?: true
-  /** Its sum in a command's report; none for a retry with a pending outcome. */
-  countsAs?: 'refused' | 'resolved'
 }
 
 /** Meaning of each response to a PATCH (docs/glossary.md). `intercepted`: an intermediary responded in the platform's place. */
 const retryTable = {
   accepted: { isOfRecord: true },
-  'already-resolved': { isOfRecord: true, countsAs: 'resolved' },
-  gone: { isOfRecord: true, countsAs: 'refused' },
-  rejected: { isOfRecord: true, isRefusal: true, countsAs: 'refused' },
-  throttled: { countsAs: 'refused' },
-  unauthorized: { lengthensBackoff: true, countsAs: 'refused' },
-  intercepted: { isFailure: true, lengthensBackoff: true, isRefusal: true, countsAs: 'refused' },
-  'platform-error': { isFailure: true, lengthensBackoff: true, keepsPlace: true, isRefusal: true, countsAs: 'refused' },
-  unreachable: { isFailure: true, lengthensBackoff: true, isRefusal: true, countsAs: 'refused' },
+  'already-resolved': { isOfRecord: true },
+  gone: { isOfRecord: true },
+  rejected: { isOfRecord: true, isRefusal: true },
+  throttled: {},
+  unauthorized: { lengthensBackoff: true },
+  intercepted: { isFailure: true, lengthensBackoff: true, isRefusal: true },
+  'platform-error': { isFailure: true, lengthensBackoff: true, keepsPlace: true, isRefusal: true },
+  unreachable: { isFailure: true, lengthensBackoff: true, isRefusal: true },
 } as const satisfies Record<string, ResultMeaning>
 
 export type RetryResult = keyof typeof retryTable

@@ -8,7 +8,6 @@ export type LocalMs = number
 
 /** An IANA time zone that maps its wall clock to instants. */
 export interface TimeZone {
-  readonly name: string
   /** The wall clock at an instant (epoch ms). */
   toLocal(instantMs: number): LocalMs
   /**
@@ -59,7 +58,6 @@ export function createTimeZone(timeZone: string): TimeZone {
   }
 
   return {
-    name,
     toLocal: (instantMs) => instantMs + spanAt(instantMs).offsetMs,
     toInstants(local) {
       const before = spanAt(local - dayMs).offsetMs

@@ -108,8 +108,6 @@ const maxListingMs = 20_000
 /** Sorts after all others of its second. */
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-type Writable<T> = { -readonly [K in keyof T]: T[K] }
-
 export function createRecords({
   clock,
   hasListedAll,
@@ -215,7 +213,7 @@ export function createRecords({
     }
   }
 
-  async function* listPage(request: RecordsRequest, end: Writable<PageEnd>): AsyncGenerator<ExplainedRecord[]> {
+  async function* listPage(request: RecordsRequest, end: PageEnd): AsyncGenerator<ExplainedRecord[]> {
     const { filter, limit } = request
     const { cancel, signal } = deadline()
     const seen = new Set<string>()
@@ -247,7 +245,7 @@ export function createRecords({
   }
 
   async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
-    const end: Writable<PageEnd> = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
+    const end: PageEnd = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
     const pages = listPage(request, end)
     // A failure to query the platform is known before the response starts.
     const first = await pages.next()

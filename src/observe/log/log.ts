@@ -54,15 +54,6 @@ const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
   'retry_job_ended',
 ])
 
-/** A log of audit lines only. */
-export function auditOnly(log: Log): Log {
-  return {
-    event(id, fields, level) {
-      if (auditEvents.has(id)) log.event(id, fields, level)
-    },
-  }
-}
-
 const maxTextLength = 4_000
 const maxEntries = 100
 /** Fields that may be objects, one level deep. A cast may let another object in, such as a request. */

@@ -1,6 +1,6 @@
 // The access token: one per process, fetched once for all callers, renewed before it expires, with bounded requests.
 import { inspect } from 'node:util'
-import { every } from '../../runtime/clock.ts'
+import { every, onWallClock } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
 import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
 import { createKeyRotation } from './key-rotation.ts'
@@ -192,12 +192,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return valid() === undefined && clock.monotonic() < limiter.openAt() ? voidSince : undefined
   }
 
-  function onHostClock(monotonic: number): number {
-    return Math.round(clock.now() + monotonic - clock.monotonic())
-  }
-
   function tokenError(): TokenError {
-    const retryAt = onHostClock(Math.max(limiter.openAt(), clock.monotonic()))
+    const retryAt = onWallClock(clock, Math.max(limiter.openAt(), clock.monotonic()))
     if (refused !== undefined) {
       const { result, fingerprint } = refused
       const { advice, message } = explainRefusal(result, { fingerprint, knowsTime: options.serverClock.isKnown() })
@@ -215,8 +211,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return {
       ...{ by: isRefusedByApi ? 'api' : 'identity-host', host: options.tokenUrl.host, kind, reason, advice },
       ...(refused?.result.status !== undefined && { status: refused.result.status }),
-      since: onHostClock(since),
-      nextTryAt: onHostClock(Math.max(limiter.openAt(), clock.monotonic())),
+      since: onWallClock(clock, since),
+      nextTryAt: onWallClock(clock, Math.max(limiter.openAt(), clock.monotonic())),
       code: transportCode,
     }
   }
@@ -362,7 +358,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       notifier.notify()
     },
     renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
-    expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
+    expiresAt: () => (cached === undefined ? undefined : onWallClock(clock, cached.expiresAt)),
     keyProblem: keys.problem,
     trouble,
     probe() {
