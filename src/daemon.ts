@@ -199,9 +199,8 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
     records: { ...asked, access, records: parts.records },
     commandPrefix: config.server.commandPrefix ?? '',
     control: {
+      ...asked,
       access,
-      instance: config.instance.name,
-      subscriptions: config.subscriptions,
       pause,
       probe,
       jobs: { ...asked, jobs: parts.jobs, retriesEnabled: config.retry.enabled },

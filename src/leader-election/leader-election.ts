@@ -226,7 +226,6 @@ export function createElection(options: ElectionOptions): Election {
   return {
     isLeading: term.isOn,
     state: () => ({
-      kind: 'kubernetes',
       isLeading: term.isOn(),
       lease: client.subject,
       identity,

@@ -5,8 +5,6 @@ import type { LeaseFailureReason } from './lease-client.ts'
 
 /** Known facts about the leader. */
 export interface LeadershipState {
-  /** `leaderElection.kind`. */
-  kind: 'none' | 'kubernetes'
   isLeading: boolean
   /** `namespace/name` of the lease; undefined without one. */
   lease: string | undefined
@@ -67,7 +65,6 @@ export function leadAlone(identity: string, startedAt: number): LeaderElection {
   return {
     isLeading: () => true,
     state: () => ({
-      kind: 'none',
       isLeading: true,
       lease: undefined,
       identity,

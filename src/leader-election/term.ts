@@ -66,13 +66,13 @@ export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
       while (!stop.aborted) {
         if (current !== undefined && isOn()) await act(AbortSignal.any([stop, current.signal]))
         // Rejects only if `stop` is aborted, which ends the loop.
-        else await changed.wait(undefined, stop).catch(() => undefined)
+        else await changed.wait(Infinity, stop).catch(() => undefined)
       }
     },
     async watch(onDeadline, signal) {
       for (;;) {
         if (current !== undefined && !isOn()) onDeadline()
-        await changed.wait(current === undefined ? undefined : until - clock.monotonic(), signal)
+        await changed.wait(current === undefined ? Infinity : until - clock.monotonic(), signal)
       }
     },
   }

@@ -1,7 +1,8 @@
 // Notices of the books: unprocessed deliveries, and why the ledger is unusable. Pure functions.
 import type { BooksStatus } from './books-status.ts'
-import type { NoticeReason } from './circuit-notice.ts'
-import { clockTime, count, sinceOf, span, subscriptionName, type SubscriptionNames } from './words.ts'
+import type { NoticeCondition } from './condition-notices.ts'
+import type { StatusFacts } from './status-document.ts'
+import { clockTime, count, sinceOf, span, subscriptionName } from './words.ts'
 
 /** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000
@@ -9,11 +10,6 @@ const passingMs = 1_800_000
 const lateMs = 3 * 3_600_000
 /** A truncated ledger response could explain a share this large. */
 const doubtfulShare = 0.5
-
-interface BooksShown {
-  now: Date
-  subscriptions: SubscriptionNames
-}
 
 /** `all subscriptions`, `2 of 5 subscriptions`, or the only name; undefined if there is one in all. */
 function partText(names: ReadonlySet<string>, total: number, what: string): string | undefined {
@@ -25,7 +21,7 @@ function partText(names: ReadonlySet<string>, total: number, what: string): stri
 
 function unprocessedText(
   { comparedUntil, unprocessed }: BooksStatus,
-  { now, subscriptions: names }: BooksShown,
+  { now, subscriptions: names }: StatusFacts,
 ): string {
   const { causes, delivered, eventTypes, since, subscriptions, total } = unprocessed
   const percent = (100 * total) / Math.max(delivered, total)
@@ -60,16 +56,16 @@ function unprocessedDetail({ unprocessed: { causes, delivered, isConfirmed, tota
 }
 
 /** The notices of the books, and whether each applies now. */
-export function booksConditions(books: BooksStatus | null, shown: BooksShown): (NoticeReason & { isSo: boolean })[] {
+export function booksConditions(status: StatusFacts): NoticeCondition[] {
+  const { books, now } = status
   if (books === null) return []
   const { comparedUntil, problem, unprocessed } = books
-  const { now } = shown
   const until = `Events since ${clockTime(comparedUntil, now)} UTC are not compared with the ledger`
   return [
     {
       isSo: unprocessed.total > 0,
       level: 'trouble',
-      text: unprocessedText(books, shown),
+      text: unprocessedText(books, status),
       detail: unprocessedDetail(books, now),
       advice: `They cannot be retried. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
       runbook: 'Unprocessed',

@@ -25,7 +25,7 @@ export function decisionLines(counts: Counts): string[] {
   return some.length === 1 ? some : some.map((decision) => `${count(counts[decision])} ${decision}`)
 }
 
-function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
+function stateLines({ byDecision, circuit, records }: CauseStatus): string[] {
   // A circuit does not block exhausted records.
   const isBlocked = circuit !== 'closed' && byDecision.exhausted < records
   return [...(isBlocked ? [`circuit ${circuit}`] : []), ...decisionLines(byDecision)]

@@ -155,13 +155,25 @@ export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'old
   nextRetry: Date | null
   /** What that retry waits for. */
   nextRetryBy: NextRetry['by']
-  /** The circuit of its subscription, if known. */
-  circuit?: CircuitState | undefined
+  /** The circuit of its subscription. */
+  circuit: CircuitState
 }
 
 /** `skewMs`: how far the platform's clock is ahead of the one that times are shown by. */
-export function showCause({ exhaustedAt, lastAt, next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
+export function showCause(
+  { exhaustedAt, lastAt, next, oldestAt, ...cause }: Cause,
+  circuit: CircuitState,
+  skewMs: number,
+): CauseStatus {
   const [lastAttempt, nextRetry] = [toDate(lastAt - skewMs), toDate(next.at - skewMs)]
   const firstExhausted = toDate(exhaustedAt - skewMs)
-  return { ...cause, firstExhausted, lastAttempt, oldestEvent: toDate(oldestAt), nextRetry, nextRetryBy: next.by }
+  return {
+    ...cause,
+    circuit,
+    firstExhausted,
+    lastAttempt,
+    oldestEvent: toDate(oldestAt),
+    nextRetry,
+    nextRetryBy: next.by,
+  }
 }

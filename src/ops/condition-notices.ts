@@ -64,7 +64,7 @@ export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts)
 }
 
 /** Failures in a row that are no run of those judged first, while others are in doubt. */
-const minAll = 9
+const minNamedRow = 9
 
 type FailingReceiver = StatusFacts['lately'][number]
 
@@ -119,7 +119,7 @@ function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
     const answer = response(responseStatusCode)
     const who = `Subscription ${subscriptionName(subscriptionId, names)}`
-    return failedInARow >= minAll && failingSince !== null
+    return failedInARow >= minNamedRow && failingSince !== null
       ? `${who} failed all of the last ${count(failedInARow)} retries (${answer}), since ${clockTime(failingSince, now)} UTC.`
       : `${who} took ${count(taken)} of the last ${count(taken + failed)} retries (${answer}).`
   })

@@ -6,12 +6,10 @@ import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
 import { BadRequest, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
-import type { Access } from './access.ts'
 import { createJobsEndpoint, isJobsPath, type JobsEndpointOptions } from './jobs-endpoint.ts'
 import { bodyOf, json, type OpsResponse } from './listen.ts'
-import { refuseAccess } from './records-endpoint.ts'
+import { refuse, refuseAccess, refusing, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { toPause } from './status-document.ts'
-import type { SubscriptionNames } from './words.ts'
 
 type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
 
@@ -26,11 +24,7 @@ export interface SharedPause {
   outlivesRestart?: boolean
 }
 
-export interface ControlOptions {
-  access: Access
-  /** `instance.name`, in case a command reached the wrong daemon. */
-  instance: string
-  subscriptions: SubscriptionNames
+export interface ControlOptions extends Pick<RecordsEndpointOptions, 'access' | 'instance' | 'subscriptions'> {
   pause: SharedPause
   /** Ends the cooldowns of all open circuits now. */
   probe: () => Done<AllProbes>
@@ -47,10 +41,6 @@ const maxBodyBytes = 16_384
 const maxPauses = 100
 const maxReasonLength = 200
 const maxPauseMs = 366 * 86_400_000
-
-function respond(status: number, body: object, headers?: Record<string, string>): OpsResponse {
-  return { status, contentType: json, body: `${redactedJson(body)}\n`, headers: { ...headers } }
-}
 
 /** The fields of a body, which may be empty. @throws BadRequest naming the field and the allowed values */
 function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<string, string | undefined>> {
@@ -143,18 +133,14 @@ export function createControl(options: ControlOptions): Control {
     ],
   ])
 
-  async function run(command: (body: string) => Promise<object>, request: IncomingMessage): Promise<OpsResponse> {
-    if (request.method !== 'POST') return respond(405, { error: 'Send a POST.' }, { allow: 'POST' })
+  const run = refusing(async (command: (body: string) => Promise<object>, request: IncomingMessage) => {
+    if (request.method !== 'POST') return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     const body = await bodyOf(request, maxBodyBytes)
-    if (body === undefined) return respond(400, { error: `Send a complete body of at most ${maxBodyBytes} bytes.` })
-    try {
-      const done = await command(body)
-      return 'problem' in done ? respond(503, { error: done.problem }) : respond(200, done)
-    } catch (error) {
-      if (error instanceof BadRequest) return respond(400, { error: error.message })
-      throw error
-    }
-  }
+    if (body === undefined) return refuse(400, `Send a complete body of at most ${maxBodyBytes} bytes.`)
+    const done = await command(body)
+    if ('problem' in done) return refuse(503, String(done.problem))
+    return { status: 200, contentType: json, body: `${redactedJson(done)}\n` }
+  })
 
   return (path, request) => {
     const command = commands.get(path)

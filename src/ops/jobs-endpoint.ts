@@ -7,18 +7,21 @@ import { maxRunning, type Jobs } from '../records/jobs.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { bodyOf, json, type OpsResponse } from './listen.ts'
-import { fieldsOf, limitOf, refuse, refusing, standbyResponse } from './records-endpoint.ts'
-import type { SubscriptionNames } from './words.ts'
+import {
+  fieldsOf,
+  limitOf,
+  refuse,
+  refusing,
+  standbyResponse,
+  type RecordsEndpointOptions,
+} from './records-endpoint.ts'
 
-export interface JobsEndpointOptions {
+export interface JobsEndpointOptions extends Pick<
+  RecordsEndpointOptions,
+  'instance' | 'now' | 'standsBy' | 'subscriptions'
+> {
   jobs: Jobs
-  instance: string
-  subscriptions: SubscriptionNames
   retriesEnabled: boolean
-  /** The platform's time, epoch ms. */
-  now: () => number
-  /** Undefined if this instance leads; otherwise the known leader. */
-  standsBy: () => { leader: string | undefined } | undefined
 }
 
 /** Enough for the maximum number of ids in a request. */

@@ -223,7 +223,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
           }),
       runbook: 'Expiring',
     },
-    ...booksConditions(status.books, status),
+    ...booksConditions(status),
     {
       isSo: expired > 0,
       level: 'trouble',

@@ -137,7 +137,7 @@ function figures(status: StatusDocument): Html {
 
 /** A link to the records of a cause. While its circuit is not closed, its response is not that of each record. */
 function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Html {
-  const filter = circuit === undefined || circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
+  const filter = circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
   return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${filter}#records">${text}</a>`
 }
 

@@ -3,7 +3,7 @@ import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
 import { missingIn } from '../observe/missing.ts'
-import { maxSweeps, type SweepEnd } from '../observe/progress.ts'
+import type { SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
 import { drainOf } from '../reconcile/drain.ts'
@@ -148,10 +148,7 @@ function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
   const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
   return {
     total: causes.total,
-    list: causes.list.map((cause) => ({
-      ...showCause(cause, skewMs.api),
-      circuit: states.get(cause.subscriptionId) ?? ('closed' as const),
-    })),
+    list: causes.list.map((cause) => showCause(cause, states.get(cause.subscriptionId) ?? 'closed', skewMs.api)),
     more: { causes: causes.total - causes.list.length, records: causes.records - listed },
     onlyCounted,
   }
@@ -199,7 +196,7 @@ function retriesOf(state: StatusState) {
   return {
     awaiting: state.awaiting,
     inFlight: state.inFlight,
-    leadership: leadership.kind === 'none' ? null : toLeadership(leadership),
+    leadership: leadership.lease === undefined ? null : toLeadership(leadership),
     pauses: state.pauses.map(toPause),
     holding: gates.map(({ gate }) => gate),
     gates: gates.map(toGate),
@@ -248,7 +245,7 @@ function nextSweepOf({ leadership, nextSweepInMs, now, tokenExpiresAt = 0, token
 function conditionsOf(state: StatusState) {
   const { skewMs, timeOffsetMs } = state
   return {
-    sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
+    sweeps: state.sweeps.toReversed().map(toSweep),
     unreadable: state.unreadable ?? null,
     unlisted: unlistedStatus(state),
     fullSweepUnderWay: state.fullSweepUnderWay,

@@ -173,6 +173,7 @@ export interface RetryResponse extends CallResponse {
   lost?: true
 }
 
+/** Without `invalidStatusCode`, which is always `already-resolved`: a conflict here has another code. One without any is `intercepted`. */
 const resultOfReason = {
   ok: 'accepted',
   'bad-request': 'rejected',

@@ -1,4 +1,4 @@
-// Backoff between calls to a failing platform: 1 s, doubling. Sweeps, outcome checks and the platform breaker's pings use it.
+// Backoff after a list call was given up: 1 s, doubling, less up to half at random. Sweeps, outcome checks and the platform breaker's pings have one each.
 import { TokenError } from '../platform/auth/token-response.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 
@@ -12,7 +12,7 @@ export interface PlatformBackoff {
 }
 
 const firstMs = 1000
-const passingMs = 60_000
+const usualMaxMs = 60_000
 /** Without an access token: the token cache backs off itself, and calls should resume soon after it has one. */
 const maxWithoutTokenMs = 10_000
 
@@ -28,7 +28,7 @@ export function createPlatformBackoff(
 
   return {
     until: () => (respondedAt() > failedAt ? -Infinity : until),
-    failed(error, maxMs = passingMs) {
+    failed(error, maxMs = usualMaxMs) {
       failedAt = clock.monotonic()
       const limitMs = error instanceof TokenError ? maxWithoutTokenMs : maxMs
       const delayMs = Math.min(limitMs, firstMs * 2 ** failures)

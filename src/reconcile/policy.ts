@@ -26,7 +26,7 @@ export interface WindowPolicy {
 
 /** How outcomes are checked. @see confirm/evidence.ts */
 export interface OutcomePolicy {
-  /** From the PATCH to the first check; each further check is twice as late. */
+  /** Unit of the times of checks: 1, 2, 4 ... of it after the PATCH. The first one begins with it, and learns its delay. */
   firstCheck: number
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number

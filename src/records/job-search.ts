@@ -83,9 +83,8 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
 
   function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {
     const { backlog, client } = reconciler()
-    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, total: undefined }
     // The listing says nothing about other records.
-    const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed', ...particulars } as const
+    const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed' } as const
     return finish(backlog.learn(listing, client.now(), { holdsExcluded })).changed
   }
 

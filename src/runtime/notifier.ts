@@ -6,9 +6,9 @@ export interface Notifier {
   /** Ends all current waits. */
   notify(): void
   /**
-   * Resolves at the next `notify`, or after `ms` milliseconds (undefined: no deadline). Rejects with the signal's reason.
+   * Resolves at the next `notify`, or after `ms` milliseconds (Infinity: no deadline). Rejects with the signal's reason.
    */
-  wait(ms: number | undefined, signal: AbortSignal): Promise<void>
+  wait(ms: number, signal: AbortSignal): Promise<void>
 }
 
 /** A wait without a deadline wakes at this interval, to show that its loop is alive. */
@@ -23,7 +23,7 @@ export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
     },
     async wait(ms, signal) {
       signal.throwIfAborted()
-      if (ms !== undefined && !(ms > 0)) return
+      if (!(ms > 0)) return
       await new Promise<void>((resolve) => {
         const end = (): void => {
           cancel()
@@ -31,7 +31,7 @@ export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
           signal.removeEventListener('abort', end)
           resolve()
         }
-        const cancel = clock.timer(Math.min(ms ?? Infinity, maxWaitMs), end)
+        const cancel = clock.timer(Math.min(ms, maxWaitMs), end)
         waiting.add(end)
         signal.addEventListener('abort', end, { once: true })
       })

@@ -83,7 +83,8 @@ function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: Reconci
   const work = new AbortController()
   const { breaker } = reconciler
   /** Between two rounds no retry loop runs, which would ping the platform. */
-  const ping = (): Promise<void> => (breaker.isPingDue() ? breaker.ping(work.signal) : Promise.resolve())
+  const ping = (): Promise<void> =>
+    (breaker.pingAt() ?? Infinity) <= clock.monotonic() ? breaker.ping(work.signal) : Promise.resolve()
   const pinging: Task = (signal) => every(pingCheckMs, clock, signal, ping)
   const beside = runTogether([reconciler.receiver.run, reconciler.confirm, pinging], work.signal)
   beside.catch(() => undefined)

@@ -42,7 +42,6 @@ interface Comparison {
   kind: KeyKind
   span: SpanSelection
   ledger: Ledger
-  sample: string | undefined
   /** `file` or `ledger`. */
   source: string
   /** When the file was written, epoch ms: later deliveries may be missing in it. */
@@ -80,18 +79,7 @@ async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: Spa
 }
 
 /** Counts the platform's records of the span by what the file says of them. */
-async function compareSpan({
-  io,
-  kind,
-  ledger,
-  session,
-  source,
-  span,
-  take,
-  withRows,
-  writtenAt,
-  ...given
-}: Comparison) {
+async function compareSpan({ io, kind, ledger, session, source, span, take, withRows, writtenAt }: Comparison) {
   const { client, config, connection, policy, progress, target } = session
   const { clock, signal } = io
   const started = clock.monotonic()
@@ -134,9 +122,9 @@ async function compareSpan({
     },
     signal,
   )
-  if (complete && match === undefined && given.sample !== undefined && sample !== undefined) {
+  if (complete && match === undefined && ledger.lines > 0 && sample !== undefined) {
     throw new UsageError(
-      `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(given.sample)}", the platform "${shownText(sample)}"`,
+      `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(ledger.sample)}", the platform "${shownText(sample)}"`,
     )
   }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
@@ -269,11 +257,10 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
     try {
       const source = file === undefined ? 'ledger' : 'file'
       const writtenAt = file === undefined ? now - asked.settle : (io.writtenAt(file) ?? now)
-      let sample: string | undefined
       const keys = (): AsyncIterable<string> => keysOf(allKeys(file, kind, span, session, io), kind, span)
-      const ledger = await readLedger(keys(), (key) => (sample ??= key))
+      const ledger = await readLedger(keys())
       const withRows = payloads !== undefined
-      const report = await compareSpan({ io, session, kind, span, ledger, sample, source, writtenAt, take, withRows })
+      const report = await compareSpan({ io, session, kind, span, ledger, source, writtenAt, take, withRows })
       if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
         for await (const key of keys()) {
           if (!ledger.isNoted(key)) await take({ group: 'unknown', key })

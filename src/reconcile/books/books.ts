@@ -86,13 +86,6 @@ export interface Books {
 const [maxPauseMs, minPauseMs, restMs] = [30_000, 1000, 60_000]
 /** A failed hour is retried after this time; a mismatch, after an hour. */
 const failedMs = 600_000
-/** The keys in the ledger's response: all, their number, and a sample. */
-interface LedgerKeys {
-  ledger: Ledger
-  lines: number
-  sample: string
-}
-
 export function createBooks(options: BooksOptions): Books {
   const { client, clock, emit, isReady, transport, zone } = options
   const { key: kind, lookback: lookbackMs, settle: settleMs, url } = options.ledger
@@ -102,20 +95,15 @@ export function createBooks(options: BooksOptions): Books {
   /** True once a key of the ledger has matched one of the platform's. */
   let hasMatched = false
 
-  async function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<LedgerKeys> {
-    let [lines, sample] = [0, '']
+  function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<Ledger> {
     // If daylight saving repeats an hour, the platform's times may mean either.
     const readings = (at: number): readonly [number, number] => zone.toInstants(zone.toLocal(at))
     const moments = { from: readings(from)[0], until: readings(from + hourMs)[1] }
-    const ledger = await readLedger(ledgerKeys(moments, { url: address, kind, transport }, signal), (key) => {
-      if (lines === 0) sample = key
-      lines += 1
-    })
-    return { ledger, lines, sample }
+    return readLedger(ledgerKeys(moments, { url: address, kind, transport }, signal))
   }
 
   /** Lists the hour, and compares each record with the ledger. @throws LedgerFailure for the ledger of another platform */
-  async function list(hour: Hour, askedAt: number, response: LedgerKeys, signal: AbortSignal): Promise<HourListing> {
+  async function list(hour: Hour, askedAt: number, ledger: Ledger, signal: AbortSignal): Promise<HourListing> {
     const { concurrency, sliceRecords } = options
     const delivered = Array.from({ length: 60 }, () => 0)
     const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
@@ -138,14 +126,14 @@ export function createBooks(options: BooksOptions): Books {
     const { complete, match, sample, withoutKey } = await compareRecords(
       { from: hour.from, until: hour.from + hourMs },
       {
-        ...{ client, purpose: 'books', kind, ledger: response.ledger, now: askedAt, zone, compared },
+        ...{ client, purpose: 'books', kind, ledger, now: askedAt, zone, compared },
         ...{ concurrency, sliceRecords, monotonic: clock.monotonic },
       },
       signal,
     )
     if (match !== undefined) matched()
     // Without a line, none was processed, if other hours matched.
-    else if (missed.length > 0 && !(hasMatched && response.lines === 0)) throw mismatch(response, sample)
+    else if (missed.length > 0 && !(hasMatched && ledger.lines === 0)) throw mismatch(ledger, sample)
     return { askedAt, complete, match, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
@@ -156,7 +144,7 @@ export function createBooks(options: BooksOptions): Books {
   }
 
   /** The keys are of another platform, time or form. */
-  function mismatch({ lines, sample }: LedgerKeys, other = ''): LedgerFailure {
+  function mismatch({ lines, sample }: Ledger, other = ''): LedgerFailure {
     const ours = lines === 0 ? 'it has none' : `it has "${shownText(sample)}"`
     return new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
   }
@@ -172,14 +160,14 @@ export function createBooks(options: BooksOptions): Books {
   /** The ledger is asked first: while it is down, no call of the platform is spent. */
   async function look(address: string, { hour, kind: how }: Look, signal: AbortSignal): Promise<void> {
     const askedAt = client.now()
-    const response = await ask(address, hour, signal)
-    const has = (key: string): boolean => response.ledger.note(key, '')
+    const ledger = await ask(address, hour, signal)
+    const has = (key: string): boolean => ledger.note(key, '')
     if (how === 'ask') {
       const { match } = hour.listing ?? {}
-      if (match !== undefined && !has(match)) throw mismatch(response, match)
+      if (match !== undefined && !has(match)) throw mismatch(ledger, match)
       takeLedger(hour, askedAt, has, policy)
     } else {
-      const listing = await list(hour, askedAt, response, signal)
+      const listing = await list(hour, askedAt, ledger, signal)
       takeListing(hour, listing, policy)
       const { complete, delivered, more, withoutKey } = listing
       const unprocessed = missedOf(hour, policy).length + more

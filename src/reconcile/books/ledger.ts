@@ -2,6 +2,9 @@
 import { hash } from 'node:crypto'
 
 export interface Ledger {
+  /** Number of processed keys, and the first one; '' without any. */
+  readonly lines: number
+  readonly sample: string
   /** Notes that the platform has this key for this event. True if the receiver has processed it. */
   note(key: string, eventId: string): boolean
   /** True for a noted processed key. */
@@ -31,11 +34,12 @@ function placeOf(sorted: Float64Array, value: number): number | undefined {
   return sorted[low] === value ? low : undefined
 }
 
-/** Reads all processed keys; `onKey` receives each. Rejects like the input. */
-export async function readLedger(keys: AsyncIterable<string>, onKey: (key: string) => void): Promise<Ledger> {
+/** Reads all processed keys. Rejects like the input. */
+export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
   const hashes: number[] = []
+  let sample = ''
   for await (const key of keys) {
-    onKey(key)
+    if (hashes.length === 0) sample = key
     hashes.push(hashOf(key))
   }
   const processed = Float64Array.from(hashes).sort()
@@ -46,6 +50,8 @@ export async function readLedger(keys: AsyncIterable<string>, onKey: (key: strin
   const several = new Set<number>()
 
   return {
+    lines: hashes.length,
+    sample,
     note(key, eventId) {
       const [keyHash, event] = [hashOf(key), hashOf(eventId)]
       const place = placeOf(processed, keyHash)

@@ -19,7 +19,7 @@ import { afterPage, ownSearches, planSearches, type Search } from './searches.ts
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now'>
   backlog: Pick<Backlog, 'get'>
-  outcomes: Pick<Outcomes, 'firstCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
+  outcomes: Pick<Outcomes, 'soonestCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
   clock: Clock
   random: Random
   concurrency: number
@@ -144,7 +144,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   return {
     msUntilRound() {
       const now = clock.monotonic()
-      const wantedAt = Math.max(outcomes.firstCheckAt(), backoff.until())
+      const wantedAt = Math.max(outcomes.soonestCheckAt(), backoff.until())
       if (wantedAt > now || roundAt + roundMs <= now) return wantedAt - now
       return roundAt + pauseMs(now) - now
     },

@@ -95,8 +95,8 @@ export interface Outcomes {
   pending(): ReadonlySet<FailedRecord>
   /** When the oldest failure of a subscription that is still in doubt was first seen, monotonic ms; Infinity for none. */
   doubtedSince(subscriptionId: string): number
-  /** When the first check is due, monotonic ms; Infinity for none. Iterates over pending records. */
-  firstCheckAt(): number
+  /** When the soonest check of any record is due, monotonic ms; Infinity for none. Iterates over pending records. */
+  soonestCheckAt(): number
   /** The learned delay of first checks, in ms. */
   usualDelayMs(): number
   /** Delay of the most overdue check, in ms; 0 if none is due. */
@@ -117,12 +117,12 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
   const doubted = new Map<string, Map<FailedRecord, number>>()
   const firstCheck = createFirstCheck(policy.firstCheck)
-  let firstCheckAt = Infinity
+  let soonestCheckAt = Infinity
 
   /** The next check of a record is due sooner than before. */
   function follow({ awaiting }: FailedRecord): void {
-    if (awaiting === undefined || awaiting.checkAt >= firstCheckAt) return
-    firstCheckAt = awaiting.checkAt
+    if (awaiting === undefined || awaiting.checkAt >= soonestCheckAt) return
+    soonestCheckAt = awaiting.checkAt
     options.wake()
   }
 
@@ -255,12 +255,12 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     turned,
     pending: () => pending,
     doubtedSince: (subscriptionId) => doubted.get(subscriptionId)?.values().next().value ?? Infinity,
-    firstCheckAt() {
-      firstCheckAt = Infinity
-      for (const { awaiting } of pending) firstCheckAt = Math.min(firstCheckAt, awaiting?.checkAt ?? Infinity)
-      return firstCheckAt
+    soonestCheckAt() {
+      soonestCheckAt = Infinity
+      for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)
+      return soonestCheckAt
     },
     usualDelayMs: () => firstCheck.delayMs(),
-    overdueMs: () => Math.max(0, clock.monotonic() - firstCheckAt),
+    overdueMs: () => Math.max(0, clock.monotonic() - soonestCheckAt),
   }
 }

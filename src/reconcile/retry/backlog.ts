@@ -22,6 +22,8 @@ import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
+type LearnedListing = Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'>
+
 /** Changes of the backlog by a listing. */
 export interface Learned {
   /** New records, and records whose last attempt has changed. */
@@ -64,7 +66,7 @@ export interface Backlog {
    * may come between two steps. Ignores stale rows: those requested before the record changed, and those without a newer
    * attempt, because lists may lag behind. `now` in epoch ms of the platform's clock.
    */
-  learn(listing: Listing, now: number, how?: LearnOptions): Steps<Learned>
+  learn(listing: LearnedListing, now: number, how?: LearnOptions): Steps<Learned>
   /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
   /**
@@ -220,7 +222,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Updates known records, and adds new ones. */
-  function* meet(listing: Listing, now: number, learned: Learned, how?: LearnOptions): Steps<void> {
+  function* meet(listing: LearnedListing, now: number, learned: Learned, how?: LearnOptions): Steps<void> {
     const { askedAt, records } = listing
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
@@ -232,7 +234,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
-  function dropAbsent({ askedAt, records, span, verdict }: Listing, learned: Learned): void {
+  function dropAbsent({ askedAt, records, span, verdict }: LearnedListing, learned: Learned): void {
     if (verdict !== 'whole') return
     const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byKey) {
@@ -264,7 +266,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  function* learn(listing: Listing, now: number, how?: LearnOptions): Steps<Learned> {
+  function* learn(listing: LearnedListing, now: number, how?: LearnOptions): Steps<Learned> {
     const learned: Learned = {
       changed: [],
       awaiting: [],

@@ -27,7 +27,7 @@ export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknow
 
 /** Number of records whose last outcome counts: the most recently sent. */
 const judgedRecords = 50
-/** Maximum number of retries after the first failures, while the receiver is not known to be up. */
+/** While the receiver is not known to be up, one retry fewer than the initial limit follows it, at most so many: by default 5 + 4 = 9 in all. */
 const maxFollowing = 9
 /** Probes after a cooldown, all at once: a receiver that accepts some deliveries may fail one of them by chance. */
 export const maxProbes = 3

@@ -171,7 +171,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       turnedAt = activeMs()
       pause.turn()
       subscriptions.turn(clock.monotonic())
-      if (breaker.isPingDue()) pinging = breaker.ping(signal).catch(failed(signal))
+      if ((breaker.pingAt() ?? Infinity) <= clock.monotonic()) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,
     send,

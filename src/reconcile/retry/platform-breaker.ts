@@ -48,7 +48,6 @@ export interface PlatformBreaker {
   note(response: RetryResponse, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
-  isPingDue(): boolean
   /** A sweep has listed the window: sends the next ping now, if lists seemed to fail. */
   listed(): void
   /** An operator asks for the next ping now; returns whether one was waiting. */
@@ -197,7 +196,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       return isWaiting
     },
     respondedAt: () => respondedAt,
-    isPingDue: () => !isPinging && pingAt !== undefined && clock.monotonic() >= pingAt,
     async ping(signal) {
       isPinging = true
       try {

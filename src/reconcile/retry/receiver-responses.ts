@@ -208,7 +208,7 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
   return isOver(taking) ? { ...taking, overSince: taking.takingSince } : taking
 }
 
-/** Until `until`. Its circuit may still be closed: it accepted others before. */
+/** True after `deadStreak` failures in a row, or `silentStreak` without earlier ones, for `deadMs` until `until`. Its circuit may still be closed. */
 function takesNothing(line: Recent, until: number): boolean {
   const { failingSince, streak } = line
   const { isDoubtful, isRefusing, own, ownFailures, ownTypes } = streak

@@ -42,7 +42,7 @@ const momentMs = 1000
 /** Monotonic ms. */
 interface Job {
   begunAt: number
-  /** When a tick last requested it; Infinity while none is wanted. */
+  /** Since when it is wanted: the first tick that was not served, or a while after a failure; Infinity while it is not. */
   wantedAt: number
   restsUntil: number
 }

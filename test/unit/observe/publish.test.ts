@@ -92,7 +92,7 @@ describe('a snapshot', () => {
 
   test('of a standby, of an operator’s pause and of no known end has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    const leadership = { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } as const
+    const leadership = { ...empty.leadership, isLeading: false, lease: 'a/b' } as const
     const gates = [{ gate: 'paused', since: 1, subscriptions: undefined }] as const
     const text = await metrics.text({
       ...empty,
@@ -135,7 +135,7 @@ describe('a snapshot', () => {
       rateMaximum: 15,
       now: 5_000,
       throttledForMs: 500,
-      leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true, lease: 'a/b' },
+      leadership: { ...empty.leadership, isLeading: true, lease: 'a/b' },
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
       keyReload: { problem: undefined },

@@ -51,7 +51,9 @@ test.each<[string, (number | null)[]]>([
   ['does not respond to', [null]],
   ['keeps failing', [422, null]],
 ])('the receiver %s what it answers with %j', (does, codes) => {
-  const causes = codes.map((responseStatusCode) => showCause(aCause({ responseStatusCode, refusedAgain: 1 })))
+  const causes = codes.map((responseStatusCode) =>
+    showCause(aCause({ responseStatusCode, refusedAgain: 1 }), 'closed', 0),
+  )
   expect(refusedText(2, causes)).toBe(`The receiver ${does} 2 deliveries.`)
 })
 

@@ -79,7 +79,7 @@ describe('the headline', () => {
   )
 
   test('of a standby names the leader, and what is wrong with the lease', () => {
-    const leadership = { kind: 'kubernetes', isLeading: false, lease: 'a/b', identity: 'b_1', since: 0 } as const
+    const leadership = { isLeading: false, lease: 'a/b', identity: 'b_1', since: 0 } as const
     const behind = { ...leadership, leader: 'a_1', problem: 'HTTP 403' }
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: behind })).toMatchObject({
       level: 'waiting',
