@@ -2,10 +2,10 @@
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { JobDocument } from '../../src/cli/retry.ts'
-import { envOf, missing, seedCauses } from '../support/causes.ts'
+import { envOf, missing, patient, seedCauses, startBeside } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { seedDue, seedTried, startPlatform } from '../support/platform.ts'
-import { startDaemon, type Daemon } from '../support/process.ts'
+import type { Daemon } from '../support/process.ts'
 
 interface Scene extends AsyncDisposable {
   daemon: Daemon
@@ -13,28 +13,20 @@ interface Scene extends AsyncDisposable {
   json(args: readonly string[]): Promise<JobDocument & { exitCode: number }>
 }
 
-/** A daemon beside the sandbox, which has listed the window once. */
 async function beside(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Scene> {
-  const env = await envOf(sandbox, more)
-  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
-  await daemon.said('full_sweep_completed')
-  const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  const started = await startBeside(sandbox, more)
   const run = (args: readonly string[], options: CommandOptions = {}): Promise<Ran> =>
-    runCommand(args, { env: own, ...options })
+    runCommand(args, { env: started.env, ...options })
   return {
-    daemon,
+    ...started,
     run,
     async json(args) {
       const { err, out } = await run([...args, '--json'])
       if (out === '') throw new Error(err)
       return JSON.parse(out) as JobDocument & { exitCode: number }
     },
-    [Symbol.asyncDispose]: () => daemon[Symbol.asyncDispose](),
   }
 }
-
-/** With this they back off, until an operator asks. */
-const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETRY_BACKOFF_MAX: '6d' }
 
 test('retry by id: what backs off goes out at once, is in the books of the daemon, and is not failed after it', async () => {
   await using sandbox = await startPlatform()

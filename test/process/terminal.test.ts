@@ -1,12 +1,11 @@
 // Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { envOf } from '../support/causes.ts'
+import { envOf, patient, startBeside } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, seedTried, startPlatform } from '../support/platform.ts'
-import { mainScript, startDaemon, within } from '../support/process.ts'
-import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { mainScript, within } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
 
 interface Session {
@@ -49,30 +48,13 @@ function linesOf(screen: string): string[] {
     .map((line) => line.replaceAll(/\u001b\[\d*m/g, ''))
 }
 
-/** Nothing goes out but what an operator asks for. */
-const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETRY_BACKOFF_MAX: '6d' }
-
-/** A daemon that has listed the window, and the environment of commands for it. */
-async function besideOf(
-  sandbox: Sandbox,
-  more: Record<string, string>,
-): Promise<AsyncDisposable & { env: Record<string, string> }> {
-  const env = await envOf(sandbox, more)
-  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
-  await daemon.said('full_sweep_completed')
-  return {
-    env: { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port },
-    [Symbol.asyncDispose]: () => daemon[Symbol.asyncDispose](),
-  }
-}
-
 const noTerminal = spawnSync('script', ['--version']).status === 0 ? undefined : 'script of util-linux is not installed'
 
 describeWith(noTerminal, 'on a terminal', () => {
   test.each([100, 80])('of %i columns plan of many causes is one screen of whole lines', async (columns) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 400)
-    await using daemon = await besideOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+    await using daemon = await startBeside(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
     const session = onTerminal(['plan'], columns, daemon.env)
     expect(await session.ended, session.screen()).toBe(0)
     const lines = linesOf(session.screen())
@@ -88,7 +70,7 @@ describeWith(noTerminal, 'on a terminal', () => {
   test('retry shows how far it is, and takes that away', async () => {
     await using sandbox = await startPlatform()
     seedTried(sandbox, 40)
-    await using daemon = await besideOf(sandbox, patient)
+    await using daemon = await startBeside(sandbox, patient)
     const session = onTerminal(['retry', '--since', '7d', '--rate', '20'], 80, daemon.env)
     expect(await session.ended, session.screen()).toBe(0)
     expect(session.screen()).toMatch(/\[#+\.+\] \d+\/40/)
@@ -100,7 +82,7 @@ describeWith(noTerminal, 'on a terminal', () => {
   test('Ctrl-C at the question of retry ends it with 130, and nothing is retried', async () => {
     await using sandbox = await startPlatform()
     seedTried(sandbox, 101)
-    await using daemon = await besideOf(sandbox, patient)
+    await using daemon = await startBeside(sandbox, patient)
     const session = onTerminal(['retry', '--since', '7d'], 100, daemon.env)
     await expect.poll(session.screen).toContain('retry 101 records? [y/N]')
     session.type(ctrlC)

@@ -2,6 +2,7 @@
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { sandboxEnv } from './platform.ts'
+import { startDaemon, type Daemon } from './process.ts'
 
 export const hour = 3_600_000
 /** Of the subscription that is ours, and of anything that is looked for. */
@@ -15,6 +16,24 @@ const ofItsOwn = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCIL
 /** The environment of a command beside which no daemon runs. */
 export async function envOf(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Record<string, string>> {
   return { ...(await sandboxEnv(sandbox)), ...ofItsOwn, ...more }
+}
+
+/** Nothing goes out but what an operator asks for. */
+export const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETRY_BACKOFF_MAX: '6d' }
+
+/** A daemon that has listed the window, and the environment of commands for it. */
+export async function startBeside(
+  sandbox: Sandbox,
+  more: Record<string, string> = {},
+): Promise<AsyncDisposable & { daemon: Daemon; env: Record<string, string> }> {
+  const env = await envOf(sandbox, more)
+  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
+  await daemon.said('full_sweep_completed')
+  return {
+    daemon,
+    env: { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port },
+    [Symbol.asyncDispose]: () => daemon[Symbol.asyncDispose](),
+  }
 }
 
 /** Records of three causes: 20 due by 503, 5 backing off without a response, 3 exhausted; and 4 of another team. */
