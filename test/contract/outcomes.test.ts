@@ -30,7 +30,6 @@ describe('answers are lost', () => {
     ['500', { kind: 'status', status: 500, applied: true, body: 'html' }],
     ['cut', { kind: 'cut' }],
     ['over 8 MiB', { kind: 'huge-body', mebibytes: 9 }],
-    ['of another record', { kind: 'wrong-id' }],
   ]
 
   /** Whose retry a record's was is not known when the refusal of ours was lost. */
