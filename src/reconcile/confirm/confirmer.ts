@@ -82,15 +82,19 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
-  function noteMissed({ kind, records }: Search): void {
-    for (const { awaiting } of records) if (awaiting !== undefined) awaiting.missedByEvent = kind === 'event'
-  }
-
-  /** A search that ended without showing a record counts as a check; absence proves nothing. */
-  function takeAbsent(search: Search, askedAt: number): void {
-    noteMissed(search)
-    for (const record of search.records)
+  /**
+   * A search that ended without showing a record, or failed, counts as a check; absence proves nothing. Unless `putsOff`, the
+   * next one is as soon: the platform answers nobody.
+   */
+  function takeAbsent({ kind, records }: Search, askedAt: number, putsOff: boolean): void {
+    for (const record of records) {
+      const { awaiting } = record
+      if (awaiting === undefined) continue
+      const { checkAt } = awaiting
+      awaiting.missedByEvent = kind === 'event'
       outcomes.see(record, undefined, { askedAt, monotonic: clock.monotonic(), seenAt: client.now() })
+      if (!putsOff) awaiting.checkAt = checkAt
+    }
   }
 
   /** Reads one page of a search. Returns the searches that follow it. */
@@ -108,14 +112,13 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       take(response, askedAt, round)
       const left = records.filter(isDue)
       const next = afterPage({ ...search, records }, response, left)
-      if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt)
+      if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt, true)
       return next
     } catch (error) {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
       // An unlistable span is searched record by record.
       if (search.kind === 'span') return ownSearches(records)
-      noteMissed({ ...search, records })
       round.failed.push({ search: { ...search, records }, askedAt })
       return []
     }
@@ -151,20 +154,19 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     async check(signal) {
       const round = { signal, calls: 0, responses: 0, failures: 0, failed: [], unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
+      let failure: unknown
       try {
         await work(round)
-        if (round.responses > 0) {
-          // The platform responds: these searches fail for themselves.
-          for (const { askedAt, search } of round.failed) takeAbsent(search, askedAt)
-          unreadable = round.unreadable.sum()
-        }
-        if (round.failures > 0 && round.responses === 0) backoff.failed()
-        else backoff.end()
       } catch (error) {
         signal.throwIfAborted()
         if (!isPlatformTrouble(error)) throw error
-        backoff.failed(error)
+        failure = error
       }
+      const responds = failure === undefined && round.responses > 0
+      for (const { askedAt, search } of round.failed) takeAbsent(search, askedAt, responds)
+      if (responds) unreadable = round.unreadable.sum()
+      if (responds || round.failures === 0) backoff.end()
+      else backoff.failed(failure)
     },
     unreadable: () => (outcomes.pending().size === 0 ? undefined : unreadable),
   }

@@ -1,5 +1,6 @@
 // What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
 import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import { looksFailed } from '../scenario.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** After one pause. */
@@ -28,7 +29,9 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
     const elapsed = timeline.now() - startedAt
     const { initialLimit } = config.circuit
     const { probeTimeout } = circuitNumbers
-    const probes = maxProbes * (expectations.probesWithin(elapsed) + 3)
+    // What an attempt under way shows may be another response.
+    const series = looksFailed(scenario.habits) ? 2 : 1
+    const probes = maxProbes * (series * expectations.probesWithin(elapsed) + 3)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2
