@@ -132,6 +132,8 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,
   }
+  // Calls go on within a minute: the work is not interrupted.
+  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= trialMs) return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
 
@@ -146,7 +148,13 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A platform that received no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
-  const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one))
+  // Only a retry could show that it is over, and there is none to send.
+  const isPast = ({ call, gate, opensInSeconds }: GateStatus): boolean =>
+    isIdle &&
+    opensInSeconds === null &&
+    call?.operation !== 'list' &&
+    (gate === 'unauthorized' || gate === 'intercepted')
+  const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one) && !isPast(one))
   return [
     ...tokenReasonsOf(status),
     ...shut.map((gate) => gateReason(gate, status)),

@@ -142,7 +142,9 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
     told({ operation }, told) {
       if (operation === 'token') toldToken(told)
       else learnWait(told)
-      if (isReplayable(told) && operation !== 'token') {
+      // A void token may be answered by a page of 200.
+      const isVoid = told.kind === 'not-its-word' && told.status === 200
+      if ((isReplayable(told) || isVoid) && operation !== 'token') {
         refusedAt.push(now())
         learnRest()
       }

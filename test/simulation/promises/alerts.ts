@@ -164,7 +164,13 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'ReceiverFailing':
       case 'AllReceiversFailing':
         // An attempt that is under way reads as one that has failed; and an event ahead of a clock that was set back is no probe.
-        return hasRefused || looksFailed(habits) || isSetBack
+        // With such a backoff, no record may be due for a probe.
+        return (
+          hasRefused ||
+          looksFailed(habits) ||
+          isSetBack ||
+          ('RECONCILER_RETRY_BACKOFF_MAX' in env && config.retry.backoff.max >= healMs)
+        )
       case 'UnreadableRecords':
         return records.some(({ unreadable }) => unreadable !== undefined)
       case 'FailedAhead':

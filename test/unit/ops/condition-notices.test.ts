@@ -49,7 +49,11 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^No access token from the identity host \(id\.example\): HTTP 503\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
   ],
   ['a token that has come', shut('no-token'), /^Access token obtained: calls resume\./],
-  ['a platform that answers again', shut('unauthorized'), /^The platform is back: the next retry is a trial\./],
+  [
+    'a platform that answers again',
+    { failed: blocked, ...shut('unauthorized') },
+    /^The platform is back: the next retry is a trial\. /,
+  ],
   [
     'calls that are rejected',
     {
@@ -234,7 +238,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The daemon sends at most/],
   [
     '1 min',
-    (minutes) => shut('intercepted', incidentNow - minutes * minuteMs),
+    (minutes) => ({ failed: blocked, ...shut('intercepted', incidentNow - minutes * minuteMs) }),
     0.9,
     1,
     /^trouble Retries do not reach/,

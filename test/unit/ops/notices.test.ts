@@ -62,10 +62,15 @@ describe('the headline', () => {
     'receiver-down': [shut('receiver-down'), 'trouble'],
     intercepted: [shut('intercepted'), 'trouble'],
     platform: [shut('platform'), 'trouble'],
-    throttled: [shut('throttled'), 'waiting'],
+    throttled: [{ throttledForMs: 90_000, ...shut('throttled') }, 'waiting'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
+
+  test('a pause of seconds is work, and trouble of retries is past where none can be sent', () => {
+    expect(summaryOf({ failed: blocked, throttledForMs: 9000, ...shut('throttled') }).level).toBe('working')
+    expect(summaryOf(shut('intercepted'))).toMatchObject({ level: 'well', notices: [] })
+  })
 
   test.each(gateNames.filter((gate) => gate !== 'no-token' && gate !== 'unauthorized'))(
     '%s: why, how many, and what to do',
@@ -323,6 +328,7 @@ describe('notices', () => {
     [
       'whose answer it was',
       {
+        failed: blocked,
         gates: [
           {
             gate: 'intercepted',
