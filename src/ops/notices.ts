@@ -96,8 +96,8 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     .trim()
 }
 
-/** A few intercepted responses may be the platform's own: a trial within a minute shows it. */
-const trialMs = 60_000
+/** What ends within this time needs nobody: a short pause, or the trial after a few intercepted responses. */
+const passingMs = 60_000
 
 /** A shorter row may be due to these records alone. */
 const minNotAccepted = 10
@@ -105,7 +105,7 @@ const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook, since } = shut
-  const isNew = since !== null && status.now.getTime() - since.getTime() < trialMs
+  const isNew = since !== null && status.now.getTime() - since.getTime() < passingMs
   const isTrial = gate === 'intercepted' && isNew && !isNoneAccepted(status)
   const { level } = describeGate(gate)
   if (gate === 'not-leader') return standbyReason(shut, status)
@@ -132,8 +132,8 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,
   }
-  // Calls go on within a minute: the work is not interrupted.
-  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= trialMs) return { ...notice, level: 'working' }
+  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs)
+    return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
 
@@ -148,7 +148,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A platform that received no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
-  // Only a retry could show that it is over, and there is none to send.
+  // Only a retry could show whether it is over, and there is none to send.
   const isPast = ({ call, gate, opensInSeconds }: GateStatus): boolean =>
     isIdle &&
     opensInSeconds === null &&

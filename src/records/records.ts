@@ -131,6 +131,7 @@ export function createRecords({
     await turn()
     const current = reconciler()
     const { backlog, books } = current
+    /** One for each subscription: all records may be looked at. */
     const situations = new Map<string, Situation>()
     const newSituation = current.situations()
     const situationOf = (id: string): Situation => situations.getOrInsertComputed(id, newSituation)

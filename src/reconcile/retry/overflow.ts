@@ -84,8 +84,9 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
 }
 
 /**
- * Exhausted records are evicted first, then those not ready, except the next probes of each circuit that is not closed. Within each kind, the
- * records that would be sent last if lanes took turns; those of receivers that have failed would be sent later, and so go sooner. Awaited records stay.
+ * Exhausted records are evicted first, then those not ready, except the next probes of each circuit that is not closed. Within
+ * each kind, those that would be sent last if lanes took turns are evicted first; lanes of receivers that have failed start
+ * their turns later. Awaited records stay.
  */
 export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
   const { maxRecords, monotonic, now, policy, subscriptions } = options

@@ -4,7 +4,7 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 
 type SweepFact = Extract<TelemetryEvent, { type: 'sweep' }>
 
-const restFactor = 20
+export const restFactor = 20
 const longestRestMs = { full: 3_600_000, recent: 180_000 }
 const toleranceMs = 50
 

@@ -4,6 +4,7 @@ import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { createStreaks } from '../streaks.ts'
 import { changedBefore, changesOf, clocksOf } from '../world.ts'
+import { restFactor } from './rests.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 const minuteMs = 60_000
@@ -91,7 +92,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   /** Failed for so long that it is known, and nothing is under way for it. */
   function isLongFailed(record: SimulatedRecord): boolean {
     const { busy, changedAt, enteredAt, eventAt, status } = record
-    const bound = settle + 2 * scenario.periodMs + Math.max(restMs, 21 * fullMs + noticeMs) + scenario.habits.lagMs
+    const bound =
+      settle + 2 * scenario.periodMs + Math.max(restMs, (restFactor + 1) * fullMs + noticeMs) + scenario.habits.lagMs
     // A clock that is set moves the window.
     const setAt = scenario.platformJumps.findLast(({ at }) => at <= timeline.now())?.at ?? 0
     const isOld =

@@ -5,6 +5,7 @@ import type { Call, Told } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { perSecondOf } from '../readings-limits.ts'
 import type { Exemption } from '../tally.ts'
+import { restFactor } from './rests.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -12,8 +13,8 @@ const boundMs = 45_000
 /** With less room than records: those that were left out are listed again first, at some ticks, and by a full sweep that may have to begin anew. */
 const crowdedBoundMs = 2 * 60_000
 const crowdedTicks = 3
-/** It rests for 20 times the time that it took, and may begin anew. */
-const crowdedSweeps = 22
+/** A full sweep rests after the last one, and may begin anew. */
+const crowdedSweeps = restFactor + 2
 /** A fault lasts on in what it delayed. */
 const afterFaultMs = 30_000
 const slackMs = 5000
