@@ -1,5 +1,6 @@
 // Rate limiter for all API calls: a token bucket that learns the platform's limit, with weighted traffic classes.
 import type { Clock } from '../runtime/clock.ts'
+import { onAbort } from '../runtime/on-abort.ts'
 
 /** Retries (PATCH), sweeps (list), outcome checks (confirm), records to compare with the ledger (books). */
 export const trafficClasses = ['retry', 'list', 'confirm', 'books'] as const
@@ -263,10 +264,10 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
         rearm()
       }
       const grant = (): void => {
-        signal?.removeEventListener('abort', cancel)
+        forget?.()
         resolve()
       }
-      signal?.addEventListener('abort', cancel, { once: true })
+      const forget = signal && onAbort(signal, cancel)
       queues[kind].push(grant)
       pump()
     })

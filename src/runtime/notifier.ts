@@ -1,6 +1,7 @@
 // Interruptible waits: a condition variable for loops, and promises that end on abort.
 import { once } from 'node:events'
 import type { Clock } from './clock.ts'
+import { onAbort } from './on-abort.ts'
 
 export interface Notifier {
   /** Ends all current waits. */
@@ -28,12 +29,12 @@ export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
         const end = (): void => {
           cancel()
           waiting.delete(end)
-          signal.removeEventListener('abort', end)
+          forget()
           resolve()
         }
         const cancel = clock.timer(Math.min(ms, maxWaitMs), end)
         waiting.add(end)
-        signal.addEventListener('abort', end, { once: true })
+        const forget = onAbort(signal, end)
       })
       signal.throwIfAborted()
     },
@@ -48,10 +49,7 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
       reject(signal.reason as Error)
     }
     if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    void promise.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', abort)
-    })
+    void promise.then(resolve, reject).finally(onAbort(signal, abort))
   })
 }
 

@@ -2,6 +2,7 @@
 import { validateHeaderValue } from 'node:http'
 import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
+import { onAbort } from '../../runtime/on-abort.ts'
 import { userAgentOf } from '../../runtime/user-agent.ts'
 import type { ProxySettings } from './proxy.ts'
 
@@ -231,7 +232,7 @@ function exchange(
     function end(): void {
       isOver = true
       cancelDeadline()
-      signal?.removeEventListener('abort', abort)
+      forgetAbort?.()
     }
     function fail(error: Error): void {
       end()
@@ -245,7 +246,7 @@ function exchange(
       // Error codes do not show whether anything was sent: a handshake and a later failure may have the same.
       fail(controller === undefined ? deadlineUnsent : deadline)
     })
-    signal?.addEventListener('abort', abort, { once: true })
+    const forgetAbort = signal && onAbort(signal, abort)
 
     dispatcher.dispatch(
       {

@@ -1,0 +1,24 @@
+// Calls on the abort of a signal that many operations share.
+
+/** What is to be called; one listener calls all. */
+class Calls extends Set<() => void> {
+  handleEvent(): void {
+    for (const call of this) call()
+    this.clear()
+  }
+}
+
+const callsOf = new WeakMap<AbortSignal, Calls>()
+
+/**
+ * Calls `act` when the signal is aborted, unless the returned function is called before. A signal compares each new listener
+ * with all that it has: with 64 calls under way this took a tenth of the time to send one.
+ */
+export function onAbort(signal: AbortSignal, act: () => void): () => void {
+  const calls = callsOf.getOrInsertComputed(signal, () => new Calls())
+  if (calls.size === 0) signal.addEventListener('abort', calls, { once: true })
+  calls.add(act)
+  return () => {
+    if (calls.delete(act) && calls.size === 0) signal.removeEventListener('abort', calls)
+  }
+}
