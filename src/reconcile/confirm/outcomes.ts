@@ -172,7 +172,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
     const { failedSince = monotonic, sentAt } = awaiting
     options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic })
-    planner.changed([record])
   }
 
   /** If the platform's clock may have been set since the PATCH, either reading of its time is accepted. */
@@ -193,19 +192,21 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     doubtLongerSince = clock.monotonic()
   }
 
-  function see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
+  /** Returns whether the check settled the outcome. */
+  function learn(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): boolean {
     const { awaiting } = record
-    if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return
+    if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return false
     const conclusion = judge({ ...awaiting, before: record }, shown, check, rulesOf(record.triedAt, awaiting, check))
     if (conclusion.outcome !== undefined) {
       settle(record, conclusion, { check, shown })
-      return
+      return true
     }
     const isSooner = conclusion.checkAt < awaiting.checkAt
     if (awaiting.failedSince === undefined && conclusion.failedSince !== undefined)
       doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, conclusion.failedSince)
     Object.assign(awaiting, conclusion)
     if (isSooner) follow(record)
+    return false
   }
 
   return {
@@ -245,13 +246,16 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       pending.add(record)
       const { checkAt } = awaiting
       if (response.record !== undefined) {
-        see(record, response.record, { askedAt: monotonic, monotonic, seenAt: respondedAt })
-        // `see` has moved the next check. Restores it, unless the response shows a failure, which must be confirmed first.
+        learn(record, response.record, { askedAt: monotonic, monotonic, seenAt: respondedAt })
+        // `learn` has moved the next check. Restores it, unless the response shows a failure, which must be confirmed first.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)
     },
-    see,
+    see(record, shown, check) {
+      // One that its retry's own response settles is planned again when that call has ended.
+      if (learn(record, shown, check)) planner.changed([record])
+    },
     turned,
     pending: () => pending,
     doubtedSince: (subscriptionId) => doubted.get(subscriptionId)?.values().next().value ?? Infinity,
