@@ -6,7 +6,7 @@ import type { PlatformClient } from '../../src/platform/client.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createReconciler, type Reconciler } from '../../src/reconciler.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import type { Policy } from '../../src/reconcile/policy.ts'
+import { sweepNumbers, type Policy } from '../../src/reconcile/policy.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Random } from '../../src/runtime/clock.ts'
 import { runTogether } from '../../src/runtime/run-together.ts'
@@ -57,7 +57,8 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(testNow)
   const events: TelemetryEvent[] = []
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
-  const { concurrency = 8, maxPerSecond = 1000, maxRecords = 100_000, pages = 4, sliceRecords = 5000 } = options
+  const { concurrency = 8, maxPerSecond = 1000, maxRecords = 100_000 } = options
+  const { pages = sweepNumbers.concurrency, sliceRecords = sweepNumbers.sliceRecords } = options
   const config: Config = {
     ...defaults,
     backlog: { maxRecords },

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import { sweepNumbers } from '../../../src/reconcile/policy.ts'
 import { sweep } from '../../../src/reconcile/sweep/sweep.ts'
 import { createUnlistable } from '../../../src/reconcile/sweep/unlistable.ts'
 import { createFakePlatform, failedRecord } from '../../support/fake-platform.ts'
@@ -56,8 +57,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
     const options = {
       client: platform,
       monotonic,
-      concurrency: 4,
-      sliceRecords: 5000,
+      ...sweepNumbers,
       unlistable,
       fence: () => Promise.resolve(() => undefined),
     }
