@@ -51,7 +51,7 @@ function noProof(): ConfigurationError {
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The fields of a JSON object, times as dates; empty for any other text. */
-export function fieldsOf(text: string): Readonly<Record<string, unknown>> {
+function fieldsOf(text: string): Readonly<Record<string, unknown>> {
   const revive = (_: string, value: unknown): unknown =>
     typeof value === 'string' && isTime.test(value) ? new Date(value) : value
   try {

@@ -142,7 +142,7 @@ const isUnsettled = ({ incident, now, recovered: { lastAt } }: StatusFacts): boo
   incident?.endedAt === null || (lastAt !== null && now.getTime() - lastAt.getTime() < unsettledMs)
 
 /** The next sweep shows newer failures. */
-export function newerText({ now, seenUntil }: StatusFacts): string {
+function newerText({ now, seenUntil }: StatusFacts): string {
   const until = seenUntil === null ? '' : ` of events up to ${clockTime(seenUntil, now)} UTC`
   return `Nothing is missing${until}; newer failures are not known yet.`
 }

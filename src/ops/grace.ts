@@ -1,4 +1,4 @@
-// The grace period of a shutdown: how long retries in flight may continue, in daemon and commands.
+// The grace period of a shutdown: how long retries in flight may continue.
 import { formatDuration } from '../config/duration.ts'
 import type { Log } from '../observe/log/log.ts'
 import type { Clock } from '../runtime/clock.ts'

@@ -140,7 +140,6 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
 
   const tokens = new Map<string, AccessToken>()
   const answers: string[] = []
-  let retryAt = NaN
   const controller = new AbortController()
   let running = Promise.resolve()
 
@@ -152,7 +151,6 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     } catch (error) {
       if (!(error instanceof TokenError)) throw error
       expect(error.code).toBe(error.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE')
-      retryAt = error.retryAt ?? NaN
       const told = events.findLast((event) => event.type === 'token-refreshed')
       const said = told?.result === 'ok' ? undefined : told?.oauthError
       return `${error.kind} ${said ?? error.reason}`
@@ -192,7 +190,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
       const times = server.sent.map(({ at }) => at)
       return [...new Set(times.slice(1).map((at, i) => Math.round((at - (times[i] ?? 0)) / 1000)))].join(' ')
     },
-    retry: () => `${(retryAt - clock.now()) / 1000}s`,
+    retry: () => `${((cache.trouble()?.nextTryAt ?? NaN) - clock.now()) / 1000}s`,
     problem: () => cache.keyProblem() ?? 'none',
     /** Since when there has been trouble. */
     trouble: () => {

@@ -35,10 +35,7 @@ export interface Refused {
 
 export type TokenResult = Granted | Refused
 
-export interface TokenErrorFields extends Pick<Refused, 'advice' | 'kind' | 'reason' | 'transportCode'> {
-  /** Epoch ms on the host's clock; until then callers fail at once. */
-  retryAt?: number
-}
+export type TokenErrorFields = Pick<Refused, 'advice' | 'kind' | 'reason' | 'transportCode'>
 
 /** No valid token is available now. `rejected`: an operator has to act; `transient`: it may pass. */
 export class TokenError extends Error {
@@ -46,18 +43,16 @@ export class TokenError extends Error {
   readonly kind: 'rejected' | 'transient'
   readonly reason: Exclude<Reason, 'ok'>
   readonly transportCode: string | undefined
-  readonly retryAt: number | undefined
   /** Default: ask the platform's operator, if it lasts. */
   readonly advice: string
 
-  constructor(message: string, { advice = generalAdvice, kind, reason, retryAt, transportCode }: TokenErrorFields) {
+  constructor(message: string, { advice = generalAdvice, kind, reason, transportCode }: TokenErrorFields) {
     super(message)
     this.name = 'TokenError'
     this.code = kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE'
     this.kind = kind
     this.reason = reason
     this.transportCode = transportCode
-    this.retryAt = retryAt
     this.advice = advice
   }
 }

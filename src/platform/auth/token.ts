@@ -193,14 +193,13 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   function tokenError(): TokenError {
-    const retryAt = onWallClock(clock, Math.max(limiter.openAt(), clock.monotonic()))
     if (refused !== undefined) {
       const { result, fingerprint } = refused
       const { advice, message } = explainRefusal(result, { fingerprint, knowsTime: options.serverClock.isKnown() })
-      return new TokenError(message, { ...result, retryAt, advice })
+      return new TokenError(message, { ...result, advice })
     }
     const message = 'no access token: the API rejects tokens as soon as they are issued'
-    return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
+    return new TokenError(message, { kind: 'rejected', reason: 'unauthorized' })
   }
 
   function trouble(): TokenTrouble | undefined {

@@ -140,7 +140,7 @@ export function readPauses(text: string, now: number): ReturnType<typeof fieldsO
 }
 
 /** Empty without pauses. */
-export function toText(list: Pauses): string {
+function toText(list: Pauses): string {
   if (list.length === 0) return ''
   const iso = (at: number | undefined): string | undefined => (at === undefined ? at : new Date(at).toISOString())
   return JSON.stringify(
