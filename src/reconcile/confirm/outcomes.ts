@@ -148,6 +148,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     doubts?.delete(record)
     if (doubts?.size === 0) doubted.delete(record.subscriptionId)
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
+    // A failure that no check could confirm was an attempt all the same.
+    else if (awaiting.failedSince !== undefined) record.attempts += 1
     if (outcome === 'recovered') {
       backlog.release(record, record)
       firstCheck.note(awaiting)

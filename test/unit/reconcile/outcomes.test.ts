@@ -51,6 +51,10 @@ const scripts: Row[] = [
      outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
   ],
   [
+    'a failure that no later check could confirm was an attempt all the same',
+    `sent accepted; check failed 500ms; check absent 3600000ms; outcomes -> unknown 1; record -> attempts 2, last -3600000ms, tried 0ms`,
+  ],
+  [
     'an outcome is reported once, with what is known of it',
     `sent accepted; check failed 1s; check failed 3050ms; check failed 9s; outcomes -> failed-again 1
      outcome -> failed-again, attempt 2, 500, after 3100ms, off by 0`,
