@@ -55,7 +55,7 @@ export interface Policy {
 }
 
 /** More slices or pages at once would gain nothing: the rate is the limit. */
-export const sweepNumbers: SweepPolicy = { sliceRecords: 2500, concurrency: 4 }
+export const sweepNumbers: SweepPolicy = { sliceRecords: 4000, concurrency: 4 }
 
 /** Records of younger events are recent: they are listed more often, and have lanes of their own. */
 export const recentMs = 3_600_000
