@@ -23,7 +23,7 @@ const { values } = parseArgs({
 })
 const [concurrency, rounds] = [Number(values.concurrency), Number(values.rounds)]
 const listConcurrency = 4
-const warmUpRecords = 10_000
+const warmUpRecords = 20_000
 
 /** What is compared with the bare loop, and the ratio of the rates that it has to reach. */
 interface Row {
