@@ -147,9 +147,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const doubts = doubted.get(record.subscriptionId)
     doubts?.delete(record)
     if (doubts?.size === 0) doubted.delete(record.subscriptionId)
+    const { attempts: attemptsBefore } = record
     if (shown !== undefined) record.show(shown, { zone, now: seenAt })
-    // A failure that no check could confirm was an attempt all the same.
-    else if (awaiting.failedSince !== undefined) record.attempts += 1
+    // A failure that no check could confirm was an attempt all the same, though the last list may lag behind.
+    if (outcome === 'unknown' && awaiting.failedSince !== undefined)
+      record.attempts = Math.max(record.attempts, attemptsBefore + 1)
     if (outcome === 'recovered') {
       backlog.release(record, record)
       firstCheck.note(awaiting)

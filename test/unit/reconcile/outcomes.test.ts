@@ -50,10 +50,11 @@ const scripts: Row[] = [
     `sent accepted; check failed 1h attempts=3 last=59min; outcomes -> none; check failed 3602050ms attempts=3 last=59min
      outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
   ],
-  [
-    'a failure that no later check could confirm was an attempt all the same',
-    `sent accepted; check failed 500ms; check absent 3600000ms; outcomes -> unknown 1; record -> attempts 2, last -3600000ms, tried 0ms`,
-  ],
+  ...['absent', 'as-was'].map((shown): Row => [
+    `a failure that no later check could confirm, shown ${shown} at the end, was an attempt all the same`,
+    `sent accepted; check failed 500ms; check ${shown} 3600000ms
+     outcomes -> unknown 1; record -> attempts 2, last -3600000ms, tried 0ms`,
+  ]),
   [
     'an outcome is reported once, with what is known of it',
     `sent accepted; check failed 1s; check failed 3050ms; check failed 9s; outcomes -> failed-again 1
