@@ -63,7 +63,7 @@ export interface Situation {
   monotonic?: number
   /** The gate that blocks its subscription now; undefined without one. */
   gate?: Gate | undefined
-  /** How long the global gates stay shut, in ms; Infinity if unknown. Default: 0. */
+  /** How long all but its circuit blocks it: global gates, a missing token, its pause. In ms; Infinity if unknown. Default: 0. */
   stopsForMs?: number | undefined
   /** Remaining cooldown of its circuit, in ms. Default: 0. */
   pausesForMs?: number | undefined

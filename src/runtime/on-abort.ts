@@ -12,7 +12,7 @@ const callsOf = new WeakMap<AbortSignal, Calls>()
 
 /**
  * Calls `act` when the signal is aborted, unless the returned function is called before. A signal compares each new listener
- * with all that it has: with 64 calls under way this took a tenth of the time to send one.
+ * with all that it has: with 64 calls under way, 8 us a call.
  */
 export function onAbort(signal: AbortSignal, act: () => void): () => void {
   const calls = callsOf.getOrInsertComputed(signal, () => new Calls())

@@ -154,7 +154,7 @@ export const logEvents = {
   slice_skipped: [
     ['warn', 'debug'],
     'part of the window skipped, cannot be listed',
-    'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept. In `webhook-reconciler retry`: run it again.',
+    'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept.',
   ],
   record_unreadable: [
     ['warn', 'debug'],

@@ -27,7 +27,7 @@ export interface RetryEvent {
   eventType: string
   /** Number of the attempt, as known when it was sent; the first is 1. */
   attempt: number
-  /** The rule that allowed it: `due` or `expiring`; `probe` while its circuit is half-open. */
+  /** The rule that allowed it: `due`, `expiring` or `asked-for`; `probe` while its circuit is half-open. */
   why: Because
   response: RetryResponse
 }

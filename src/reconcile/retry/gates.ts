@@ -158,7 +158,7 @@ export interface ShutGate {
   since: number | undefined
   /** Number of blocked subscriptions; undefined if it blocks everything. */
   subscriptions: number | undefined
-  /** Time until it may open, in ms: the end of the pause after a 429, or the next ping or trial; undefined if unknown. */
+  /** Time until it may open, in ms: the end of an operator's pause or of one after a 429, or the next ping or trial; undefined if unknown. */
   opensInMs?: number | undefined
   /** The last failed call, for a gate of the platform breaker. */
   call?: FailedCall | undefined

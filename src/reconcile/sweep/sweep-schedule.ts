@@ -22,7 +22,7 @@ export interface SweepSchedule {
   /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted, or a tick in `tickInMs` wants one. */
   dueInMs(kind: SweepKind, tickInMs?: number): number
   begin(kind: SweepKind): void
-  /** True once a full sweep has run for some seconds. */
+  /** True once a full sweep has run for a second. */
   isFullUnderWay(): boolean
   /** True while a sweep of any kind runs. */
   isUnderWay(): boolean
