@@ -1,6 +1,7 @@
 // The only source of time and randomness: everything else receives a Clock and a Random.
 import { performance } from 'node:perf_hooks'
 import { randomUUID } from 'node:crypto'
+import { onAbort } from './on-abort.ts'
 
 /** Source of time. Tests and the simulation use a virtual one. */
 export interface Clock {
@@ -36,20 +37,21 @@ const maxTimerMs = 2 ** 31 - 1
 export function sleepBy(timer: Clock['timer']): Clock['sleep'] {
   return (ms, signal) =>
     new Promise((resolve, reject) => {
-      const abort = (): void => {
-        cancel?.()
-        reject(signal?.reason as Error)
+      signal?.throwIfAborted()
+      if (!(ms > 0)) {
+        resolve()
+        return
       }
-      let cancel: (() => void) | undefined
-      if (signal?.aborted === true) abort()
-      else if (!(ms > 0)) resolve()
-      else {
-        cancel = timer(ms, () => {
-          signal?.removeEventListener('abort', abort)
-          resolve()
+      const cancel = timer(ms, () => {
+        forget?.()
+        resolve()
+      })
+      const forget =
+        signal &&
+        onAbort(signal, () => {
+          cancel()
+          reject(signal.reason as Error)
         })
-        signal?.addEventListener('abort', abort, { once: true })
-      }
     })
 }
 
