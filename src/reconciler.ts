@@ -93,7 +93,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   gates: Gates
   /** Ends the cooldowns of all open circuits, and the backoff after failed calls. */
   probe(): AllProbes
-  /** The current situation of each subscription's records; each is computed once. */
+  /** The situation of each subscription's records at this moment; it is computed at each call. */
   situations(): SituationOf
   /** `situationOf`: the situations of this moment, if already computed; `look` gets each record. */
   state(situationOf?: SituationOf, look?: LookAt): Steps<ReconcilerState>
@@ -175,7 +175,7 @@ export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * sweepNumbers.concurrency + 1
 }
 
-/** Wires the parts, each from those above it. Nothing runs until a loop is called. */
+/** Wires the parts; some reach later ones through callbacks. Nothing runs until a loop is called. */
 export function createReconciler(
   config: Pick<Config, 'backlog' | 'ledger' | 'platform' | 'receiver' | 'retry'>,
   { clock, connection, emit, leadership = alone, nextTickAt, policy, random, transport }: ReconcilerDeps,
@@ -369,21 +369,17 @@ export function createReconciler(
   }
 
   function* state(situationOf = situations(), look?: LookAt): Steps<ReconcilerState> {
-    const summary = yield* backlog.summary(situationOf, look)
+    const { counts, ...summary } = yield* backlog.summary(situationOf, look)
     const monotonic = clock.monotonic()
     const findings = sweeper.findings()
     const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, findings.oldestOnlyCountedAt)
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       ...findings,
-      failed: { ...summary.counts, excluded: sumOf(findings.excluded) },
-      missingOf: summary.missingOf,
+      ...summary,
+      failed: { ...counts, excluded: sumOf(findings.excluded) },
       oldestOpenAt: oldestOpenAt === Infinity ? undefined : oldestOpenAt,
-      lastDueAt: summary.lastDueAt,
-      endless: summary.endless,
-      mended: summary.mended,
       lately: responses.lately(monotonic),
-      expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       unreadable: unreadable.toSorted((a, b) => b.rows - a.rows)[0],
       unlisted: unlistedNow(),

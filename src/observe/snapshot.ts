@@ -24,19 +24,9 @@ export const expiringDecisions = [
 ] as const satisfies readonly Decision[]
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, durations in ms. */
-export interface ReconcilerState extends SweepFindings {
+export interface ReconcilerState extends SweepFindings, Omit<Summary, 'counts' | 'expiring'> {
   /** Failed records of the window by decision; excluded ones as of the last full sweep. */
   failed: Readonly<Record<Decision, number>>
-  /** Event time of the oldest record that is neither exhausted nor excluded. */
-  oldestOpenAt: number | undefined
-  /** End of the last backoff, by the platform's clock; undefined without one. */
-  lastDueAt: number | undefined
-  /** Missing records of the backlog, by subscription. */
-  missingOf: Summary['missingOf']
-  /** Open records without an arrival estimate: circuit not closed, or repeatedly rejected. */
-  endless: Summary['endless']
-  /** Records waiting although their receivers accept all again. */
-  mended: Summary['mended']
   /** Recent deliveries by receiver. */
   lately: readonly Lately[]
   /** Records that leave the window soon. */

@@ -94,8 +94,6 @@ export interface HttpTransportOptions {
   proxy?: ProxySettings | undefined
   /** The only certificate authorities (PEM) to trust. Default: Node's. */
   ca?: string
-  /** Replaces the agents created from the options above. */
-  dispatcher?: Dispatcher
 }
 
 export interface HttpTransport {
@@ -307,8 +305,7 @@ function createProxyPool(origin: URL, options: Pool.Options): Pool {
 
 /** The agents: as configured, and without a proxy. */
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
-  const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
-  if (dispatcher !== undefined) return { usual: dispatcher, direct: dispatcher }
+  const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, proxy } = options
   const bounds = {
     ...{ allowH2: false, connections, pipelining: 1 },
     ...{ connectTimeout: connectTimeoutMs, headersTimeout: 0, bodyTimeout: 0 },

@@ -18,12 +18,6 @@ export class LedgerFailure extends Error {
   }
 }
 
-/** Epoch ms: events from `from` until before `until`. */
-export interface EventSpan {
-  from: number
-  until: number
-}
-
 export interface LedgerClientOptions {
   url: string
   kind: KeyKind
@@ -81,11 +75,11 @@ async function* bodyOf(url: URL, transport: Transport, signal: AbortSignal): Asy
 }
 
 /**
- * The keys of the processed events in a span.
+ * The keys of the processed events from `from` until before `until`, in epoch ms.
  * Rejects with LedgerFailure, or with the signal's reason.
  */
 export async function* ledgerKeys(
-  { from, until }: EventSpan,
+  { from, until }: Record<'from' | 'until', number>,
   { kind, maxLines = 1_000_000, transport, url: address }: LedgerClientOptions,
   signal: AbortSignal,
 ): AsyncGenerator<string> {

@@ -1,17 +1,11 @@
 // Learns the delay of the first check after a PATCH: deliveries take milliseconds on one platform, seconds on another. No clock, no I/O. @see docs/architecture.md "Outcomes"
-
-/** A recovered record, in ms after its PATCH. */
-export interface Recovery {
-  /** The planned delay of its first check, when the PATCH was sent. */
-  plannedMs: number
-  /** The last check that showed no outcome; 0 for none. */
-  missedMs: number
-}
+import type { PendingOutcome } from '../failed-record.ts'
 
 export interface FirstCheck {
   /** Delay of the first check, in ms: between 50 ms and 10 s. */
   delayMs(): number
-  note(recovery: Recovery): void
+  /** A recovered record. */
+  note(recovery: Pick<PendingOutcome, 'plannedMs' | 'missedMs'>): void
 }
 
 const minMs = 50

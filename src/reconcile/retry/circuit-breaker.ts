@@ -131,11 +131,6 @@ export function stateOf(circuit: Circuit, now: number): CircuitState {
   return circuit.name === 'down' && now < circuit.openUntil ? 'open' : 'half-open'
 }
 
-/** Ends its cooldown now. The next one lasts as long as if this one had run out. */
-export function endCooldown(circuit: Circuit, now: number): Circuit {
-  return circuit.name === 'down' ? { ...circuit, openUntil: Math.min(circuit.openUntil, now) } : circuit
-}
-
 function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }: RetryOutcome): LastOutcomes {
   if (verdict === 'refused') return { known, last }
   const all = last.filter((other) => other.record !== record)

@@ -2,7 +2,6 @@
 import TinyQueue from 'tinyqueue'
 import type { FailedRecord } from '../failed-record.ts'
 import {
-  endCooldown,
   learn,
   limitOf,
   newCircuit,
@@ -265,8 +264,10 @@ export function createSubscriptions(
       ignorePending(now)
       const { 'half-open': underWay, open } = counts(now)
       for (const subscription of all.values()) {
-        if (stateOf(subscription.circuit, now) !== 'open') continue
-        subscription.circuit = endCooldown(subscription.circuit, now)
+        const { circuit } = subscription
+        if (circuit.name !== 'down' || stateOf(circuit, now) !== 'open') continue
+        // The next cooldown lasts as long as if this one had run out.
+        subscription.circuit = { ...circuit, openUntil: now }
         report({ type: 'circuit', subscriptionId: subscription.id, to: 'half-open' })
       }
       return { circuits: open, underWay }

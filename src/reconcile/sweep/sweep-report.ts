@@ -4,6 +4,7 @@ import type { Counts } from '../decide.ts'
 import type { CallFailure } from '../platform-trouble.ts'
 import type { SkippedSlice } from './sweep.ts'
 
+/** A full sweep includes a recent one, so it goes first. */
 export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
 export const sweepResults = ['complete', 'incomplete', 'failed'] as const
@@ -32,7 +33,7 @@ export interface SweepReport extends SweepTally {
   seconds: number
   /** After a successful full sweep: the failed records of the window by decision. */
   failed?: Counts
-  /** With `failed`. */
+  /** With the result `failed`. */
   failure?: CallFailure
 }
 

@@ -21,7 +21,7 @@ import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countOutside, countStuck, outsideOf } from './other-counts.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from './sweep.ts'
-import type { SweeperEvent, SweepKind, SweepReport, SweepTally } from './sweep-report.ts'
+import { sweepKinds, type SweeperEvent, type SweepKind, type SweepReport, type SweepTally } from './sweep-report.ts'
 import { createSweepSchedule } from './sweep-schedule.ts'
 import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 
@@ -80,9 +80,6 @@ export interface Sweeper {
   isFullUnderWay(): boolean
   isUnderWay(): boolean
 }
-
-/** A full sweep includes a recent one, so it goes first. */
-const kinds = ['full', 'recent'] as const satisfies readonly SweepKind[]
 
 interface Sweep {
   id: string
@@ -363,8 +360,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       wake()
       return isBackingOff
     },
-    next: () => kinds.find((kind) => schedule.dueInMs(kind) <= 0),
-    msUntilNext: (tickInMs) => Math.min(...kinds.map((kind) => schedule.dueInMs(kind, tickInMs))),
+    next: () => sweepKinds.find((kind) => schedule.dueInMs(kind) <= 0),
+    msUntilNext: (tickInMs) => Math.min(...sweepKinds.map((kind) => schedule.dueInMs(kind, tickInMs))),
     make,
     isFullUnderWay: schedule.isFullUnderWay,
     isUnderWay: schedule.isUnderWay,
