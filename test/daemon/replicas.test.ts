@@ -307,21 +307,6 @@ describe("the operator's pause", () => {
     expect(leader.ops().status().holding).toEqual(['paused'])
   })
 
-  test.each(['incident 7', '2026-01-14T12:00:00'])(
-    'that a person wrote as %j holds since it was seen: only ISO 8601 with a zone is a time',
-    async (text) => {
-      await using replicas = await startReplicas({ aheadMs: [0] })
-      const leader = await leading(replicas)
-      const from = replicas.clock.now()
-      replicas.store.edit({ annotations: { [pauseAnnotation]: text } })
-      await replicas.clock.advance(minuteMs)
-      const [paused] = leader.ops().status().pauses
-      const afterMs = (paused?.since?.getTime() ?? NaN) - from
-      expect(afterMs).toBeGreaterThanOrEqual(0)
-      expect(afterMs).toBeLessThanOrEqual(retryMs)
-    },
-  )
-
   test.each([
     ['is refused', (): CallFaults => ({ ...noFaults, refused: 'forbidden' }), []],
     // The command was done, and is followed as that of another instance.

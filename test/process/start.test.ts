@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
@@ -20,16 +20,6 @@ const nowhere = {
   RECONCILER_SERVER_PORT: '0',
 }
 
-function expectRefused(
-  { code, err, out }: Omit<Ran, 'questions' | 'code'> & { code: number | null },
-  words: readonly string[],
-): void {
-  expect({ code, out }, err).toEqual({ code: 78, out: '' })
-  for (const word of words) expect(err).toContain(word)
-  expect(err).not.toContain(canary)
-  expect(err).not.toMatch(/^\s+at /m)
-}
-
 /** Runs the daemon in this process until it has started, or is refused. */
 async function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ran> {
   const stop = new AbortController()
@@ -45,38 +35,15 @@ function lineOf({ out }: Ran, event: string): unknown {
   return JSON.parse(line ?? 'null')
 }
 
-// test/unit/config and test/unit/platform/private-key.test.ts have each problem.
-describe('a configuration that cannot be used', () => {
-  test('is refused with all its problems at once, of the file and of the environment', async () => {
-    await using folder = await makeFolder()
-    const env = {
-      RECONCILER_PLATFORM_BASE_URL: 'http://example.com',
-      RECONCILER_AUTH_ISSUER_URL: 'nonsense',
-      RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: `/${canary}`,
-      RECONCILER_RETRY_ENABELD: 'false',
-    }
-    const file = await folder.write('config.yaml', 'retry:\n  enbled: true\n  maxAttempts: many\n')
-    expectRefused(await run(['--config', file], env), [
-      'problems',
-      'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): must start with https://',
-      'auth.issuerUrl (RECONCILER_AUTH_ISSUER_URL)',
-      'auth.clientId (missing)',
-      'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE',
-      'there are RECONCILER_RETRY_ENABLED,',
-      'config.yaml:2',
-      'retry has enabled,',
-      'retry.maxAttempts',
-      'docs/configuration.md',
-    ])
-  })
-
-  test('the process ends with 78, and writes to stderr alone; a pipe does not block it', async () => {
-    await using folder = await makeFolder()
-    const pipe = join(folder.path, 'pipe')
-    execFileSync('mkfifo', [pipe])
-    const { code, stderr, stdout } = await runProgram(['run', '--config', pipe])
-    expectRefused({ code, err: stderr, out: stdout }, ['--config', 'is not a regular file'])
-  })
+// test/unit/config and test/unit/platform/private-key.test.ts have each problem, process/output.test.ts many at once.
+test('a configuration that cannot be used ends the process with 78, and is named on stderr alone; a pipe does not block it', async () => {
+  await using folder = await makeFolder()
+  const pipe = join(folder.path, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const { code, stderr, stdout } = await runProgram(['run', '--config', pipe])
+  expect({ code, stdout }, stderr).toEqual({ code: 78, stdout: '' })
+  for (const words of ['--config', 'is not a regular file']) expect(stderr).toContain(words)
+  expect(stderr).not.toMatch(/^\s+at /m)
 })
 
 test('HTTPS_PROXY is the way that calls go; neither the first line nor a refusal has its password', async () => {
