@@ -1,6 +1,7 @@
 // Notices about lasting conditions: no token, a receiver that fails all, partly fails or has recovered, clocks, the certificate. Pure functions.
 import { minRefused } from '../observe/incident.ts'
 import { refusesRecord } from '../platform/record.ts'
+import { maxLately } from '../reconcile/retry/receiver-responses.ts'
 import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
 import { openOf, refusedText } from './figures.ts'
@@ -127,7 +128,7 @@ function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions
 }
 
 const whoseOf = ({ length }: readonly FailingReceiver[]): string =>
-  length === 1 ? 'a subscription' : counted(length, 'subscription')
+  length === 1 ? 'a subscription' : `${length === maxLately ? 'at least ' : ''}${counted(length, 'subscription')}`
 
 const deadOf = (status: StatusFacts): FailingReceiver[] => failingOf(status).filter(({ takesNothing }) => takesNothing)
 

@@ -22,7 +22,7 @@ import { createIdentityWatcher } from './promises/identity.ts'
 import { createJobsWatcher } from './promises/jobs.ts'
 import { createLateChecksWatcher } from './promises/late-checks.ts'
 import { createLimitsWatcher } from './promises/limits.ts'
-import { createOverBoundWatcher } from './promises/over-bound.ts'
+import { createBesideDeadWatcher } from './promises/beside-dead.ts'
 import { createExpiryWatcher } from './promises/expiry.ts'
 import { createQuietWatcher } from './promises/quiet.ts'
 import { createRestsWatcher } from './promises/rests.ts'
@@ -77,7 +77,7 @@ const makers = [
   createBreakerWatcher,
   createCallsWatcher,
   createAfterOutageWatcher,
-  createOverBoundWatcher,
+  createBesideDeadWatcher,
   createDeadReceiversWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,

@@ -1,4 +1,5 @@
 // What a platform, its gateway, identity host, receiver or host may be like, beyond what generate.ts draws: each kind by a stream of its own, so that none changes what a seed draws of the others.
+import { limitSchema } from '../../sandbox/api/limits.ts'
 import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import type { FaultWindow } from './fault-kinds.ts'
 import { ledgerUrl } from './ledger.ts'
@@ -102,10 +103,12 @@ function afterOutage(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
-/** Dead receivers of many subscriptions have five times as many failed records as the backlog holds; among these are some of healthy ones. */
-function overBound(draw: Draw, scenario: Scenario): Scenario {
-  const places = draw.pick([10, 10, 30])
-  const [dead, healthy] = [draw.within(Math.ceil(places / 10), 2 * places), draw.within(1, 3)]
+/** Receivers of so many subscriptions are dead for over an hour, with `each` failed records; among these are `others` of healthy ones. */
+function besideDead(
+  draw: Draw,
+  scenario: Scenario,
+  { dead, each, healthy, others }: Record<'dead' | 'each' | 'healthy' | 'others', number>,
+): Scenario {
   const record = (subscription: number): PlannedRecord => ({
     at: -draw.within(2 * minuteMs, 40 * hourMs),
     subscription,
@@ -126,11 +129,29 @@ function overBound(draw: Draw, scenario: Scenario): Scenario {
       { outages: [], flaky: 0 },
     ],
     records: [
-      ...Array.from({ length: 5 * places }, (_, index) => record(index % dead)),
-      ...Array.from({ length: draw.within(healthy, 2 * places) }, (_, index) => record(dead + (index % healthy))),
+      ...Array.from({ length: Math.ceil(dead * each) }, (_, index) => record(index % dead)),
+      ...Array.from({ length: others }, (_, index) => record(dead + (index % healthy))),
     ],
-    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20', RECONCILER_BACKLOG_MAX_RECORDS: String(places) },
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
   }
+}
+
+/** Dead receivers have five times as many failed records as the backlog holds. */
+function overBound(draw: Draw, scenario: Scenario): Scenario {
+  const places = draw.pick([10, 10, 30])
+  const [dead, healthy] = [draw.within(Math.ceil(places / 10), 2 * places), draw.within(1, 3)]
+  const counts = { dead, each: (5 * places) / dead, healthy, others: draw.within(healthy, 2 * places) }
+  const { env, ...crowded } = besideDead(draw, scenario, counts)
+  return { ...crowded, env: { ...env, RECONCILER_BACKLOG_MAX_RECORDS: String(places) } }
+}
+
+/** Three probes of each dead receiver every 5 minutes are more calls than the platform allows. */
+function probesOverLimit(draw: Draw, scenario: Scenario): Scenario {
+  const counts = { dead: draw.within(50, 70), each: 10, healthy: draw.within(1, 3), others: 150 }
+  const { habits, ...beside } = besideDead(draw, scenario, counts)
+  const limit = limitSchema.parse({ kind: 'bucket', perSecond: 0.5, burst: draw.within(1, 20) })
+  // In slices of a few records a sweep takes more calls than the records.
+  return { ...beside, sweep: { ...beside.sweep, sliceRecords: 4000 }, habits: { ...habits, limits: [limit] } }
 }
 
 /** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its response. */
@@ -217,6 +238,7 @@ const stages: Readonly<Record<string, Reading>> = {
   ...saidStages,
   'after an outage': afterOutage,
   'over the bound': overBound,
+  'probes over the limit': probesOverLimit,
 }
 /** Share of the seeds of each stage. */
 const stageShare = 0.01

@@ -16,7 +16,10 @@ export interface Lately {
   /** Consecutive failed deliveries, and how long the last ones have failed, in ms. */
   failedInARow: number
   failingForMs: number
-  /** True while it fails some: from three records on, until it accepts nine in a row, or three after failing all. */
+  /**
+   * True while it fails some: from three records on, until it accepts nine in a row, or three after failing all. Fewer are no
+   * chance if it took none, as others, and these failed nine in all.
+   */
   isFailing: boolean
   /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
   takesNothing: boolean
@@ -60,8 +63,10 @@ const [minFailed, minTaken, minTakenAfterAll] = [3, 9, 3]
 const againMs = 60_000
 /** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
 const maxHeldMs = 60_000
-/** Number of remembered keys, most recent first, and of subscriptions that are shown. */
-const [maxLines, maxShown] = [20_000, 20]
+/** Number of remembered keys, most recent first. */
+const maxLines = 20_000
+/** Number of subscriptions in `lately`. */
+export const maxLately = 20
 
 type ReceiverResult = 'taken' | 'failed'
 
@@ -329,15 +334,22 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     },
     takesAgain: (subscriptionId, now) => takesAgain(subscriptions.of(subscriptionId), now),
     lately(now) {
-      return [...subscriptions.all()]
-        .map(([subscriptionId, line]) => ({ subscriptionId, line, failed: countOf(line, 'failed') }))
+      const all = [...subscriptions.all()].map(([subscriptionId, line]) => {
+        const failed = countOf(line, 'failed')
+        return { subscriptionId, line, failed, tookNone: failed === line.outcomes.length }
+      })
+      const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
+      const takingNone = all.filter(({ line, tookNone }) => tookNone && isRecent(line))
+      const areMany =
+        takingNone.length >= minFailed && takingNone.reduce((sum, { failed }) => sum + failed, 0) >= deadStreak
+      return all
         .sort((a, b) => b.failed - a.failed)
-        .slice(0, maxShown)
-        .map(({ line, ...sums }) => ({
+        .slice(0, maxLately)
+        .map(({ line, tookNone, ...sums }) => ({
           ...sums,
           taken: countOf(line, 'taken'),
           failedRecords: failedRecords(line),
-          isFailing: failedRecords(line) >= minFailed && now - line.failedAt < latelyMs && !isOver(line),
+          isFailing: isRecent(line) && !isOver(line) && (failedRecords(line) >= minFailed || (areMany && tookNone)),
           // Retries may wait for long: without a later success, it still does.
           takesNothing: takesNothing(line, now),
           responseStatusCode: line.responseStatusCode,

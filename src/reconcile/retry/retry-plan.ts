@@ -6,6 +6,7 @@ import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import { expiryWarningMs } from '../window.ts'
+import { failuresOf } from './circuit-breaker.ts'
 import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
@@ -101,6 +102,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
   /** Records that the current pick has skipped. */
   let skipped = 0
+  /** True if the last retry went to a receiver that fails: one that does not comes next, or many dead ones would take all calls. */
+  let wentToFailing = false
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
@@ -185,6 +188,20 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     return undefined
   }
 
+  /** The next record of the first lane that has one, of these subscriptions. */
+  function inTurn(rules: PickRules, isWanted: (subscription: Subscription) => boolean): Picked | undefined {
+    const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
+    for (const lane of lanes) {
+      const { subscription } = lane
+      if (!isWanted(subscription) || !rules.admits(subscription)) continue
+      const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
+      const record = probe ?? nextOf(lane, rules)
+      if (record !== undefined) return { lane, record }
+      if (lane.queue.length === 0) close(lane)
+    }
+    return undefined
+  }
+
   /** A probe of the first lane with a record that was not rejected last. */
   function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
     const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
@@ -200,19 +217,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       bringUpToDate()
       skipped = 0
       const trial = rules.isTrial ? trialOf(rules) : undefined
-      if (trial !== undefined) return trial
-      const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
-      for (const lane of lanes) {
-        const { subscription } = lane
-        if (!rules.admits(subscription)) continue
-        const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
-        const record = probe ?? nextOf(lane, rules)
-        if (record !== undefined) return { lane, record }
-        if (lane.queue.length === 0) close(lane)
-      }
-      return undefined
+      const afterFailing = wentToFailing ? inTurn(rules, ({ circuit }) => failuresOf(circuit) === 0) : undefined
+      return trial ?? afterFailing ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
+      wentToFailing = failuresOf(lane.subscription.circuit) > 0
       // A probe may be anywhere in its lane; it is not ready any more.
       if (lane.queue.peek() === record) lane.queue.pop()
       if (lanes.delete(lane)) lanes.add(lane)

@@ -108,6 +108,10 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
   }
 
   return {
+    told(call, { status }) {
+      // It was not let through, and backs off once more.
+      if (call.operation === 'retry' && status === 429) for (const { ids } of said) ids.delete(call.id)
+    },
     sent(call) {
       if (call.operation === 'retry') noteRetry(call.id)
       if (next?.operation !== call.operation) return

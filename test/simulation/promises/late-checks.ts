@@ -2,6 +2,7 @@
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import { isQuestion, isSweepPage, ownSpan } from '../asked.ts'
 import type { Call } from '../network.ts'
+import { perSecondOf } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** While a check is overdue by more than 10 s it gets as much of the rate as the retries do. */
@@ -13,10 +14,8 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
   /** A check takes its part of half of the rate, and so many at a time the time of a call. */
-  const checkMs = Math.max(
-    1000 / Math.max(0.5, config.platform.maxRequestsPerSecond / 2),
-    scenario.habits.latency[1] / scenario.sweep.concurrency,
-  )
+  const perSecond = Math.min(config.platform.maxRequestsPerSecond, ...scenario.habits.limits.map(perSecondOf))
+  const checkMs = Math.max(2000 / perSecond, scenario.habits.latency[1] / scenario.sweep.concurrency)
   const queueMs = (records: number): number => records * checkMs
   const isSlow = scenario.habits.latency[1] > 100
 

@@ -38,7 +38,7 @@ const scripts: Record<string, string> = {
   '1,000 of ten receivers among 9,000 of 200 dead ones, at two calls a second': `
     given maxRecords=2000 maxPerSecond=2
     ${dead(200, '45 # age=6d apart=2h')}; ${each(10, (index) => `stored 100 up${index} age=6d apart=1h`)}
-    start; ticks 30s 50min; recovered -> 1000; lists -> at most 1400`,
+    start; ticks 30s 35min; recovered -> 1000; lists -> at most 900`,
 }
 const refused = '500 behind 6,000 of their subscription that the receiver refuses'
 

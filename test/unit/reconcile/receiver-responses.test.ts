@@ -99,6 +99,23 @@ test('the last twenty are counted, and how long they have failed', () => {
   ])
 })
 
+test.each([
+  [[3, 3, 3], true],
+  [[3, 3, 2], false],
+  [[9, 2], false],
+])('of %j failures, each receiver took none: few of each are %s', (failures, isFailing) => {
+  const responses = createReceiverResponses(() => Infinity)
+  for (const [index, count] of failures.entries())
+    for (let n = 0; n < count; n += 1)
+      responses.note(
+        outcomeFact({ subscriptionId: `${index}`, webhookId: `${index}`, outcome: 'failed-again' }),
+        { sentAt: n, seenAt: n },
+        Infinity,
+      )
+  responses.note(outcomeFact({ subscriptionId: 'up', outcome: 'recovered' }), { sentAt: 1, seenAt: 1 }, Infinity)
+  expect(responses.lately(1000).map((one) => one.isFailing)).toEqual([...failures.map(() => isFailing), false])
+})
+
 test('the twenty subscriptions with the most failures are shown', () => {
   const responses = createReceiverResponses(() => Infinity)
   for (let n = 0; n < 21; n += 1)

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { learn } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { createPlanner, type PickRules, type Planner } from '../../../src/reconcile/retry/retry-plan.ts'
 import { createSubscriptions, type Subscription } from '../../../src/reconcile/retry/subscriptions.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
@@ -101,6 +102,16 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
   ],
 ])('%s', (_, given, order, rules) => {
   expect(send(planOf(recordsOf(given)).planner, rules)).toBe(order)
+})
+
+test('after a retry of a receiver that fails, one of another comes next', () => {
+  const { planner, subscriptions } = planOf(recordsOf('a1 2d, b1 2d, c1 2d, d1 2d, d2 1d, d3 23h'))
+  const [verdict, now, response] = ['failed-again', testNow, 503] as const
+  for (const id of ['a', 'b', 'c']) {
+    const { circuit } = subscriptions.of(id)
+    subscriptions.of(id).circuit = learn(circuit, { verdict, record: 1, sent: 1, now, response }, defaultPolicy.circuit)
+  }
+  expect(send(planner)).toBe('a1 d1 b1 d2 c1 d3')
 })
 
 test('a probe is of another event type than the last retry, if there is one', () => {

@@ -1,10 +1,10 @@
-// Beside many dead receivers with far more failed records than the backlog holds, healthy records are recovered within the hour. @see docs/architecture.md "Backlog and decisions"
+// Healthy records are recovered within the hour, though the backlog is too small for those of dead receivers, or the platform's limit for their probes. @see docs/architecture.md "Backlog and decisions", "Retry plan"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 3_600_000
 
-export function createOverBoundWatcher({ exercise, platform, scenario, timeline, violate }: WatcherOptions): Watcher {
-  let isDue = scenario.readings.includes('over the bound')
+export function createBesideDeadWatcher({ exercise, platform, scenario, timeline, violate }: WatcherOptions): Watcher {
+  let isDue = scenario.readings.some((name) => ['over the bound', 'probes over the limit'].includes(name))
 
   return {
     scraped() {
