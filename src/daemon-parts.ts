@@ -16,8 +16,8 @@ import {
   type Pauses,
   type PauseWish,
 } from './reconcile/retry/operator-pause.ts'
-import { createHistory, type History, type MinuteState } from './observe/history.ts'
-import { createIncidents, type Incidents } from './observe/incident.ts'
+import { createHistory, type MinuteState } from './observe/history.ts'
+import { createIncidents } from './observe/incident.ts'
 import type { CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
@@ -87,15 +87,14 @@ export interface DaemonParts {
   renew: () => void
   /** The operator's pauses, kept in this process or in the lease. */
   pause: SharedPause
-  policy: Policy
   metrics: Metrics
   progress: Progress
-  history: History
-  incidents: Incidents
   records: RecordsReader
   jobs: Jobs
   /** All shown values, at this moment. */
   snapshot: (...of: Parameters<Reconciler['state']>) => Steps<Snapshot>
+  /** The status document. Groups every record by its cause: the server shares one document per second among all clients. */
+  status: () => Steps<StatusDocument>
   emit: Emit
   /** Stops reporting: calls aborted by the end of the process are not failures. */
   end: () => void
@@ -241,6 +240,48 @@ export function createParts(options: DaemonOptions): DaemonParts {
     }
   }
 
+  function* snapshot(...of: Parameters<Reconciler['state']>): Steps<Snapshot> {
+    const state = yield* current.state(...of)
+    const nextTickAt = schedule.nextAt()
+    return {
+      ...state,
+      ...credentials(),
+      // A standby keeps no books,
+      ...(leaderElection.isLeading() ? {} : { books: undefined }),
+      // and owes no progress.
+      ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
+      now: clock.now(),
+      startedAt: toWallClock(startedAt),
+      leadership: leaderElection.state(),
+      nextTickAt: nextTickAt && toWallClock(nextTickAt),
+      pace: history.pace(),
+      subscriptions: config.subscriptions,
+    }
+  }
+
+  function* status(): Steps<StatusDocument> {
+    const causes = createCauses(policy)
+    const shown = yield* snapshot(current.situations(), causes.look)
+    const incident = incidents.last()
+    const isOngoing = incident?.endedAt === null
+    // While all is well, the week shows how rarely it is not.
+    const since = isOngoing ? incident.since.getTime() : current.backlog.size() === 0 ? 0 : undefined
+    return toStatus({
+      ...shown,
+      instance: name,
+      version,
+      runbookUrl: config.server.runbookUrl,
+      timeZone: config.platform.timeZone,
+      lookbackMs: config.window.lookback,
+      utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
+      circuits: current.subscriptions.views(clock.monotonic()),
+      causes: yield* causes.listed(current.backlog.bySubscription()),
+      incident,
+      history: history.steps(since),
+      recovered: history.recovered(),
+    })
+  }
+
   return {
     connection,
     leaderElection,
@@ -254,67 +295,18 @@ export function createParts(options: DaemonOptions): DaemonParts {
       progress.begin(clock.monotonic())
     },
     pause: sharedPause(),
-    policy,
     metrics,
     progress,
-    history,
-    incidents,
     records: createRecords({
       ...asked,
       isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
     }),
-    *snapshot(...of) {
-      const state = yield* current.state(...of)
-      const nextTickAt = schedule.nextAt()
-      return {
-        ...state,
-        ...credentials(),
-        // A standby keeps no books,
-        ...(leaderElection.isLeading() ? {} : { books: undefined }),
-        // and owes no progress.
-        ...progress.state(leaderElection.isLeading() ? undefined : clock.monotonic() + periodMs),
-        now: clock.now(),
-        startedAt: toWallClock(startedAt),
-        leadership: leaderElection.state(),
-        nextTickAt: nextTickAt && toWallClock(nextTickAt),
-        pace: history.pace(),
-        subscriptions: config.subscriptions,
-      }
-    },
+    snapshot,
+    status,
     emit,
     end() {
       incidents.end()
       isOver = true
     },
-  }
-}
-
-/** The status document. Groups every record by its cause: the server shares one document per second among all clients. */
-export function statusReader(
-  { clock, config, version }: DaemonOptions,
-  parts: DaemonParts,
-): () => Steps<StatusDocument> {
-  const { connection, history, incidents, policy, reconciler, snapshot } = parts
-  return function* () {
-    const causes = createCauses(policy)
-    const shown = yield* snapshot(reconciler().situations(), causes.look)
-    const incident = incidents.last()
-    const isOngoing = incident?.endedAt === null
-    // While all is well, the week shows how rarely it is not.
-    const since = isOngoing ? incident.since.getTime() : reconciler().backlog.size() === 0 ? 0 : undefined
-    return toStatus({
-      ...shown,
-      instance: config.instance.name,
-      version,
-      runbookUrl: config.server.runbookUrl,
-      timeZone: config.platform.timeZone,
-      lookbackMs: config.window.lookback,
-      utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
-      circuits: reconciler().subscriptions.views(clock.monotonic()),
-      causes: yield* causes.listed(reconciler().backlog.bySubscription()),
-      incident,
-      history: history.steps(since),
-      recovered: history.recovered(),
-    })
   }
 }

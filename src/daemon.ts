@@ -18,7 +18,7 @@ import { exitCode, type ExitCode } from './runtime/errors.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
 import { createTurns, finish, finishInTurns } from './runtime/steps.ts'
-import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
+import { createParts, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
 const certificateCheckMs = 60_000
 /** Maximum duration of retries in flight after their term, for any platform.requestTimeout: the next term waits for them. */
@@ -101,8 +101,7 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   const { backlog, breaker } = reconciler()
   const last = progress.state().sweeps.findLast(({ kind }) => kind === 'full')
   const trouble = breaker.trouble()
-  const isRejected = trouble === 'unauthorized' || ['unauthorized', 'forbidden'].includes(last?.failure?.reason ?? '')
-  if (isRejected) return exitCode.authenticationRejected
+  if (trouble === 'unauthorized' || last?.failure?.rejected === true) return exitCode.authenticationRejected
   if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
   const { awaiting, failed, onlyCounted } = finish(reconciler().state())
   const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
@@ -116,7 +115,6 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
   const { leaderElection, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
   const { signal } = ending
-  let hasStarted = false
 
   function tick(): void {
     if (leaderElection.isLeading()) reconciler().sweeper.tick()
@@ -124,7 +122,7 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
 
   async function lead(term: AbortSignal): Promise<void> {
     // The new leader does not wait for the schedule: the last one may have died during its sweep.
-    if (hasStarted) tick()
+    if (schedule.nextAt() !== undefined) tick()
     // After a lost lead, retries in flight may last this long: the next term of this instance waits for them.
     const late = new AbortController()
     const end = (): void => {
@@ -144,10 +142,7 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
   ])
   running.catch(() => undefined)
   try {
-    schedule.start(() => {
-      hasStarted = true
-      tick()
-    })
+    schedule.start(tick)
     const settled = options.once === true ? [untilSettled(parts, clock, signal)] : []
     for (const one of settled) one.catch(() => undefined)
     await Promise.race([untilAborted(stop), running, ...settled])
@@ -195,7 +190,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
     }),
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
-    status: statusReader(options, parts),
+    status: parts.status,
     records: { ...asked, access, records: parts.records },
     commandPrefix: config.server.commandPrefix ?? '',
     control: {

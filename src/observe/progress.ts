@@ -5,7 +5,7 @@ import { meaningOf, type CallResponse, type RetryResponse } from '../platform/op
 import type { CallFailure } from '../reconcile/platform-trouble.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
-export type SweepFailure = Omit<CallFailure, 'message' | 'rejected'>
+export type SweepFailure = Omit<CallFailure, 'message'>
 
 export interface SweepEnd {
   kind: SweepKind
@@ -72,7 +72,7 @@ function isProgress(event: TelemetryEvent): boolean {
   return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 
-function safePartOf({ message: _, rejected: __, ...safe }: CallFailure): SweepFailure {
+function safePartOf({ message: _, ...safe }: CallFailure): SweepFailure {
   return safe
 }
 

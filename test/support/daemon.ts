@@ -152,7 +152,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
   const listening = Promise.withResolvers<OpsServer>()
   let server: OpsServerOptions | undefined
   let open = 0
-  let onTick = (): void => undefined
+  let onTick: (() => void) | undefined
 
   const required = sandbox
     ? { ...platformEnv(sandbox, '/run/key.pem'), RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
@@ -199,10 +199,10 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     nodeVersion: 'v26',
     schedule: {
       periodMs,
-      nextAt: () => hostClock.monotonic() + gapMs,
+      nextAt: () => onTick && hostClock.monotonic() + gapMs,
       start(tick) {
         onTick = tick
-        onTick()
+        tick()
       },
       stop: () => undefined,
     },
@@ -261,11 +261,11 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     open: () => open,
     running,
     tick: () => {
-      onTick()
+      onTick?.()
     },
     async goOn(ticks = 1, gap = minuteMs) {
       for (let turn = 0; turn < ticks; turn += 1) {
-        onTick()
+        onTick?.()
         await clock.advance(gap)
       }
     },

@@ -16,7 +16,6 @@ import {
   minuteOf,
   missedOf,
   nextLook,
-  nextLookAt,
   sumOfMissed,
   takeLedger,
   takeListing,
@@ -134,7 +133,7 @@ export function createBooks(options: BooksOptions): Books {
     if (match !== undefined) matched()
     // Without a line, none was processed, if other hours matched.
     else if (missed.length > 0 && !(hasMatched && ledger.lines === 0)) throw mismatch(ledger, sample)
-    return { askedAt, complete, match, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
+    return { complete, match, delivered, subscriptions, eventTypes, missed, more, open, withoutKey }
   }
 
   /** Hours whose responses seemed to be another platform's are requested again, now that some are known to be this one's. */
@@ -168,7 +167,7 @@ export function createBooks(options: BooksOptions): Books {
       takeLedger(hour, askedAt, has, policy)
     } else {
       const listing = await list(hour, askedAt, ledger, signal)
-      takeListing(hour, listing, policy)
+      takeListing(hour, askedAt, listing, policy)
       const { complete, delivered, more, withoutKey } = listing
       const unprocessed = missedOf(hour, policy).length + more
       const from = new Date(hour.from).toISOString()
@@ -190,7 +189,11 @@ export function createBooks(options: BooksOptions): Books {
     const now = client.now()
     hours = hoursAt(hours, now, policy)
     const next = nextLook(hours, now)
-    if (next === undefined) return Math.min(maxPauseMs, Math.max(minPauseMs, nextLookAt(hours) - now))
+    if (next === undefined)
+      return Math.min(
+        maxPauseMs,
+        Math.max(minPauseMs, Math.min(...hours.flatMap(({ askAt, listAt }) => [askAt, listAt])) - now),
+      )
     try {
       await look(address, next, signal)
       return 0

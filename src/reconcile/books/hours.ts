@@ -17,8 +17,6 @@ export interface MissedRecord {
 
 /** The result of listing an hour. */
 export interface HourListing {
-  /** When the ledger was asked, before the listing. */
-  askedAt: number
   /** False if a part could not be listed reliably. */
   complete: boolean
   /** A key that the ledger had: a later response without it is of another platform. Undefined without any. */
@@ -91,10 +89,6 @@ export function nextLook(hours: readonly Hour[], now: number): Look | undefined 
   return due('list', ({ looks }) => looks === 0) ?? due('ask', () => true) ?? due('list', () => true)
 }
 
-export function nextLookAt(hours: readonly Hour[]): number {
-  return Math.min(...hours.map(({ askAt, listAt }) => Math.min(askAt, listAt)))
-}
-
 /** Delivered long enough before the ledger was asked, but not in it. */
 export function missedOf({ askedAt, listing }: Hour, { settleMs }: HoursPolicy): FailedRecord[] {
   return (listing?.missed ?? []).flatMap(({ entry }) => (entry.lastAt <= askedAt - settleMs ? [entry] : []))
@@ -107,9 +101,9 @@ function nextAsk({ listing }: Hour, now: number, { settleMs }: HoursPolicy): num
   return Math.max(now + minuteMs, Math.min(now + settleMs, ...fresh))
 }
 
-/** Applies a listing to the hour. */
-export function takeListing(hour: Hour, listing: HourListing, policy: HoursPolicy): void {
-  const { askedAt, complete, missed, open } = listing
+/** Applies a listing to the hour. `askedAt`: when the ledger was asked, before the listing. */
+export function takeListing(hour: Hour, askedAt: number, listing: HourListing, policy: HoursPolicy): void {
+  const { complete, missed, open } = listing
   Object.assign(hour, { listing, askedAt, problem: undefined, looks: hour.looks + 1 })
   const againMs = Math.min(firstListAgainMs * 2 ** (hour.looks - 1), maxListAgainMs)
   hour.listAt = complete && missed.length + open === 0 ? Infinity : askedAt + againMs

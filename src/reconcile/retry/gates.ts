@@ -145,12 +145,9 @@ export function reasonOf(gate: Gate): string {
 
 export const gateNames = Object.keys(gateTable) as Gate[]
 
-type GateThatBlocks<B extends GateDescription['blocks']> = {
-  [G in Gate]: (typeof gateTable)[G]['blocks'] extends B ? G : never
-}[Gate]
-type GlobalGate = GateThatBlocks<'everything'>
 /** The gates that a circuit shuts. */
-export type SubscriptionGate = Exclude<GateThatBlocks<'subscription'>, 'subscription-paused'>
+export type SubscriptionGate = 'circuit' | 'limit'
+type GlobalGate = Exclude<Gate, SubscriptionGate | 'subscription-paused'>
 
 export interface ShutGate {
   gate: Gate

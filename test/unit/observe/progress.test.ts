@@ -114,7 +114,12 @@ describe('sweeps', () => {
     const { sweeps } = progress.state()
     const kept = sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
     expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
-    expect(sweeps.at(-1)?.failure).toEqual({ stage: 'token', reason: 'unauthorized', advice: 'check the key' })
+    expect(sweeps.at(-1)?.failure).toEqual({
+      stage: 'token',
+      reason: 'unauthorized',
+      rejected: false,
+      advice: 'check the key',
+    })
   })
 
   test('full ones: one that failed is none, and only one that saw all is complete', () => {

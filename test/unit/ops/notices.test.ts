@@ -233,7 +233,7 @@ describe('the headline', () => {
 })
 
 function aSweep(result: 'failed' | 'incomplete', stage: 'list' | 'token' = 'list'): StatusState['sweeps'][number] {
-  const failure = { failure: { stage, reason: 'timeout', advice: 'raise the timeout' } } as const
+  const failure = { failure: { stage, reason: 'timeout', rejected: false, advice: 'raise the timeout' } } as const
   return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, ...failure }
 }
 

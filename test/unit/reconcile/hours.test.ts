@@ -7,7 +7,6 @@ import {
   hoursAt,
   missedOf,
   nextLook,
-  nextLookAt,
   sumOfMissed,
   takeLedger,
   takeListing,
@@ -29,13 +28,13 @@ function missed(minute: number, { at = start + minute * minuteMs, type = 'accoun
   return { entry: new FailedRecord(record, { zone, now: eventAt + 24 * hourMs }), key: `key of ${minute}` }
 }
 
+const askedAt = start + 2 * hourMs
+
 function listingOf(given: Partial<HourListing> = {}): HourListing {
   const delivered = Array.from({ length: 60 }, () => 2)
   const sets = { subscriptions: new Set(['a', 'b']), eventTypes: new Set(['account-activated']) }
   return {
-    askedAt: start + 2 * hourMs,
     match: undefined,
-
     complete: true,
     delivered,
     ...sets,
@@ -50,7 +49,7 @@ function listingOf(given: Partial<HourListing> = {}): HourListing {
 function hourOf(listing?: HourListing): Hour {
   const [hour] = hoursAt([], start + hourMs + policy.settleMs, { ...policy, lookbackMs: hourMs })
   if (hour === undefined) throw new Error('there is no hour')
-  if (listing !== undefined) takeListing(hour, listing, policy)
+  if (listing !== undefined) takeListing(hour, askedAt, listing, policy)
   return hour
 }
 
@@ -78,11 +77,11 @@ describe('the next look', () => {
     const now = start + 3 * hourMs
     const hours = hoursAt([differs], now, { ...policy, lookbackMs: 3 * hourMs })
     expect(nextLook(hours, now)).toMatchObject({ kind: 'list', hour: { from: start + hourMs } })
-    for (const hour of hours) if (hour !== differs) takeListing(hour, listingOf(), policy)
+    for (const hour of hours) if (hour !== differs) takeListing(hour, askedAt, listingOf(), policy)
     expect(nextLook(hours, now)).toEqual({ kind: 'ask', hour: differs })
     differs.askAt = Infinity
     expect(nextLook(hours, now)).toEqual({ kind: 'list', hour: differs })
-    expect(nextLookAt(hours)).toBe(start + 3 * hourMs)
+    expect(differs.listAt).toBe(start + 3 * hourMs)
   })
 
   test('an hour that is equal is done; one that differs, or is open, is listed again after 1, 2, 4, 8 and 8 hours', () => {
@@ -90,7 +89,7 @@ describe('the next look', () => {
     for (const differs of [{ open: 1 }, { missed: [missed(1)] }, { complete: false }]) {
       const hour = hourOf()
       const waits = Array.from({ length: 5 }, () => {
-        takeListing(hour, listingOf(differs), policy)
+        takeListing(hour, askedAt, listingOf(differs), policy)
         return (hour.listAt - hour.askedAt) / hourMs
       })
       expect(waits).toEqual([1, 2, 4, 8, 8])
@@ -98,7 +97,6 @@ describe('the next look', () => {
   })
 
   test('the ledger is asked again when the freshest delivery has settled, and after ledger.settle otherwise', () => {
-    const askedAt = start + 2 * hourMs
     expect(hourOf(listingOf({ missed: [missed(1)] })).askAt).toBe(askedAt + policy.settleMs)
     const fresh = missed(59, { at: askedAt - 10 * minuteMs })
     expect(hourOf(listingOf({ missed: [missed(1), fresh] })).askAt).toBe(askedAt + 5 * minuteMs)
@@ -109,7 +107,6 @@ describe('the next look', () => {
 
 describe('what is missed', () => {
   test('a delivery counts once it is ledger.settle old, and no more when the ledger has it', () => {
-    const askedAt = start + 2 * hourMs
     const [old, fresh] = [missed(1), missed(2, { at: askedAt - policy.settleMs + 1 })]
     const hour = hourOf(listingOf({ missed: [old, fresh] }))
     expect(missedOf(hour, policy)).toEqual([old.entry])
@@ -149,9 +146,10 @@ describe('what is missed', () => {
     const now = start + 3 * hourMs + policy.settleMs
     const hours = hoursAt([hourOf(listingOf())], now, { ...policy, lookbackMs: 3 * hourMs })
     expect(comparedUntil(hours, now, policy)).toBe(start + hourMs)
-    for (const hour of hours.slice(1)) takeListing(hour, listingOf({ complete: hour.from > start + hourMs }), policy)
+    for (const hour of hours.slice(1))
+      takeListing(hour, askedAt, listingOf({ complete: hour.from > start + hourMs }), policy)
     expect(comparedUntil(hours, now, policy)).toBe(start + hourMs)
-    for (const hour of hours.slice(1)) takeListing(hour, listingOf(), policy)
+    for (const hour of hours.slice(1)) takeListing(hour, askedAt, listingOf(), policy)
     expect(comparedUntil(hours, now, policy)).toBe(start + 3 * hourMs)
   })
 })
