@@ -128,7 +128,7 @@ interface ResultMeaning {
   isRefusal?: true
 }
 
-/** Meaning of each response to a PATCH (docs/glossary.md). `intercepted`: an intermediary responded in the platform's place. */
+/** Meaning of each response to a PATCH. `intercepted`: an intermediary responded in the platform's place. */
 const retryTable = {
   accepted: { isOfRecord: true },
   'already-resolved': { isOfRecord: true },
@@ -173,7 +173,7 @@ export interface RetryResponse extends CallResponse {
   lost?: true
 }
 
-/** Without `invalidStatusCode`, which is always `already-resolved`: a conflict here has another code. One without any is `intercepted`. */
+/** An error with `invalidStatusCode` is no reason here, but always `already-resolved`; a 409 with another code is a `conflict`, and one without a code `intercepted`. */
 const resultOfReason = {
   ok: 'accepted',
   'bad-request': 'rejected',

@@ -17,7 +17,7 @@ export interface CircuitPolicy {
 export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 300_000, probeTimeout: 120_000 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
-/** `open`: in its cooldown; `half-open`: its limit is below the initial one; `closed`: normal. */
+/** `open`: in its cooldown; `half-open`: its cooldown has ended, and it has not closed yet; `closed`: normal. */
 export type CircuitState = (typeof circuitStates)[number]
 
 /**
@@ -119,9 +119,12 @@ export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
   }
 }
 
+/** True once its receiver has accepted a delivery, or rejected a single record, since it last opened. */
+export const isKnownUp = ({ name }: Circuit): boolean => name === 'up' || name === 'recovering'
+
 /** Failures of its receiver since it was last known to be up; 0 while it is. */
 export function failuresOf(circuit: Circuit): number {
-  if (circuit.name === 'up' || circuit.name === 'recovering') return 0
+  if (isKnownUp(circuit)) return 0
   return circuit.outcomes.known + (circuit.name === 'down' ? circuit.opening.failedAgain : 0)
 }
 

@@ -1,4 +1,4 @@
-// The retry plan: where each open record waits, and the order of retries. Changes are applied at once, and each subscription's lanes are rebuilt every minute. @see docs/architecture.md "Retry plan"
+// The retry plan: the records that are due, or will be within two minutes, and the order of retries. Changes are applied at once, and each subscription's lanes are rebuilt every minute. @see docs/architecture.md "Retry plan"
 import TinyQueue from 'tinyqueue'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Steps } from '../../runtime/steps.ts'
@@ -6,7 +6,7 @@ import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import { expiryWarningMs } from '../window.ts'
-import { failuresOf } from './circuit-breaker.ts'
+import { isKnownUp } from './circuit-breaker.ts'
 import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
@@ -96,14 +96,14 @@ function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: Faile
 }
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
-  /** Round robin: the first lane is served next, a served lane moves to the end. */
+  /** Round robin: the first lane with a record that may be sent is served next, and moves to the end. */
   const lanes = new Set<Lane>()
   /** Records whose backoff ends soon, with its end when added; a heap with the next one first. */
   const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
   /** Records that the current pick has skipped. */
   let skipped = 0
-  /** True if the last retry went to a receiver that fails: one that does not comes next, or many dead ones would take all calls. */
-  let wentToFailing = false
+  /** False if the last retry went to a receiver not known to be up: one that is comes next, or many dead ones would take all calls. */
+  let wentToKnownUp = true
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
@@ -217,11 +217,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       bringUpToDate()
       skipped = 0
       const trial = rules.isTrial ? trialOf(rules) : undefined
-      const afterFailing = wentToFailing ? inTurn(rules, ({ circuit }) => failuresOf(circuit) === 0) : undefined
-      return trial ?? afterFailing ?? inTurn(rules, () => true)
+      const next = wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isKnownUp(circuit))
+      return trial ?? next ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
-      wentToFailing = failuresOf(lane.subscription.circuit) > 0
+      wentToKnownUp = isKnownUp(lane.subscription.circuit)
       // A probe may be anywhere in its lane; it is not ready any more.
       if (lane.queue.peek() === record) lane.queue.pop()
       if (lanes.delete(lane)) lanes.add(lane)
