@@ -394,7 +394,7 @@ export function createReconciler(
       ),
       gates: gates.shut(),
       pauses: pause.list(),
-      receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
+      receiver: config.receiver.healthUrl === undefined ? undefined : { up: undefined, ...receiver.last() },
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       rateMaximum: config.platform.maxRequestsPerSecond,

@@ -29,8 +29,6 @@ export interface OpsServerOptions {
   clock: Clock
 }
 
-export type OpsServer = Listener
-
 const pageType = 'text/html; charset=utf-8'
 
 function health(problems: readonly string[]): OpsResponse {
@@ -134,7 +132,7 @@ function readsOf(
 }
 
 /** Starts the server. @throws ConfigurationError if the port is unavailable */
-export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
+export function startOpsServer(options: OpsServerOptions): Promise<Listener> {
   const shared = createShared(options)
   const reads = readsOf(options, shared)
   const command = createControl(options.control)

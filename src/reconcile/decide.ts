@@ -138,11 +138,6 @@ export function exhaustedAt(known: Known, policy: Policy): number {
   return at
 }
 
-/** True if it leaves the window soon. `now` in epoch ms of the platform's clock. */
-export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Policy, now: number): boolean {
-  return eventAt + window.lookback - now < expiryWarningMs(window)
-}
-
 /** Why a record backs off. */
 function waitOf(known: Known, due: number, { window }: Policy): Rule {
   if (due > known.eventAt + window.lookback) return 'too-late'
@@ -199,7 +194,8 @@ export function decide(known: Known, policy: Policy, { backoffsEndedMs = Infinit
   if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'exhausted', dueAt: due, because: 'max-attempts' }
   if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }
   if (gate !== undefined) return { decision: 'blocked', dueAt: due, because: gate }
-  return { decision: 'due', dueAt: due, because: isExpiring(known, policy, now) ? 'expiring' : 'due' }
+  const isExpiring = known.eventAt + policy.window.lookback - now < expiryWarningMs(policy.window)
+  return { decision: 'due', dueAt: due, because: isExpiring ? 'expiring' : 'due' }
 }
 
 /** The next retry of a decided record, in the same situation. `leavesAt`: its event leaves the window. */

@@ -1,6 +1,6 @@
 // Ids in memory: a UUID takes 16 one-byte characters instead of 36, because a backlog holds two for each of very many records.
+import { uuidPattern } from '../runtime/uuid.ts'
 
-const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 /** Prefix of any other text. It is no byte, so no packed UUID begins with it. */
 const asItIs = '\u0100'
 const hexOf = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
@@ -27,7 +27,7 @@ export function unpackId(packed: string): string {
 
 /** The key of an id, ignoring the case of a UUID. */
 export function keyOf(id: string): string {
-  if (!uuid.test(id)) return asItIs + id
+  if (!uuidPattern.test(id)) return asItIs + id
   return Buffer.from(id.replaceAll('-', ''), 'hex').toString('latin1')
 }
 

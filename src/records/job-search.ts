@@ -85,7 +85,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const { backlog, client } = reconciler()
     // The listing says nothing about other records.
     const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed' } as const
-    return finish(backlog.learn(listing, client.now(), { holdsExcluded })).changed
+    return finish(backlog.learn({ ...listing, holdsExcluded }, client.now())).changed
   }
 
   /** In memory if all matches are there, otherwise on the platform. */

@@ -284,17 +284,23 @@ describe('what the daemon does not hold is listed on the platform', () => {
     let fails = false
     const daemon = await observed(day, () => (fails ? { status: 503 } : undefined))
     const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
-    const answer = createResponseEndpoint(daemon.ops().records)
-    const asked = async (query: string, given: string): Promise<[status: number, body: unknown]> => {
-      const answered = await day.clock.run(answer(query, asker(given)))
+    const { records } = daemon.ops()
+    const asked = async (query: string, given: string, changes = {}): Promise<[status: number, body: unknown]> => {
+      const answered = await day.clock.run(createResponseEndpoint({ ...records, ...changes })(query, asker(given)))
       return [answered.status, JSON.parse(await textOf(answered))]
     }
     const error = (text: string): object => ({ error: expect.stringContaining(text) as string })
     expect(await asked(`event=${eventId}`, token)).toMatchObject([200, { responses: [{ webhookId }] }])
     expect(await asked(`event=${eventId}`, 'no')).toMatchObject([401, error('token')])
     expect(await asked('event=x', token)).toMatchObject([400, error('event: a UUID')])
+    expect(await asked('', token)).toMatchObject([400, error('event')])
+    expect(await asked(`event=${eventId}&limit=1`, token)).toMatchObject([400, error('limit')])
     fails = true
     expect(await asked(`event=${eventId}`, token)).toMatchObject([503, error('503')])
+    const standsBy = () => ({ leader: undefined })
+    expect(await asked('', token, { standsBy })).toMatchObject([409, { ...error('No instance leads'), leader: null }])
+    const bug = { receiverResponses: () => Promise.reject(new TypeError('a bug')) }
+    await expect(asked(`event=${eventId}`, token, { records: bug })).rejects.toThrow('a bug')
   })
 })
 

@@ -10,7 +10,8 @@ import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.
 import { createJobsEndpoint } from '../../src/ops/jobs-endpoint.ts'
 import { createRecordsEndpoint } from '../../src/ops/records-endpoint.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
-import type { OpsServer, OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
+import type { Listener } from '../../src/ops/listen.ts'
+import type { OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
@@ -111,7 +112,7 @@ export interface RunningDaemon extends AsyncDisposable {
   requests: HttpRequest[]
   /** Lists that were asked for. */
   lists(): number
-  listening: Promise<OpsServer>
+  listening: Promise<Listener>
   /** What its ops server was started with: /status, probes and commands. */
   ops(): Omit<OpsServerOptions, 'status'> & { status(): StatusDocument }
   /** The response to GET /records with this query. */
@@ -149,7 +150,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
   const written: string[] = []
   const requests: HttpRequest[] = []
   const stop = new AbortController()
-  const listening = Promise.withResolvers<OpsServer>()
+  const listening = Promise.withResolvers<Listener>()
   let server: OpsServerOptions | undefined
   let open = 0
   let onTick: (() => void) | undefined

@@ -7,12 +7,12 @@ import type { AllProbes } from '../../src/reconcile/retry/subscriptions.ts'
 import { createAccess, type AccessOptions } from '../../src/ops/access.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
-import type { OpsResponse as ServerAnswer } from '../../src/ops/listen.ts'
+import type { Listener, OpsResponse as ServerAnswer } from '../../src/ops/listen.ts'
 import type { JobsEndpointOptions } from '../../src/ops/jobs-endpoint.ts'
 import type { RecordsEndpointOptions } from '../../src/ops/records-endpoint.ts'
 import type { RecordsPage } from '../../src/records/records.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
-import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
+import { startOpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Steps } from '../../src/runtime/steps.ts'
@@ -50,7 +50,7 @@ async function* noBatches(): AsyncGenerator<ExplainedRecord[]> {
 }
 
 /** A server that answers well, with a clock on which its end can be waited for. */
-export interface Running extends OpsServer, AsyncDisposable {
+export interface Running extends Listener, AsyncDisposable {
   clock: VirtualClock
 }
 

@@ -5,6 +5,7 @@ import { nothingSince } from './log-events.ts'
 import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
 import { createCondition } from './repetition.ts'
+import { formatLocalSecond } from '../../platform/time-zone.ts'
 import { problemOf, type CallFailure } from '../../reconcile/platform-trouble.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
@@ -35,8 +36,7 @@ function causeOf({ code, message, reason, stage }: CallFailure): string {
 
 /** `from`: local time of the platform. */
 function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
-  const from = new Date(span.from * 1000).toISOString().slice(0, 19)
-  return { seconds: span.to - span.from, from, reason }
+  return { seconds: span.to - span.from, from: formatLocalSecond(span.from), reason }
 }
 
 function withoutZeros<Fields extends object>(fields: Fields): Partial<Fields> {

@@ -22,7 +22,10 @@ import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
-type LearnedListing = Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'>
+interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'> {
+  /** True for records named by an operator: they are held even if the configuration excludes them. */
+  holdsExcluded?: boolean
+}
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
@@ -55,18 +58,13 @@ export interface BacklogOptions {
 /** The last attempt of a record seen as successful; its number is Infinity if unknown. */
 type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
 
-export interface LearnOptions {
-  /** True for records named by an operator: they are held even if the configuration excludes them. */
-  holdsExcluded?: boolean
-}
-
 export interface Backlog {
   /**
    * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other records
    * may come between two steps. Ignores stale rows: those requested before the record changed, and those without a newer
    * attempt, because lists may lag behind. `now` in epoch ms of the platform's clock.
    */
-  learn(listing: LearnedListing, now: number, how?: LearnOptions): Steps<Learned>
+  learn(listing: LearnedListing, now: number): Steps<Learned>
   /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
   /**
@@ -202,7 +200,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   /** Excluded records are only counted. */
   function admit(
     record: WebhookRecord,
-    { askedAt, holdsExcluded = false, now }: Record<'askedAt' | 'now', number> & LearnOptions,
+    { askedAt, holdsExcluded = false }: LearnedListing,
+    now: number,
     learned: Learned,
   ): void {
     const entry = new FailedRecord(record, { zone, now, topicOf })
@@ -222,13 +221,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Updates known records, and adds new ones. */
-  function* meet(listing: LearnedListing, now: number, learned: Learned, how?: LearnOptions): Steps<void> {
+  function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<void> {
     const { askedAt, records } = listing
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
       const known = byKey.get(key)
-      if (known === undefined) admit(record, { askedAt, now, ...how }, learned)
+      if (known === undefined) admit(record, listing, now, learned)
       else if (known.ours.changedAt <= askedAt) meetAgain(known, record, now, learned)
     }
   }
@@ -266,7 +265,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  function* learn(listing: LearnedListing, now: number, how?: LearnOptions): Steps<Learned> {
+  function* learn(listing: LearnedListing, now: number): Steps<Learned> {
     const learned: Learned = {
       changed: [],
       awaiting: [],
@@ -279,7 +278,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       dueGaveWay: new Set(),
     }
     const isLarge = listing.records.length > rowsPerStep
-    yield* meet(listing, now, learned, how)
+    yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield

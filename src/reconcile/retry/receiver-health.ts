@@ -25,10 +25,8 @@ export interface ReceiverHealth {
   /** True while its last response is missing, too old, or not 2xx. Never without a health URL. */
   isDown(): boolean
   /** The last response. Undefined without a health URL, and before the first response. */
-  up(): boolean | undefined
-  /** The last response in words; undefined like `up`. */
-  detail(): string | undefined
-  /** When `up` last changed, epoch ms of this host's clock. */
+  last(): Health | undefined
+  /** When it last came up or went down, epoch ms of this host's clock. */
   since(): number | undefined
   /** Polls once; undefined without a health URL. Rejects with the signal's reason. */
   ask(signal: AbortSignal): Promise<Health | undefined>
@@ -96,8 +94,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
   return {
     ask,
     isDown: () => healthUrl !== undefined && (last?.up !== true || isStale()),
-    up: () => last?.up,
-    detail: () => last?.detail,
+    last: () => last,
     since: () => since && onWallClock(clock, since),
     async run(signal) {
       if (healthUrl === undefined) return

@@ -216,9 +216,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     pick(rules) {
       bringUpToDate()
       skipped = 0
-      const trial = rules.isTrial ? trialOf(rules) : undefined
-      const next = wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isKnownUp(circuit))
-      return trial ?? next ?? inTurn(rules, () => true)
+      return (
+        (rules.isTrial ? trialOf(rules) : undefined) ??
+        (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isKnownUp(circuit))) ??
+        inTurn(rules, () => true)
+      )
     },
     take({ lane, record }) {
       wentToKnownUp = isKnownUp(lane.subscription.circuit)

@@ -34,8 +34,24 @@ const files = {
 /** A key in the file, or a variable: what it takes, with its value, and what it refuses. */
 const examples: Record<string, [taken: Record<string, unknown>, refused: string[]]> = {
   'window.lookback': [
-    { '3d': 259_200_000 },
-    ['7', '7 days', '-1d', '0s', '999999999999d', '[7d]', '{days: 7}', 'true'],
+    { '3d': 259_200_000, '6h': 21_600_000, '90m': 5_400_000, '3600s': 3_600_000, '3600001ms': 3_600_001 },
+    [
+      '7',
+      '7 days',
+      '-1d',
+      '0s',
+      '999999999999d',
+      '[7d]',
+      '{days: 7}',
+      'true',
+      '1.5d',
+      '1d12h',
+      '7D',
+      '2w',
+      '1e1d',
+      '٣d',
+      'P7D',
+    ],
   ],
   'window.notBefore': [
     { '2026-01-01T00:00:00+01:00': Date.UTC(2025, 11, 31, 23), '2026-01-01 00:00Z': Date.UTC(2026, 0, 1) },

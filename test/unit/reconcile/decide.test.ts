@@ -4,7 +4,6 @@ import { backoffDelayMs, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import {
   decide,
   dueAt,
-  isExpiring,
   nextRetryOf,
   noRetry,
   refusalOf,
@@ -48,6 +47,8 @@ describe('the first rule that matches wins', () => {
   test.each<[string, Partial<Known>, Partial<Policy>, Situation['gate'], string]>([
     ['nothing against it', {}, {}, undefined, 'due due'],
     ['leaving soon', soonGone, {}, undefined, 'due expiring'],
+    ['within the warning', { eventAt: now - 7 * day + 6 * hour - 1 }, {}, undefined, 'due expiring'],
+    ['at its edge', { eventAt: now - 7 * day + 6 * hour }, {}, undefined, 'due due'],
     ['a shut gate', {}, {}, 'receiver-down', 'blocked receiver-down'],
     ['resting', resting, {}, 'paused', 'backing-off backoff'],
     ['a backoff that ends after the window', tooLate, { periodMs: hour }, undefined, 'backing-off too-late'],
@@ -171,11 +172,6 @@ describe('the next retry', () => {
     for (const [index, a] of inOrder.entries())
       for (const b of inOrder.slice(index)) expect([soonerOf(a, b), soonerOf(b, a)]).toEqual([a, a])
   })
-})
-
-test('a record is expiring within the warning, and still when it has left the window', () => {
-  const ages = [7 * day - 6 * hour + 1, 7 * day - 6 * hour, 0, 8 * day]
-  expect(ages.map((age) => isExpiring({ eventAt: now - age }, policy, now))).toEqual([true, false, false, true])
 })
 
 describe('when a record becomes due', () => {

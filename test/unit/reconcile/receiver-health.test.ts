@@ -49,7 +49,7 @@ function startScene(first: Health = 200, changes: { healthUrl?: undefined } = {}
 test('without a health address nothing is polled, nothing is blocked, nothing is known', async () => {
   const { ends, receiver, requests } = startScene(200, { healthUrl: undefined })
   expect(await ends()).toBeUndefined()
-  expect([receiver.isDown(), receiver.up(), requests]).toEqual([false, undefined, []])
+  expect([receiver.isDown(), receiver.last()?.up, requests]).toEqual([false, undefined, []])
 })
 
 test('a poll goes to the address as it is, with nothing of ours or of the platform on it', async () => {
@@ -81,7 +81,7 @@ test.each<[Health, boolean, string]>([
 ])('retries are blocked unless it answers 2xx: %s is up: %s', async (health, up, detail) => {
   const { clock, receiver, told } = startScene(health)
   await clock.advance(10 * intervalMs)
-  expect([receiver.isDown(), receiver.up(), receiver.detail()]).toEqual([!up, up, detail])
+  expect([receiver.isDown(), receiver.last()?.up, receiver.last()?.detail]).toEqual([!up, up, detail])
   const failure = typeof health === 'object' && { failure: { reason: 'too-large', code: 'CODE' } }
   expect(told).toEqual([{ type: 'receiver', up, detail, ...failure }])
 })
@@ -89,9 +89,9 @@ test.each<[Health, boolean, string]>([
 test('retries are blocked before the first answer, as soon as it is down, and when the last answer is too old', async () => {
   const { answers, clock, receiver, told } = startScene({ afterMs: 100 })
   await clock.advance(99)
-  expect([receiver.isDown(), receiver.up()]).toEqual([true, undefined])
+  expect([receiver.isDown(), receiver.last()?.up]).toEqual([true, undefined])
   await clock.advance(1)
-  expect([receiver.isDown(), receiver.up()]).toEqual([false, true])
+  expect([receiver.isDown(), receiver.last()?.up]).toEqual([false, true])
   const upSince = receiver.since() ?? 0
   answers(503)
   await clock.advance(intervalMs)

@@ -4,13 +4,9 @@ import { memoryShortfall, neededMemoryMiB } from '../../../src/runtime/memory.ts
 
 const MiB = 1_048_576
 
-test.each([
-  [1, 105],
-  [20_000, 116],
-  [200_000, 224],
-  [1_000_000, 701],
-])('%i records need %i MiB: with that there is no shortfall, with one byte less there is', (maxRecords, neededMiB) => {
-  expect(neededMemoryMiB(maxRecords)).toBe(neededMiB)
+// test/repository has the figures.
+test.each([1, 200_000])('what %i records need is no shortfall, and one byte less is', (maxRecords) => {
+  const neededMiB = neededMemoryMiB(maxRecords)
   expect(memoryShortfall(undefined, maxRecords)).toBeUndefined()
   expect(memoryShortfall(neededMiB * MiB, maxRecords)).toBeUndefined()
   expect(memoryShortfall(neededMiB * MiB - 1, maxRecords)).toMatchObject({ limitMiB: neededMiB - 1, neededMiB })
