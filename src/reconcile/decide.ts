@@ -19,7 +19,7 @@ export function noCounts(): Counts {
 export type Known = Pick<
   FailedRecord,
   | ('askedFor' | 'attempts' | 'eventAt' | 'eventType' | 'failedAgainAt' | 'jitterSeed' | 'lastAt')
-  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
+  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'throttled' | 'triedAt' | 'tries')
 > & {
   /** Set while a retry has a pending outcome. */
   awaiting: { lostAt?: number | undefined } | undefined
@@ -115,14 +115,22 @@ function stepsOf({ attempts, tries }: Known): number {
   return Math.max(1, tries, Math.min(attempts, maxForeignSteps))
 }
 
+function endOfBackoff(known: Known, last: number, { backoff }: Policy, endedAt: number): number {
+  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode)) return endedAt
+  return last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, backoff)
+}
+
 /**
- * `last + delay(steps + refusals)`. Ends at `endedAt` if its receiver failed before. If the record would leave the window
- * first, it ends two periods before that; only once, because a retry after that time gets no second cut.
+ * `last + delay(steps + refusals)`, by the later of the platform's attempt and the daemon's try; a throttled try counts as one
+ * step. Ends at `endedAt` if its receiver failed before. If the record would leave the window first, it ends two periods before
+ * that; only once, because a retry after that time gets no second cut.
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
-  const last = Math.max(known.lastAt, known.triedAt)
-  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode)) return endedAt
-  const due = last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, policy.backoff)
+  const { jitterSeed, lastAt, throttled, triedAt } = known
+  const last = Math.max(lastAt, triedAt)
+  const due = throttled
+    ? Math.max(endOfBackoff(known, lastAt, policy, endedAt), triedAt + backoffDelayMs(jitterSeed, 1, policy.backoff))
+    : endOfBackoff(known, last, policy, endedAt)
   const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000

@@ -13,7 +13,10 @@ export interface Attempts {
   tries: number
   /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
   refusals: number
+  /** The platform's last attempt, and the daemon's last retry; and whether that was throttled. */
   lastAt: number
+  triedAt: number
+  isThrottled: boolean
   responseStatusCode: number | null
   /** When the backoffs of its receiver's failures ended; -Infinity when they did not. */
   endedAt: number
@@ -76,26 +79,31 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   const shownAt = ({ eventAt }: SimulatedRecord): number =>
     habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
 
-  /** An earlier failure of its receiver, and not of this record alone. */
-  function isEnded({ endedAt, lastAt, refusals, responseStatusCode }: Attempts, slackMs: number): boolean {
-    return refusals === 0 && !refusesRecord(responseStatusCode) && lastAt < endedAt + slackMs
+  /**
+   * When the backoffs of the last attempt and of the last retry end, each after this share of its length; a throttled retry rests
+   * as after the first. Those of earlier failures of its receiver, and not of this record alone, end sooner.
+   */
+  function endOfBackoff(known: Attempts, share: number, slackMs: number): number {
+    const { endedAt, isThrottled, lastAt, refusals, responseStatusCode, triedAt } = known
+    const isEndable = refusals === 0 && !refusesRecord(responseStatusCode)
+    const ms = share * longest(known)
+    const last = isThrottled ? lastAt : Math.max(lastAt, triedAt)
+    const end = isEndable && last < endedAt + slackMs ? endedAt : last + ms
+    return isThrottled ? Math.max(end, triedAt + share * Math.min(backoff.max, backoff.initial)) : end
   }
 
   return {
     earliestDue(record, known) {
-      const { endedAt, lastAt } = known
-      if (isEnded(known, 2 * clockTolerance)) return endedAt
-      const due = lastAt + longest(known) / 2
+      const due = endOfBackoff(known, 0.5, 2 * clockTolerance)
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
       // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
-      const latest = lastAt + longest(known) + 2 * clockTolerance
-      return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
+      const latest = endOfBackoff(known, 1, -2 * clockTolerance) + 2 * clockTolerance
+      const last = Math.max(known.lastAt, known.triedAt)
+      return latest > leavesAt && last < lastChance + 1000 ? Math.min(due, lastChance) : due
     },
     latestDue: (record, known) =>
-      isEnded(known, -2 * clockTolerance)
-        ? known.endedAt
-        : Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
+      Math.max(endOfBackoff(known, 1, -2 * clockTolerance) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
     isSelected: (record) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
       (notBefore === undefined || shownAt(record) >= notBefore),

@@ -194,7 +194,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const dues = views.flatMap(({ attempts, lastAt, responseStatusCode }) =>
       readings(lastAt).flatMap((reading) =>
         // More tries may mean an earlier one: the last chance, where the backoff leads out of the window.
-        [sure, known].map(({ refusals, tries }) =>
+        [sure, known].map(({ isThrottled, refusals, tries }) =>
           expectations.earliestDue(record, {
             attempts,
             tries,
@@ -202,7 +202,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
             responseStatusCode,
             endedAt: endedBackoffs.at(record.subscriptionId, 'perhaps'),
             // When its last retry was is the daemon's idea of the platform's time, as now is.
-            lastAt: Math.max(reading, lastTryOf(record.id, known) - expectations.clockTolerance),
+            lastAt: reading,
+            triedAt: lastTryOf(record.id, known) - expectations.clockTolerance,
+            isThrottled,
           }),
         ),
       ),

@@ -13,8 +13,9 @@ export interface Tries {
   tries: number
   /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
   refusals: number
-  /** Last retry that went out, refused or not. */
+  /** Last retry that went out, refused or not; and whether a limit of the rate did not let it through. */
   triedAt: number
+  isThrottled: boolean
 }
 
 /** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
@@ -103,7 +104,7 @@ export function isAnswered(told: Told): boolean {
   return status < 400 || (status < 500 && code !== undefined)
 }
 
-const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
+const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity, isThrottled: false }
 
 export interface KnowledgeOptions {
   timeline: Timeline
@@ -174,6 +175,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   function tried(known: Known): void {
     change(known, (tries) => {
       tries.triedAt = platform.now()
+      tries.isThrottled = false
     })
   }
 
@@ -186,8 +188,12 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     known.mayReplay = isReplayable(told)
     // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
+    if (told.status === 429 || told.isLimited === true) {
+      change(known, (tries) => (tries.isThrottled = true))
+      return
+    }
     if (isRefusal(told)) {
-      if (told.status !== 429 && told.isLimited !== true) refuse(known)
+      refuse(known)
       return
     }
     change(known, (tries) => {

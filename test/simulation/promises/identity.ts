@@ -29,8 +29,9 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   /** HTTP status of the last response to a token request; undefined for none. */
   let tokenStatus: number | undefined
   const lifeMs = scenario.habits.tokenLifeSeconds * 1000
-  /** When the key of the file was last refused: by a fault, if it is registered. */
+  /** When the key of the file was last refused, by a fault if it is registered; and if so in the last request: the other's turn is next. */
   let refusedKeyAt = -Infinity
+  let isOthersTurn = false
   /** The last token that came: when, and by which key. */
   let granted: { at: number; key: unknown } | undefined
   /** The last token with which a call succeeded, calls that have succeeded, and since when the token in use is void. */
@@ -70,7 +71,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
     if (scenario.keys.file.findLast(before(0)) !== scenario.keys.file.findLast(before(keyCheckMs))) return
     // A new one that is not registered, or was not until a moment ago, leaves the former one in use.
     const registered = scenario.keys.registered.findLast(before(newKeyRetryMs))
-    if (keyFiles.lastKey() !== (registered?.key ?? 0) || timeline.now() - refusedKeyAt < newKeyRetryMs) return
+    if (keyFiles.lastKey() !== (registered?.key ?? 0) || isOthersTurn) return
+    if (timeline.now() - refusedKeyAt < newKeyRetryMs) return
     exercise('the key that is in the file is used')
     if (key !== keyFiles.lastKey())
       violate('limits', `signs with key ${String(key)}, in the file is ${keyFiles.lastKey()}`)
@@ -114,7 +116,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'token') {
         if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
         tokenStatus = told.status
-        if (told.status !== 200 && keyOf(call) === keyFiles.lastKey()) refusedKeyAt = timeline.now()
+        isOthersTurn = told.status !== 200 && keyOf(call) === keyFiles.lastKey()
+        if (isOthersTurn) refusedKeyAt = timeline.now()
         if (told.kind === 'told' && told.status === 200) {
           granted = { at: timeline.now(), key: keyOf(call) }
           if (voidSince !== undefined) exercise('a void token is replaced, however that is said')

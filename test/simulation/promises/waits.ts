@@ -60,11 +60,9 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     const shown = shownAt(record)
     if (shown > since || record.changedAt > shown - lagMs) return false
     if (known.touchedAt > since || !expectations.isSelected(record)) return false
-    const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
+    const { attempts, eventAt, lastAt, responseStatusCode } = record
     const endedAt = holds.backoffsEndedAt(record.subscriptionId)
-    const { refusals, tries } = known
-    const { attempts, responseStatusCode } = record
-    const last = { attempts, tries, refusals, responseStatusCode, lastAt, endedAt }
+    const last = { ...known, attempts, responseStatusCode, lastAt: lastAt ?? eventAt, endedAt }
     if (expectations.isExhausted(last) || expectations.isExpired(record, platform.now(), 60_000)) return false
     const due = expectations.latestDue(record, last)
     return due + expectations.clockTolerance < platform.now() - ms
