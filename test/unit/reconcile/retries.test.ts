@@ -58,7 +58,7 @@ const ends: Record<string, string> = {
     patch works 1h a; patch bug 100ms b; failed 3 a; failed 1 b; start; flying -> 4; throttle 5min
     ends 1s -> with TypeError: a bug`,
   'a limit of the rate does not lengthen the backoff of a record':
-    'patch 429; failed 20 a; start; wait 30min; patch works; wait 2min; left -> none',
+    'patch 429; failed 20 a attempts=5; start; wait 30min; patch works; wait 2min; left -> none',
   'an idle loop turns every half minute, and one that waits for a Retry-After is not silent': `
     start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
     throttle 295s; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 46s; retries -> 1`,
