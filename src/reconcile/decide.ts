@@ -126,11 +126,10 @@ function endOfBackoff(known: Known, last: number, { backoff }: Policy, endedAt: 
  * that; only once, because a retry after that time gets no second cut.
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
-  const { jitterSeed, lastAt, throttled, triedAt } = known
-  const last = Math.max(lastAt, triedAt)
-  const due = throttled
-    ? Math.max(endOfBackoff(known, lastAt, policy, endedAt), triedAt + backoffDelayMs(jitterSeed, 1, policy.backoff))
-    : endOfBackoff(known, last, policy, endedAt)
+  const last = Math.max(known.lastAt, known.triedAt)
+  const ended = endOfBackoff(known, known.throttled ? known.lastAt : last, policy, endedAt)
+  const brief = known.throttled ? known.triedAt + backoffDelayMs(known.jitterSeed, 1, policy.backoff) : -Infinity
+  const due = Math.max(ended, brief)
   const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000

@@ -75,18 +75,6 @@ describe('nothing that was planted is shown', () => {
   })
 })
 
-/** A key as people paste it: without its first and last line, in one. */
-function bare(pem: string): string {
-  return pem
-    .split('\n')
-    .filter((line) => !line.startsWith('-----'))
-    .join('')
-}
-
-function indented(text: string): string {
-  return text.replaceAll(/^/gm, '    ')
-}
-
 // test/unit/config has a secret in every form that YAML takes or refuses.
 describe('a configuration that can not be used is refused, and not repeated', () => {
   type Wrong = (pem: string, encrypted: string) => Record<string, string> | string
@@ -97,7 +85,6 @@ describe('a configuration that can not be used is refused, and not repeated', ()
       (_, encrypted) => ({ ...keyEnv(encrypted), RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE: `${passphrase}!` }),
     ],
     ['the key where its path belongs', (pem) => ({ RECONCILER_AUTH_PRIVATE_KEY_FILE: pem })],
-    ['the bare key', (pem) => ({ RECONCILER_AUTH_PRIVATE_KEY: bare(pem) })],
     ['the key as the client id', (pem) => ({ RECONCILER_AUTH_CLIENT_ID: pem })],
     [
       'the key as the certificate',
@@ -106,7 +93,7 @@ describe('a configuration that can not be used is refused, and not repeated', ()
     ['the key as a duration', (pem) => ({ RECONCILER_PLATFORM_REQUEST_TIMEOUT: pem.replaceAll('\n', '\\n') })],
     ['the passphrase in a URL', () => ({ RECONCILER_PLATFORM_BASE_URL: `https://user:${passphrase}@h` })],
     ['a token in a URL', () => ({ RECONCILER_PLATFORM_BASE_URL: `https://h/?token=${strayJwt}` })],
-    ['a file with the key under the wrong name', (pem) => `auth:\n  key: |\n${indented(pem)}`],
+    ['a file with the key under the wrong name', (pem) => `auth:\n  key: |\n${pem.replaceAll(/^/gm, '    ')}`],
     ['a file that is no YAML but the key', (pem) => pem],
     ['a file that is the token', () => strayJwt],
   ])('%s', async (_, wrong) => {

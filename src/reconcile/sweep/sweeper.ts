@@ -101,13 +101,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
   const { emit, planner, policy, random, rate, situations, subscriptions, wake, zone } = options
   const { window } = policy
-  const schedule = createSweepSchedule({
-    hasRoomAgain,
-    rate,
-    breaker,
-    clock,
-    random,
-  })
+  const schedule = createSweepSchedule({ hasRoomAgain, rate, breaker, clock, random })
   const unlistable = createUnlistable(() => clock.monotonic())
   const turn = (): Promise<void> => clock.sleep(1)
   let hasAskedTime = false
