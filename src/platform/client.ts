@@ -147,7 +147,9 @@ function createCall(options: ClientOptions): Call {
   let doubtMs = firstDoubtMs
   let doubted: Token | undefined
   /** Last successful response of the API, monotonic ms. */
+  /** When a call last succeeded; monotonic ms, not counting the pauses that the platform asked for. */
   let respondedAt = -Infinity
+  const activeMs = (): number => clock.monotonic() - rate.pausedMs()
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -167,7 +169,11 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** Reads a response, from which the rate limiter and the server clock learn. */
-  function read<T>(operation: Operation<T>, response: HttpResponse, sentAt: number): Exchange<T> {
+  function read<T>(
+    operation: Operation<T>,
+    response: HttpResponse,
+    sent: { at: number; activeMs: number },
+  ): Exchange<T> {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
@@ -175,8 +181,8 @@ function createCall(options: ClientOptions): Call {
     const overloaded = status === 503 && classified.code !== invalidStatusCode
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
-    rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
-    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sentAt - respondedAt < limitedMs)
+    rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt: sent.at })
+    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sent.activeMs - respondedAt < limitedMs)
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
     const content = operation.read(classified.body, response.body)
     return content === undefined
@@ -192,9 +198,10 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
+    const sent = { at: sentAt, activeMs: activeMs() }
     let exchange: Exchange<T>
     try {
-      exchange = read(operation, await options.transport(toRequest(operation, token, signal)), sentAt)
+      exchange = read(operation, await options.transport(toRequest(operation, token, signal)), sent)
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       const { code: transportCode, reason, requestNotSent } = error
@@ -202,7 +209,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      respondedAt = clock.monotonic()
+      respondedAt = activeMs()
       workingToken = token
       worksFor.set(operation.method, token)
     }

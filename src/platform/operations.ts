@@ -122,8 +122,6 @@ interface ResultMeaning {
   isFailure?: true
   /** Says nothing about the record: postpones its next retry, and is no attempt. */
   lengthensBackoff?: true
-  /** It was not let through, and is no attempt: the record waits as after its first attempt, not as after its last one. */
-  restsBriefly?: true
   /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true
   /** Counts as not accepted. The others shut a gate, or are no rejection. */
@@ -136,7 +134,7 @@ const retryTable = {
   'already-resolved': { isOfRecord: true },
   gone: { isOfRecord: true },
   rejected: { isOfRecord: true, isRefusal: true },
-  throttled: { restsBriefly: true },
+  throttled: {},
   unauthorized: { lengthensBackoff: true },
   intercepted: { isFailure: true, lengthensBackoff: true, isRefusal: true },
   'platform-error': { isFailure: true, lengthensBackoff: true, keepsPlace: true, isRefusal: true },

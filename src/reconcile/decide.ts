@@ -19,7 +19,7 @@ export function noCounts(): Counts {
 export type Known = Pick<
   FailedRecord,
   | ('askedFor' | 'attempts' | 'eventAt' | 'eventType' | 'failedAgainAt' | 'jitterSeed' | 'lastAt')
-  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'throttled' | 'triedAt' | 'tries')
+  | ('refusals' | 'responseStatusCode' | 'restsBriefly' | 'subscriptionId' | 'triedAt' | 'tries')
 > & {
   /** Set while a retry has a pending outcome. */
   awaiting: { lostAt?: number | undefined } | undefined
@@ -121,19 +121,19 @@ function endOfBackoff(known: Known, last: number, { backoff }: Policy, endedAt: 
 }
 
 /**
- * `last + delay(steps + refusals)`, by the later of the platform's attempt and the daemon's try; a throttled try counts as one
- * step. Ends at `endedAt` if its receiver failed before. If the record would leave the window first, it ends two periods before
- * that; only once, because a retry after that time gets no second cut.
+ * `last + delay(steps + refusals)`, by the later of the platform's attempt and the daemon's try. Ends at `endedAt` if its
+ * receiver failed before. If the record would leave the window first, it ends two periods before that; only once, because a
+ * retry after that time gets no second cut. A try that was not let through changes none of this, and rests as a first one.
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
-  const last = Math.max(known.lastAt, known.triedAt)
-  const ended = endOfBackoff(known, known.throttled ? known.lastAt : last, policy, endedAt)
-  const brief = known.throttled ? known.triedAt + backoffDelayMs(known.jitterSeed, 1, policy.backoff) : -Infinity
-  const due = Math.max(ended, brief)
+  const { jitterSeed, lastAt, restsBriefly, triedAt } = known
+  const last = restsBriefly ? lastAt : Math.max(lastAt, triedAt)
+  const end = endOfBackoff(known, last, policy, endedAt)
   const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
-  return due > leavesAt && last < lastChance ? lastChance : due
+  const due = end > leavesAt && last < lastChance ? lastChance : end
+  return restsBriefly ? Math.max(due, triedAt + backoffDelayMs(jitterSeed, 1, policy.backoff)) : due
 }
 
 /** When it reaches the attempt limit if always rejected, in epoch ms of the platform's clock. */

@@ -64,8 +64,8 @@ export interface Ours {
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number
-  /** True if that PATCH was throttled. */
-  throttled: boolean
+  /** True if that PATCH was not let through: throttled, or not sent for want of a token. */
+  restsBriefly: boolean
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
@@ -90,7 +90,7 @@ const untouched: Ours = {
   tries: 0,
   refusals: 0,
   triedAt: 0,
-  throttled: false,
+  restsBriefly: false,
   askedBy: [],
   awaiting: undefined,
   changedAt: -Infinity,
@@ -172,8 +172,8 @@ export class FailedRecord {
   get triedAt(): number {
     return this.#ours.triedAt
   }
-  get throttled(): boolean {
-    return this.#ours.throttled
+  get restsBriefly(): boolean {
+    return this.#ours.restsBriefly
   }
   /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {

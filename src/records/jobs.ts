@@ -151,7 +151,11 @@ export function createJobs(options: JobsOptions): Jobs {
   async function feed(job: RetryJob, rate: number): Promise<void> {
     const asked: Item[] = []
     while (job.queue.length > 0) {
-      const unsent = asked.filter(({ standing }) => standing === 'waiting')
+      // One whose subscription is blocked holds up no other.
+      const { gates } = reconciler()
+      const mayGo = ({ entry, standing }: Item): boolean =>
+        standing === 'waiting' && gates.ofSubscription(entry.subscriptionId) === undefined
+      const unsent = asked.filter(mayGo)
       asked.splice(0, asked.length, ...unsent)
       const next = unsent.length < Math.max(1, rate) ? job.queue.shift() : undefined
       if (next !== undefined) {

@@ -128,6 +128,19 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   expect((await daemon.job('GET', `/${last}`)).status).toBe(404)
 })
 
+test('a job with a rate goes on beside a subscription that is paused', async () => {
+  await using day = await beginDay()
+  seed(day, 40)
+  const daemon = await day.start()
+  const { records } = await daemon.records('limit=1000')
+  const paused = records[0]?.subscriptionId
+  const others = records.filter(({ subscriptionId }) => subscriptionId !== paused).length
+  await daemon.ops().control.pause.pause({ subscriptionId: paused })
+  const id = await start(daemon, { ...named, rate: 1 })
+  await daemon.goOn(2)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { recovered: others, waiting: 40 - others } })
+})
+
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {
   await using day = await beginDay()
   const now = day.clock.now()

@@ -13,10 +13,10 @@ export interface Attempts {
   tries: number
   /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
   refusals: number
-  /** The platform's last attempt, and the daemon's last retry; and whether that was throttled. */
+  /** The platform's last attempt, and the daemon's last retry; and whether that was not let through. */
   lastAt: number
   triedAt: number
-  isThrottled: boolean
+  restsBriefly: boolean
   responseStatusCode: number | null
   /** When the backoffs of its receiver's failures ended; -Infinity when they did not. */
   endedAt: number
@@ -80,17 +80,20 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
 
   /**
-   * When the backoffs of the last attempt and of the last retry end, each after this share of its length; a throttled retry rests
-   * as after the first. Those of earlier failures of its receiver, and not of this record alone, end sooner.
+   * When the backoff of the last attempt ends, after this share of its length: of a retry that was let through, or of the platform.
+   * Those of earlier failures of its receiver, and not of this record alone, end sooner.
    */
   function endOfBackoff(known: Attempts, share: number, slackMs: number): number {
-    const { endedAt, isThrottled, lastAt, refusals, responseStatusCode, triedAt } = known
+    const { endedAt, restsBriefly, lastAt, refusals, responseStatusCode, triedAt } = known
     const isEndable = refusals === 0 && !refusesRecord(responseStatusCode)
     const ms = share * longest(known)
-    const last = isThrottled ? lastAt : Math.max(lastAt, triedAt)
-    const end = isEndable && last < endedAt + slackMs ? endedAt : last + ms
-    return isThrottled ? Math.max(end, triedAt + share * Math.min(backoff.max, backoff.initial)) : end
+    const last = restsBriefly ? lastAt : Math.max(lastAt, triedAt)
+    return isEndable && last < endedAt + slackMs ? endedAt : last + ms
   }
+
+  /** A retry that was not let through rests as a first one. */
+  const briefEnd = ({ restsBriefly, triedAt }: Attempts, share: number): number =>
+    restsBriefly ? triedAt + share * Math.min(backoff.max, backoff.initial) : -Infinity
 
   return {
     earliestDue(record, known) {
@@ -99,11 +102,18 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
       // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
       const latest = endOfBackoff(known, 1, -2 * clockTolerance) + 2 * clockTolerance
-      const last = Math.max(known.lastAt, known.triedAt)
-      return latest > leavesAt && last < lastChance + 1000 ? Math.min(due, lastChance) : due
+      const last = known.restsBriefly ? known.lastAt : Math.max(known.lastAt, known.triedAt)
+      return Math.max(
+        latest > leavesAt && last < lastChance + 1000 ? Math.min(due, lastChance) : due,
+        briefEnd(known, 0.5),
+      )
     },
     latestDue: (record, known) =>
-      Math.max(endOfBackoff(known, 1, -2 * clockTolerance) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
+      Math.max(
+        endOfBackoff(known, 1, -2 * clockTolerance) + (hasRepeatedHour ? hourMs : 0),
+        briefEnd(known, 1),
+        record.eventAt + settle,
+      ),
     isSelected: (record) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
       (notBefore === undefined || shownAt(record) >= notBefore),

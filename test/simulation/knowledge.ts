@@ -13,9 +13,9 @@ export interface Tries {
   tries: number
   /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
   refusals: number
-  /** Last retry that went out, refused or not; and whether a limit of the rate did not let it through. */
+  /** Last retry, refused or not; and whether it was not let through: by a limit of the rate, or for want of a token. */
   triedAt: number
-  isThrottled: boolean
+  restsBriefly: boolean
 }
 
 /** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
@@ -104,7 +104,7 @@ export function isAnswered(told: Told): boolean {
   return status < 400 || (status < 500 && code !== undefined)
 }
 
-const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity, isThrottled: false }
+const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity, restsBriefly: false }
 
 export interface KnowledgeOptions {
   timeline: Timeline
@@ -175,7 +175,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   function tried(known: Known): void {
     change(known, (tries) => {
       tries.triedAt = platform.now()
-      tries.isThrottled = false
+      tries.restsBriefly = false
     })
   }
 
@@ -189,7 +189,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
     if (told.status === 429 || told.isLimited === true) {
-      change(known, (tries) => (tries.isThrottled = true))
+      change(known, (tries) => (tries.restsBriefly = true))
       return
     }
     if (isRefusal(told)) {
@@ -277,8 +277,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         if (known.mayReplay) refuse(known)
         else if (!fact.response.sent) {
           // No token could be had: nothing of it was seen from outside.
-          refuse(known)
           tried(known)
+          change(known, (tries) => (tries.restsBriefly = true))
         }
         known.mayReplay = false
         if (fact.response.result === 'platform-error' && known.owed === undefined)

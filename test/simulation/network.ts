@@ -236,6 +236,9 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     let calls = 0
     /** Odd dates are for who knows the time already: the first response has to be believed. */
     let goodAt = -Infinity
+    /** The pauses that were asked for: their sum, and the end of the last one. */
+    const pauses = { ms: 0, until: -Infinity }
+    const activeMs = (): number => timeline.now() - pauses.ms + Math.max(0, pauses.until - timeline.now())
     const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
 
     return (request) => {
@@ -260,6 +263,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         token: request.headers['authorization'],
         form: operation === 'token' ? (request.body ?? '') : '',
       }
+      const sentActiveMs = activeMs()
       const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
@@ -324,11 +328,16 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             found: isWord ? last.found : undefined,
             hasDate: isDated,
             isVoid: last.isVoid === true,
-            isLimited: last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt < limitedMs,
+            isLimited: last.status === 503 && last.retryAfterMs !== undefined && sentActiveMs - goodAt < limitedMs,
             isPage: !broken && last.body.startsWith('<'),
           }
           const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
-          if (isWord && isGood) goodAt = timeline.now()
+          if (isWord && isGood) goodAt = activeMs()
+          if (operation !== 'token' && last.retryAfterMs !== undefined) {
+            const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs)
+            pauses.ms += until - Math.max(timeline.now(), pauses.until)
+            pauses.until = until
+          }
           end(told, () => {
             resolve(response)
           })

@@ -13,7 +13,8 @@ function bucketOf(draw: Draw): Limit {
 
 function quotaOf(draw: Draw): Limit {
   const perMinute = draw.pick([60, 120, 120, 300])
-  return limitSchema.parse({ kind: 'quota', perMinute, fromSecond: draw.below(60) })
+  const status = draw.chance(0.7) ? 429 : 503
+  return limitSchema.parse({ kind: 'quota', perMinute, fromSecond: draw.below(60), status })
 }
 
 /** How many calls a second a limit allows in the long run. */

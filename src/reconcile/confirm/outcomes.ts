@@ -233,12 +233,14 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
-      const { isOfRecord, lengthensBackoff, restsBriefly } = meaningOf(response.result)
-      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true)
+      const { isOfRecord, lengthensBackoff } = meaningOf(response.result)
+      const restsBriefly = response.result === 'throttled' || !response.sent
+      const isRefusal = lengthensBackoff === true && !restsBriefly
+      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, isRefusal)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
-      record.note({ triedAt, throttled: restsBriefly === true, changedAt: monotonic, ...counts, ...next })
+      record.note({ triedAt, restsBriefly, changedAt: monotonic, ...counts, ...next })
       if (!isOpen) {
         if (response.found !== 'successful') return
         turned(record)

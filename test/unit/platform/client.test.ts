@@ -251,6 +251,14 @@ describe('repeats of a list', () => {
     expect(gaps(under)[0]).toBeLessThan(121_500)
   })
 
+  test('a limit of the rate is still one after each pause that it asks for', async () => {
+    const under = createClientUnderTest()
+    const limited = { status: 503, headers: { 'retry-after': '60' } }
+    under.server.replies(good.list, ...Array.from({ length: 6 }, () => limited), good.list)
+    await call(under, 'list')
+    expect(await call(under, 'list')).toMatchObject({ rows: 1 })
+  })
+
   test('of a thousand failing calls, ten at once, they stay under 10 % of what is sent', async () => {
     const under = createClientUnderTest()
     under.server.replies({ status: 500 })

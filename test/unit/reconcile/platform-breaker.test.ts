@@ -55,11 +55,13 @@ const scripts: Record<string, string> = {
     ]),
   ),
   ...Object.fromEntries(
-    ['unreachable', '500', '429', '404'].map((result) => [
+    ['unreachable', '500', '404'].map((result) => [
       `a trial that gives ${result} shows nothing: the next one comes after a longer pause`,
       `note 401; wait 1s; note ${result}; wait 1999ms; breaker -> none, unauthorized; wait 1ms; breaker -> one, unauthorized`,
     ]),
   ),
+  'a trial that is throttled is none: the next one may go':
+    'note 401; wait 1s; note 429; breaker -> one, unauthorized; note accepted; breaker -> all, no trouble',
   'a retry that was on its way before the refusal is not the trial': `
     wait 10ms; note 401; wait 1s; late accepted 1010ms; breaker -> one, unauthorized
     note accepted; breaker -> all, no trouble`,

@@ -111,6 +111,12 @@ test('after a retry of a receiver not known to be up, one that is comes next', (
   expect(send(planner)).toBe('a1 d1 b1 d2 c1 d3')
 })
 
+test('a probe is the record that an operator asked for', () => {
+  const records = recordsOf('b1 1d, b2 2d attempts=4')
+  records[1]?.note({ askedBy: [new AbortController().signal] })
+  expect(send(planOf(records).planner, halfOpen)).toBe('b2 b1')
+})
+
 test('a probe is of another event type than the last retry, if there is one', () => {
   const { planner, subscriptions } = planOf(recordsOf('b1 1d type=x, b2 2d type=y attempts=4'))
   subscriptions.of('b').lastEventType = 'x'
