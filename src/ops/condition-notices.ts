@@ -127,8 +127,12 @@ function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions
   return texts.join(' ')
 }
 
-const whoseOf = ({ length }: readonly FailingReceiver[]): string =>
-  length === 1 ? 'a subscription' : `${length === maxLately ? 'at least ' : ''}${counted(length, 'subscription')}`
+function whoseOf({ length }: readonly FailingReceiver[], { lately }: StatusFacts): string {
+  const last = lately[maxLately - 1]
+  const isCut = last !== undefined && (last.isFailing || last.takesNothing)
+  if (isCut) return `at least ${counted(length, 'subscription')}`
+  return length === 1 ? 'a subscription' : counted(length, 'subscription')
+}
 
 const deadOf = (status: StatusFacts): FailingReceiver[] => failingOf(status).filter(({ takesNothing }) => takesNothing)
 
@@ -142,7 +146,7 @@ export function deadReason(status: StatusFacts): NoticeCondition {
     text:
       dead.length === 0
         ? ''
-        : `The receiver fails all retries of ${whoseOf(dead)} since ${clockTime(since, status.now)} UTC.`,
+        : `The receiver fails all retries of ${whoseOf(dead, status)} since ${clockTime(since, status.now)} UTC.`,
     detail: [...meaningOf(dead.map((one) => one.responseStatusCode)), failingDetail(dead, status)].join(' '),
     advice: 'Fix the receiver: each delivery is retried after its backoff.',
     runbook: 'ReceiverFailing',
@@ -186,8 +190,8 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
     level: 'working',
     text:
       still.length === 0
-        ? `The receiver accepted the last retries of ${whoseOf(partly)}; some failed before.`
-        : `The receiver fails ${takesNone ? 'all recent' : 'some'} retries of ${whoseOf(still)}.`,
+        ? `The receiver accepted the last retries of ${whoseOf(partly, status)}; some failed before.`
+        : `The receiver fails ${takesNone ? 'all recent' : 'some'} retries of ${whoseOf(still, status)}.`,
     detail: failingDetail(still.length === 0 ? partly : still, status),
     advice: 'Find out from its log why these fail. Each is retried after its backoff.',
     runbook: 'RetriesFailing',

@@ -85,6 +85,8 @@ export interface PlatformClient {
  * for this long after a successful response.
  */
 const limitedMs = 10_000
+/** The pauses that it asks for do not count in that, up to this much: a limit lets a call through by then. */
+const maxLimitedPausesMs = 300_000
 
 /** Larger responses are truncated. */
 const maxResponseBytes = 8 * 1024 * 1024
@@ -146,10 +148,8 @@ function createCall(options: ClientOptions): Call {
   let believedUntil = -Infinity
   let doubtMs = firstDoubtMs
   let doubted: Token | undefined
-  /** Last successful response of the API, monotonic ms. */
-  /** When a call last succeeded; monotonic ms, not counting the pauses that the platform asked for. */
-  let respondedAt = -Infinity
-  const activeMs = (): number => clock.monotonic() - rate.pausedMs()
+  /** When a call last succeeded, in monotonic ms, and the pauses until then. */
+  let responded = { at: -Infinity, pausedMs: 0 }
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -169,11 +169,7 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** Reads a response, from which the rate limiter and the server clock learn. */
-  function read<T>(
-    operation: Operation<T>,
-    response: HttpResponse,
-    sent: { at: number; activeMs: number },
-  ): Exchange<T> {
+  function read<T>(operation: Operation<T>, response: HttpResponse, sent: typeof responded): Exchange<T> {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
@@ -182,7 +178,9 @@ function createCall(options: ClientOptions): Call {
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt: sent.at })
-    const isThrottled = kind === 'throttled' || (waitMs !== undefined && sent.activeMs - respondedAt < limitedMs)
+    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
+    const isLimited = waitMs !== undefined && sent.at - responded.at - pausedMs < limitedMs
+    const isThrottled = kind === 'throttled' || isLimited
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
     const content = operation.read(classified.body, response.body)
     return content === undefined
@@ -198,7 +196,7 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    const sent = { at: sentAt, activeMs: activeMs() }
+    const sent = { at: sentAt, pausedMs: rate.pausedMs() }
     let exchange: Exchange<T>
     try {
       exchange = read(operation, await options.transport(toRequest(operation, token, signal)), sent)
@@ -209,7 +207,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      respondedAt = activeMs()
+      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs() }
       workingToken = token
       worksFor.set(operation.method, token)
     }

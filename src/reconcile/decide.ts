@@ -148,7 +148,7 @@ export function exhaustedAt(known: Known, policy: Policy): number {
 /** Why a record backs off. */
 function waitOf(known: Known, due: number, { window }: Policy): Rule {
   if (due > known.eventAt + window.lookback) return 'too-late'
-  return known.refusals > 0 ? 'refused' : 'backoff'
+  return known.refusals > 0 && !known.restsBriefly ? 'refused' : 'backoff'
 }
 
 export interface Refusal {

@@ -54,6 +54,8 @@ export interface Jobs {
 
 export const maxRunning = 20
 const maxEnded = 50
+/** Records of blocked subscriptions that a job with a rate passes over before each request. */
+const lookedAtPerRequest = 100
 const keptMs = 3_600_000
 export function createJobs(options: JobsOptions): Jobs {
   const { clock, emit, maxRecords, policy, random, reconciler } = options
@@ -147,17 +149,24 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const search = createJobSearch({ ...options, take, isFull })
 
+  /** The first record of the queue whose subscription is not blocked; those before it move to the end. */
+  function firstFree(queue: Item[]): Item | undefined {
+    for (let looked = Math.min(queue.length, lookedAtPerRequest); looked > 0; looked -= 1) {
+      const first = queue.shift()
+      if (first === undefined || reconciler().gates.ofSubscription(first.entry.subscriptionId) === undefined)
+        return first
+      queue.push(first)
+    }
+    return undefined
+  }
+
   /** Requests further records of the queue at the job's rate. */
   async function feed(job: RetryJob, rate: number): Promise<void> {
     const asked: Item[] = []
     while (job.queue.length > 0) {
-      // One whose subscription is blocked holds up no other.
-      const { gates } = reconciler()
-      const mayGo = ({ entry, standing }: Item): boolean =>
-        standing === 'waiting' && gates.ofSubscription(entry.subscriptionId) === undefined
-      const unsent = asked.filter(mayGo)
+      const unsent = asked.filter(({ standing }) => standing === 'waiting')
       asked.splice(0, asked.length, ...unsent)
-      const next = unsent.length < Math.max(1, rate) ? job.queue.shift() : undefined
+      const next = unsent.length < Math.max(1, rate) ? firstFree(job.queue) : undefined
       if (next !== undefined) {
         // One that is in flight already has its retry.
         if (next.entry.awaiting === undefined) ask(job, next)

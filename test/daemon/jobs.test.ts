@@ -128,7 +128,7 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   expect((await daemon.job('GET', `/${last}`)).status).toBe(404)
 })
 
-test('a job with a rate goes on beside a subscription that is paused', async () => {
+test('a job with a rate goes on beside a subscription that is paused, and keeps it when that is resumed', async () => {
   await using day = await beginDay()
   seed(day, 40)
   const daemon = await day.start()
@@ -139,6 +139,11 @@ test('a job with a rate goes on beside a subscription that is paused', async () 
   const id = await start(daemon, { ...named, rate: 1 })
   await daemon.goOn(2)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { recovered: others, waiting: 40 - others } })
+  await daemon.ops().control.pause.resume(paused)
+  await day.clock.advance(5000)
+  expect(day.sandbox.stats.requests.retry[200]).toBeLessThanOrEqual(others + 6)
+  await daemon.goOn(2)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 40 } })
 })
 
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {

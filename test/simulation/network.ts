@@ -87,6 +87,7 @@ const healthHost = 'receiver.simulated'
 
 const slowFactor = 20
 const limitedMs = 10_000
+const maxPausesMs = 300_000
 const outlierMs = 3_600_000
 
 function operationOf({ method, url }: HttpRequest): Operation {
@@ -238,7 +239,8 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     let goodAt = -Infinity
     /** The pauses that were asked for: their sum, and the end of the last one. */
     const pauses = { ms: 0, until: -Infinity }
-    const activeMs = (): number => timeline.now() - pauses.ms + Math.max(0, pauses.until - timeline.now())
+    const pausedMs = (): number => pauses.ms - Math.max(0, pauses.until - timeline.now())
+    let pausedUntilGoodMs = 0
     const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
 
     return (request) => {
@@ -263,7 +265,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         token: request.headers['authorization'],
         form: operation === 'token' ? (request.body ?? '') : '',
       }
-      const sentActiveMs = activeMs()
+      const pausedUntilSentMs = pausedMs()
       const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
@@ -318,6 +320,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             receivedAt,
           }
           const isWord = last.isItsWord !== false && !broken
+          const waitedMs = Math.min(maxPausesMs, pausedUntilSentMs - pausedUntilGoodMs)
           const told: Told = {
             kind: isWord ? 'told' : 'not-its-word',
             status: last.status,
@@ -328,11 +331,12 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             found: isWord ? last.found : undefined,
             hasDate: isDated,
             isVoid: last.isVoid === true,
-            isLimited: last.status === 503 && last.retryAfterMs !== undefined && sentActiveMs - goodAt < limitedMs,
+            isLimited:
+              last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt - waitedMs < limitedMs,
             isPage: !broken && last.body.startsWith('<'),
           }
           const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
-          if (isWord && isGood) goodAt = activeMs()
+          if (isWord && isGood) [goodAt, pausedUntilGoodMs] = [timeline.now(), pausedMs()]
           if (operation !== 'token' && last.retryAfterMs !== undefined) {
             const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs)
             pauses.ms += until - Math.max(timeline.now(), pauses.until)

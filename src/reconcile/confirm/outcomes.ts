@@ -235,8 +235,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
       const { isOfRecord, lengthensBackoff } = meaningOf(response.result)
       const restsBriefly = response.result === 'throttled' || !response.sent
-      const isRefusal = lengthensBackoff === true && !restsBriefly
-      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, isRefusal)
+      const ofResponse =
+        isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true && !restsBriefly)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }

@@ -120,11 +120,11 @@ export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
 }
 
 /** True once its receiver has accepted a delivery, or rejected a single record, since it last opened. */
-export const isKnownUp = ({ name }: Circuit): boolean => name === 'up' || name === 'recovering'
+export const isUp = ({ name }: Circuit): boolean => name === 'up' || name === 'recovering'
 
 /** Failures of its receiver since it was last known to be up; 0 while it is. */
 export function failuresOf(circuit: Circuit): number {
-  if (isKnownUp(circuit)) return 0
+  if (isUp(circuit)) return 0
   return circuit.outcomes.known + (circuit.name === 'down' ? circuit.opening.failedAgain : 0)
 }
 

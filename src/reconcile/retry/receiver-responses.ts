@@ -18,7 +18,7 @@ export interface Lately {
   failingForMs: number
   /**
    * True while it fails some: from three records on, until it accepts nine in a row, or three after failing all. Fewer are no
-   * chance if it took none, as others, and these failed nine in all.
+   * chance if it took none, as others with as few, and these failed nine in all.
    */
   isFailing: boolean
   /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
@@ -339,7 +339,9 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
         return { subscriptionId, line, failed, tookNone: failed === line.outcomes.length }
       })
       const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
-      const takingNone = all.filter(({ line, tookNone }) => tookNone && isRecent(line))
+      const takingNone = all.filter(
+        ({ line, tookNone }) => tookNone && isRecent(line) && failedRecords(line) < minFailed,
+      )
       const areMany =
         takingNone.length >= minFailed && takingNone.reduce((sum, { failed }) => sum + failed, 0) >= deadStreak
       return all

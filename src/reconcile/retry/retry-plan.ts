@@ -6,7 +6,7 @@ import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import { expiryWarningMs } from '../window.ts'
-import { isKnownUp } from './circuit-breaker.ts'
+import { isUp } from './circuit-breaker.ts'
 import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
@@ -219,12 +219,12 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       skipped = 0
       return (
         (rules.isTrial ? trialOf(rules) : undefined) ??
-        (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isKnownUp(circuit))) ??
+        (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isUp(circuit))) ??
         inTurn(rules, () => true)
       )
     },
     take({ lane, record }) {
-      wentToKnownUp = isKnownUp(lane.subscription.circuit)
+      wentToKnownUp = isUp(lane.subscription.circuit)
       // A probe may be anywhere in its lane; it is not ready any more.
       if (lane.queue.peek() === record) lane.queue.pop()
       if (lanes.delete(lane)) lanes.add(lane)

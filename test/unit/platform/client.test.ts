@@ -254,9 +254,12 @@ describe('repeats of a list', () => {
   test('a limit of the rate is still one after each pause that it asks for', async () => {
     const under = createClientUnderTest()
     const limited = { status: 503, headers: { 'retry-after': '60' } }
-    under.server.replies(good.list, ...Array.from({ length: 6 }, () => limited), good.list)
+    under.server.replies(good.list, ...Array.from({ length: 4 }, () => limited), good.list)
     await call(under, 'list')
     expect(await call(under, 'list')).toMatchObject({ rows: 1 })
+    // For minutes: then it is an outage.
+    under.server.replies(limited)
+    await expect(call(under, 'list')).rejects.toThrow('server-error')
   })
 
   test('of a thousand failing calls, ten at once, they stay under 10 % of what is sent', async () => {
