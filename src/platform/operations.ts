@@ -173,7 +173,7 @@ export interface RetryResponse extends CallResponse {
   lost?: true
 }
 
-/** An error with `invalidStatusCode` is no reason here, but always `already-resolved`; a 409 with another code is a `conflict`, and one without a code `intercepted`. */
+/** By reason. An error with `invalidStatusCode` never gets here: a `conflict` has another code, and a 409 without one is `intercepted`. */
 const resultOfReason = {
   ok: 'accepted',
   'bad-request': 'rejected',

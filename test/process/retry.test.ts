@@ -77,13 +77,17 @@ test('plan, records and explain ask the daemon in its own words, and change noth
   expect(sandbox.stats.requests.retry).toEqual({})
 })
 
-test('run --once: recovers what is due and ends, 0; a dead receiver 1, a list that fails 69, a rejected token request 4', async () => {
+test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead receiver 1, a list that fails 69, a rejected token request 4', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, 25)
   const env = { ...(await envOf(sandbox)), RECONCILER_SERVER_PORT: '0' }
   const once = (): Promise<Ran> => runCommand(['run', '--once'], { env })
   expect((await once()).code).toBe(0)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
+  seedDue(sandbox, 1)
+  sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 429 } })
+  expect((await once()).code).toBe(1)
+  sandbox.faults.set()
   seedDue(sandbox, 25)
   sandbox.receiver.down()
   expect((await once()).code).toBe(1)

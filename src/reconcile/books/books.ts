@@ -189,11 +189,10 @@ export function createBooks(options: BooksOptions): Books {
     const now = client.now()
     hours = hoursAt(hours, now, policy)
     const next = nextLook(hours, now)
-    if (next === undefined)
-      return Math.min(
-        maxPauseMs,
-        Math.max(minPauseMs, Math.min(...hours.flatMap(({ askAt, listAt }) => [askAt, listAt])) - now),
-      )
+    if (next === undefined) {
+      const nextAt = Math.min(...hours.flatMap(({ askAt, listAt }) => [askAt, listAt]))
+      return Math.min(maxPauseMs, Math.max(minPauseMs, nextAt - now))
+    }
     try {
       await look(address, next, signal)
       return 0

@@ -175,7 +175,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       if (isRefused || !sent) stop(sent ? 'unauthorized' : 'no-token')
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry already under way before the rejection is not the trial.
-      // A throttled one was none, either.
+      // Nor is one that was throttled: it says nothing about the trouble.
       if (state.name === 'half-open' && sentAt >= enteredAt && result !== 'throttled') {
         // Only a response about the record itself shows that retries succeed again.
         enter(isOfRecord ? { name: 'closed' } : { name: 'open', trouble: state.trouble })

@@ -79,8 +79,9 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
 }
 
 /**
- * The record requested by an operator, or that reveals most about the receiver or the platform, and is not poisoned: first another event type than that of
- * the subscription's last retry, because a receiver may fail for one type alone; then fewest attempts, then the newest event.
+ * The record that an operator requested; else the one that reveals most about the receiver or the platform, and is not poisoned:
+ * first another event type than that of the subscription's last retry, because a receiver may fail for one type alone; then
+ * fewest attempts, then the newest event.
  */
 function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: FailedRecord) => boolean) {
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {

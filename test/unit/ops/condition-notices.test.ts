@@ -122,6 +122,15 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^The receiver fails all recent retries of a subscription\. /,
   ],
   [
+    'more receivers than are kept',
+    {
+      failed: blocked,
+      onlyCounted: 3,
+      lately: Array.from({ length: 20 }, (_, n) => lately({ subscriptionId: `${n}`, isFailing: true })),
+    },
+    /^The receiver fails all recent retries of at least 20 subscriptions\. /,
+  ],
+  [
     'a receiver that was mended',
     { failed: blocked, mended: { records: 10, since: incidentNow - minuteMs, lastDueAt: incidentNow + minuteMs } },
     /^Deliveries succeed again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,
