@@ -75,10 +75,13 @@ const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number
   causes.reduce((sum, cause) => (cause.subscriptionId === id ? sum + of(cause) : sum), 0)
 
 const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
+/** With the exhausted ones, which were rejected to the end: fewer are no trouble yet. */
+const rejectedOf = (id: string, causes: CauseList): number =>
+  sumOf(id, causes, ({ byDecision, refusedAgain }) => refusedAgain + byDecision.exhausted)
 
 /** Where a receiver fails others too, a few records may fail again by chance. */
 const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: CauseList): boolean =>
-  !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
+  !refusesRecord(responseStatusCode) && rejectedOf(subscriptionId, causes) < minRefused
 
 /** True if it only rejects what has a notice of its own. */
 function isRefusing(
@@ -171,7 +174,12 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: records > 0,
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
-    level: status.refusedAgain >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
+    level:
+      status.refusedAgain + status.exhausted.total >= minRefused
+        ? 'trouble'
+        : records < openOf(status)
+          ? 'working'
+          : 'waiting',
     text: refusedText(records, refusing),
     deliveries: records,
     detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),
@@ -185,9 +193,10 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = failingOf(status).filter(({ takesNothing }) => !takesNothing)
   const still = partly.filter(({ takesAgain }) => !takesAgain)
   const takesNone = still.every(({ taken }) => taken === 0)
+  const isLasting = still.some(({ subscriptionId }) => rejectedOf(subscriptionId, status.causes.list) >= minRefused)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
-    level: 'working',
+    level: isLasting ? 'trouble' : 'working',
     text:
       still.length === 0
         ? `The receiver accepted the last retries of ${whoseOf(partly, status)}; some failed before.`

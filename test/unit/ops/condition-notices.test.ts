@@ -244,6 +244,24 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     4,
     /^(?!.*sub-3).*sub-2/,
   ],
+  [
+    'ten rejections, of which some to the end',
+    (exhausted) => ({ failed: { ...noDecisions, 'backing-off': 9, exhausted }, endless: refusing(9) }),
+    0,
+    1,
+    /^trouble The receiver keeps rejecting 9/,
+  ],
+  [
+    'ten exhausted ones of a receiver that fails others',
+    (exhausted) => ({
+      failed: blocked,
+      causes: { ...noCauses, list: [aCause({ subscriptionId: 'three', byDecision: { ...noDecisions, exhausted } })] },
+      lately: [lately({ taken: 8, failed: 12, isFailing: true })],
+    }),
+    9,
+    10,
+    /^trouble The receiver fails some/,
+  ],
   ['90 %', (rateLimit) => ({ failed: blocked, rateLimit }), 18, 17.9, /The daemon sends at most/],
   [
     '1 min',
