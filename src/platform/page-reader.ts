@@ -23,6 +23,9 @@ const comfortableBytes = 2 * 1024 * 1024
 /** More of them in a row mean a platform that ignores the size. */
 const maxOversized = 3
 
+/** After so many single rows, more are tried: those that timed out may have met an outage. */
+const maxOneRowReads = 20
+
 const smallerThan = (size: number): number => sizes.find((other) => other < size) ?? 1
 const largerThan = (size: number): number => sizes.findLast((other) => other > size) ?? maxPageSize
 
@@ -55,13 +58,23 @@ export function createPageReader(
   requestTimeoutMs: number,
 ): (query: ListQuery, signal: AbortSignal, purpose?: ListPurpose) => Promise<ListPage> {
   let limit = maxPageSize
+  /** How long the last response of one row took: larger ones take about as long without their rows. */
+  let oneRowSeconds = 0
+  /** Responses of one row since larger ones took too long. */
+  let oneRowReads = 0
 
   function learn({ bytes, page: { rows }, seconds }: ReadPage, size: number): void {
     const slowSeconds = requestTimeoutMs / 2000
-    if (bytes > largeBytes || seconds > slowSeconds) limit = Math.min(limit, smallerThan(size))
+    if (size === 1) oneRowSeconds = seconds
+    const ofRows = Math.max(0, seconds - oneRowSeconds)
+    if (bytes > largeBytes || ofRows > slowSeconds) limit = Math.min(limit, smallerThan(size))
+    if (size !== limit || rows === 0) return
+    if (size === 1) oneRowReads += 1
     const factor = largerThan(size) / rows
-    const mayGrow = size === limit && rows > 0
-    if (mayGrow && bytes * factor < comfortableBytes && seconds * factor < slowSeconds) limit = largerThan(size)
+    const isQuick = (size === 1 ? seconds : ofRows) * factor < slowSeconds || oneRowReads >= maxOneRowReads
+    if (!isQuick || bytes * factor >= comfortableBytes) return
+    limit = largerThan(size)
+    oneRowReads = 0
   }
 
   /** One part; undefined if it must be split. */
