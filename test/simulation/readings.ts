@@ -154,6 +154,19 @@ function probesOverLimit(draw: Draw, scenario: Scenario): Scenario {
   return { ...beside, sweep: { ...beside.sweep, sliceRecords: 4000 }, habits: { ...habits, limits: [limit] } }
 }
 
+/** Lists fail for seconds, again and again, before a full sweep can end. */
+function outagesBesideSweeps(draw: Draw, scenario: Scenario): Scenario {
+  const counts = { dead: 1, each: 300, healthy: draw.within(1, 3), others: 60 }
+  const { habits, ...beside } = besideDead(draw, scenario, counts)
+  const everyMs = draw.within(40, 90) * secondMs
+  const faults = Array.from({ length: Math.floor(hourMs / everyMs) }, (_, index): FaultWindow => {
+    const to = (index + 1) * everyMs
+    return { from: to - draw.within(6, 15) * secondMs, to, kind: 'server-error', share: 1, on: 'list' }
+  })
+  const sweep = { ...beside.sweep, sliceRecords: 5 }
+  return { ...beside, faults, sweep, habits: { ...habits, latency: [1500, 2000] } }
+}
+
 /** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its response. */
 const gatewayStatuses: readonly [number, ...number[]] = [
   200, 302, 400, 403, 404, 405, 405, 413, 414, 422, 451, 500, 501, 502, 503, 504,
@@ -239,6 +252,7 @@ const stages: Readonly<Record<string, Reading>> = {
   'after an outage': afterOutage,
   'over the bound': overBound,
   'probes over the limit': probesOverLimit,
+  'outages beside sweeps': outagesBesideSweeps,
 }
 /** Share of the seeds of each stage. */
 const stageShare = 0.01

@@ -149,8 +149,8 @@ interface SliceAhead extends PlannedSpan {
 }
 
 /**
- * Cuts an unlistable slice in two, the later half first, as long as the platform responds; skips the rest. The later half,
- * because platforms reject old spans.
+ * Repeats a slice once, because the platform may have failed for a moment; then cuts it in two, the later half first, as long as
+ * the platform responds; skips the rest. The later half, because platforms reject old spans.
  */
 async function goRound(
   slice: SliceAhead,
@@ -160,8 +160,9 @@ async function goRound(
   const { findings } = context
   if (isOfAnyCall(failure)) throw failure
   if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
-  findings.failedSlices += 1
   findings.failedInARow += 1
+  if (findings.failedInARow === 1 && slice.whole === undefined && slice.uncut !== true) return [slice]
+  findings.failedSlices += 1
   findings.lastFailure = failure
   const seconds = slice.to - slice.from
   if (seconds >= findings.lastSeconds) findings.noShorterInARow += 1

@@ -20,7 +20,7 @@ import type { FailedRecord } from '../failed-record.ts'
 import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countOutside, countStuck, outsideOf } from './other-counts.ts'
-import { sweep, type SkippedSlice, type SweepOptions } from './sweep.ts'
+import { sweep, type SkippedSlice } from './sweep.ts'
 import { sweepKinds, type SweeperEvent, type SweepKind, type SweepReport, type SweepTally } from './sweep-report.ts'
 import { createSweepSchedule } from './sweep-schedule.ts'
 import { createUnlistable, type UnlistedPart } from './unlistable.ts'
@@ -107,6 +107,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
+  /** Local second up to which a full sweep that failed had listed what is older than the newest hour. */
+  let reachedTo = -Infinity
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
@@ -183,16 +185,20 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (time + status > 0) emit({ type: 'unexpected', wrongTime: time, wrongStatus: status })
   }
 
-  async function list(span: Span, current: Sweep, between: Pick<SweepOptions, 'betweenSlices'> = {}): Promise<void> {
+  async function list(span: Span, current: Sweep, isOlder = false): Promise<void> {
     const monotonic = (): number => clock.monotonic()
     const { fence } = dispatcher
-    const how = { client, monotonic, ...policy.sweep, fence, unlistable, isPart: true, ...between }
-    for await (const step of sweep(span, how, current.signal)) {
+    const how = { client, monotonic, ...policy.sweep, fence, unlistable, isPart: true }
+    // Not while the newest part is listed: a recent sweep would list it a second time.
+    const between = isOlder ? { betweenSlices: sweepRecentIfDue } : {}
+    for await (const step of sweep(span, { ...how, ...between }, current.signal)) {
       current.tally.slices += 1
       if (step.skipped !== undefined) current.skipped.push(step.skipped)
       if (step.listed === undefined) continue
       current.hasListed = true
+      schedule.listed()
       await merge(step.listed, current)
+      if (isOlder) reachedTo = step.listed.span.to
     }
   }
 
@@ -234,13 +240,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
+  /**
+   * Lists the newest hour, then the oldest slices upwards, or those after the last one that a failed sweep listed; then counts
+   * records outside the window, and stuck ones.
+   */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
     const newest = await listNewest(current)
-    // Only from here on: a recent sweep would list the newest part a second time.
-    await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfDue })
+    const middle = Math.max(whole.from, Math.min(reachedTo, newest.from))
+    await list({ from: middle, to: newest.from }, current, true)
+    await list({ from: whole.from, to: middle }, current, true)
+    reachedTo = -Infinity
     noteSkipped(current, whole)
     const { excluded, oldestGaveWayAt: oldestOnlyCountedAt } = current
     dueGaveWay = current.dueGaveWay
@@ -316,10 +327,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       // A recent sweep may show more of them, but cannot show fewer.
       if (kind === 'full' || tally.unreadable > (findings.unreadable?.rows ?? 0))
         findings.unreadable = current.unreadable.sum()
-      schedule.end(kind, current.worked())
+      schedule.end(kind)
       breaker.listed()
     } catch (error) {
-      schedule.end(kind, current.worked(), error)
+      schedule.end(kind, error)
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error

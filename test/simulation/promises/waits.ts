@@ -166,6 +166,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   }
 
   function listed(call: Call, { views }: Told): void {
+    // It is cut, and listed again in parts.
+    if (views.length > 2 * scenario.sweep.sliceRecords) return
     const { from, to } = ownSpan(call)
     for (const { id, status } of views) {
       const record = platform.records.get(id)

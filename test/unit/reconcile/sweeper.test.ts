@@ -54,6 +54,10 @@ const scripts: Record<string, string> = {
   'what fails while one listing takes hours is not lost between a full sweep and the recent one after it': `
     list works 1s; ticks 500ms 500ms; list works 2h; wait 1s; list works; wait 30min; stored 1 a age=1min; ticks 1s 1s
     wait 2h; swept -> full 1, recent 1; held -> 1`,
+  'a full sweep that a failing platform ends goes on where it ended, so that all is seen however often that happens': `
+    given sliceRecords=10 latencyMs=2000 pages=1 lookbackMs=${73 * hourMs}
+    stored 400 a ${many}; ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; list 500; ticks 1s 5s; list works
+    ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; held -> 400; swept -> full failed 5`,
   ...Object.fromEntries(
     (
       [

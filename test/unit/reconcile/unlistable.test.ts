@@ -113,3 +113,17 @@ test('a part that is tried again is unlisted until that sweep has ended, also wh
   unlistable.tried(whole)
   expect(shown()).toEqual([])
 })
+
+test('a failure of a moment teaches nothing about spans: the same one is listed once more', async () => {
+  let isFailing = true
+  const onList = ({ size }: ListQuery): void => {
+    if (size === 1 || !isFailing) return
+    isFailing = false
+    throw new PlatformFailure('timeout', undefined, 'list')
+  }
+  const platform = createFakePlatform({ records, onList })
+  const fence = (): Promise<() => void> => Promise.resolve(() => undefined)
+  const options = { client: platform, monotonic: () => 0, ...sweepNumbers, fence }
+  const steps = await Array.fromAsync(sweep({ from: start - week, to: start }, options, signal))
+  expect(steps.map(({ listed }) => listed?.records.length)).toEqual([records.length])
+})
