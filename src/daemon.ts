@@ -105,9 +105,7 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
   const { awaiting, failed, onlyCounted } = finish(reconciler().state())
   const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
-  const isTriedInVain = Iterator.from(backlog.entries()).some(
-    ({ refusals, restsBriefly, tries }) => restsBriefly || tries + refusals > 0,
-  )
+  const isTriedInVain = Iterator.from(backlog.entries()).some(({ refusals, tries }) => tries + refusals > 0)
   return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
 }
 

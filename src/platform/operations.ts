@@ -120,8 +120,8 @@ interface ResultMeaning {
   isOfRecord?: true
   /** May concern all records: three in a row trigger a ping (platform breaker). */
   isFailure?: true
-  /** Says nothing about the record: postpones its next retry, and is no attempt. */
-  lengthensBackoff?: true
+  /** Says nothing about the record: is no attempt, and each rests longer than the last one. */
+  restsLonger?: true
   /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true
   /** Counts as not accepted. The others shut a gate, or are no rejection. */
@@ -135,10 +135,10 @@ const retryTable = {
   gone: { isOfRecord: true },
   rejected: { isOfRecord: true, isRefusal: true },
   throttled: {},
-  unauthorized: { lengthensBackoff: true },
-  intercepted: { isFailure: true, lengthensBackoff: true, isRefusal: true },
-  'platform-error': { isFailure: true, lengthensBackoff: true, keepsPlace: true, isRefusal: true },
-  unreachable: { isFailure: true, lengthensBackoff: true, isRefusal: true },
+  unauthorized: { restsLonger: true },
+  intercepted: { isFailure: true, restsLonger: true, isRefusal: true },
+  'platform-error': { isFailure: true, restsLonger: true, keepsPlace: true, isRefusal: true },
+  unreachable: { isFailure: true, restsLonger: true, isRefusal: true },
 } as const satisfies Record<string, ResultMeaning>
 
 export type RetryResult = keyof typeof retryTable

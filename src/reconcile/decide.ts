@@ -19,7 +19,7 @@ export function noCounts(): Counts {
 export type Known = Pick<
   FailedRecord,
   | ('askedFor' | 'attempts' | 'eventAt' | 'eventType' | 'failedAgainAt' | 'jitterSeed' | 'lastAt')
-  | ('refusals' | 'responseStatusCode' | 'restsBriefly' | 'subscriptionId' | 'triedAt' | 'tries')
+  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
 > & {
   /** Set while a retry has a pending outcome. */
   awaiting: { lostAt?: number | undefined } | undefined
@@ -116,24 +116,27 @@ function stepsOf({ attempts, tries }: Known): number {
 }
 
 function endOfBackoff(known: Known, last: number, { backoff }: Policy, endedAt: number): number {
-  if (last <= endedAt && known.refusals === 0 && !refusesRecord(known.responseStatusCode)) return endedAt
-  return last + backoffDelayMs(known.jitterSeed, stepsOf(known) + known.refusals, backoff)
+  if (last <= endedAt && !refusesRecord(known.responseStatusCode)) return endedAt
+  return last + backoffDelayMs(known.jitterSeed, stepsOf(known), backoff)
 }
 
 /**
- * `last + delay(steps + refusals)`, by the later of the platform's attempt and the daemon's try. Ends at `endedAt` if its
- * receiver failed before. If the record would leave the window first, it ends two periods before that; only once, because a
- * retry after that time gets no second cut. A try that was not let through changes none of this, and rests as a first one.
+ * `last + delay(steps)`, by the later of the platform's attempt and the daemon's try. Ends at `endedAt` if its receiver failed
+ * before. Retries that were not let through since have a backoff of their own, `triedAt + delay(refusals)`: the later end counts.
+ * If the record would leave the window first, either ends two periods before that; only once, because a retry after that time
+ * gets no second cut.
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
-  const { jitterSeed, lastAt, restsBriefly, triedAt } = known
-  const last = restsBriefly ? lastAt : Math.max(lastAt, triedAt)
-  const end = endOfBackoff(known, last, policy, endedAt)
+  const { jitterSeed, lastAt, refusals, triedAt } = known
   const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
-  const due = end > leavesAt && last < lastChance ? lastChance : end
-  return restsBriefly ? Math.max(due, triedAt + backoffDelayMs(jitterSeed, 1, policy.backoff)) : due
+  const cut = (end: number, last: number): number => (end > leavesAt && last < lastChance ? lastChance : end)
+  const last = refusals > 0 ? lastAt : Math.max(lastAt, triedAt)
+  const due = cut(endOfBackoff(known, last, policy, endedAt), last)
+  return refusals > 0
+    ? Math.max(due, cut(triedAt + backoffDelayMs(jitterSeed, refusals, policy.backoff), triedAt))
+    : due
 }
 
 /** When it reaches the attempt limit if always rejected, in epoch ms of the platform's clock. */
@@ -148,7 +151,7 @@ export function exhaustedAt(known: Known, policy: Policy): number {
 /** Why a record backs off. */
 function waitOf(known: Known, due: number, { window }: Policy): Rule {
   if (due > known.eventAt + window.lookback) return 'too-late'
-  return known.refusals > 0 && !known.restsBriefly ? 'refused' : 'backoff'
+  return known.refusals > 0 ? 'refused' : 'backoff'
 }
 
 export interface Refusal {

@@ -57,15 +57,10 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
-  /**
-   * Later PATCHes that say nothing about the record (401, 403, 5xx, a gateway's response), or never arrived. They only lengthen
-   * the backoff.
-   */
+  /** Later PATCHes that were not let through (401, 403, 5xx, a gateway's response), or never arrived; throttled ones count once. */
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number
-  /** True if that PATCH was not let through: throttled, or not sent for want of a token. */
-  restsBriefly: boolean
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
@@ -90,7 +85,6 @@ const untouched: Ours = {
   tries: 0,
   refusals: 0,
   triedAt: 0,
-  restsBriefly: false,
   askedBy: [],
   awaiting: undefined,
   changedAt: -Infinity,
@@ -171,9 +165,6 @@ export class FailedRecord {
   }
   get triedAt(): number {
     return this.#ours.triedAt
-  }
-  get restsBriefly(): boolean {
-    return this.#ours.restsBriefly
   }
   /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {

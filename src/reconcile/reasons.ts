@@ -21,7 +21,7 @@ export const ruleTable = {
   awaiting: 'It was retried, and its outcome is pending.',
   'max-attempts': 'It has reached retry.maxAttempts.',
   backoff: 'Its backoff has not ended.',
-  refused: 'Its last retry got no response about the record itself: longer backoff.',
+  refused: 'Its last retry got no response about the record itself: it backs off before the next one.',
   'too-late': 'Its event leaves the window before its backoff ends.',
   due: 'Its backoff has ended.',
   expiring: 'Its backoff has ended, and its event leaves the window soon.',

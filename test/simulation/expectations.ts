@@ -11,12 +11,11 @@ export interface Attempts {
   /** As the platform counts them, and those of the daemon. */
   attempts: number
   tries: number
-  /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
+  /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many. */
   refusals: number
-  /** The platform's last attempt, and the daemon's last retry; and whether that was not let through. */
+  /** The platform's last attempt, and the daemon's last retry. */
   lastAt: number
   triedAt: number
-  restsBriefly: boolean
   responseStatusCode: number | null
   /** When the backoffs of its receiver's failures ended; -Infinity when they did not. */
   endedAt: number
@@ -70,48 +69,47 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     return soundAtOf(scenario) + (refused < config.backlog.maxRecords ? 0 : refused * eachMs)
   }
 
-  /** The platform's attempts are no steps of the backoff, but for three, which stand in for tries before a restart. */
-  function longest({ attempts, refusals, tries }: Attempts): number {
-    const steps = Math.max(1, tries, Math.min(3, attempts)) + refusals
-    return Math.min(backoff.max, backoff.initial * 2 ** (steps - 1))
-  }
+  const longest = (steps: number): number => Math.min(backoff.max, backoff.initial * 2 ** (steps - 1))
 
   const shownAt = ({ eventAt }: SimulatedRecord): number =>
     habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
 
+  const lastOf = ({ lastAt, refusals, triedAt }: Attempts): number =>
+    refusals > 0 ? lastAt : Math.max(lastAt, triedAt)
+
   /**
    * When the backoff of the last attempt ends, after this share of its length: of a retry that was let through, or of the platform.
-   * Those of earlier failures of its receiver, and not of this record alone, end sooner.
+   * Those of earlier failures of its receiver, and not of this record alone, end sooner. The platform's attempts are no steps of
+   * it, but for three, which stand in for tries before a restart.
    */
   function endOfBackoff(known: Attempts, share: number, slackMs: number): number {
-    const { endedAt, restsBriefly, lastAt, refusals, responseStatusCode, triedAt } = known
-    const isEndable = refusals === 0 && !refusesRecord(responseStatusCode)
-    const ms = share * longest(known)
-    const last = restsBriefly ? lastAt : Math.max(lastAt, triedAt)
-    return isEndable && last < endedAt + slackMs ? endedAt : last + ms
+    const { attempts, endedAt, responseStatusCode, tries } = known
+    const last = lastOf(known)
+    const ms = share * longest(Math.max(1, tries, Math.min(3, attempts)))
+    return !refusesRecord(responseStatusCode) && last < endedAt + slackMs ? endedAt : last + ms
   }
 
-  /** A retry that was not let through rests as a first one. */
-  const briefEnd = ({ restsBriefly, triedAt }: Attempts, share: number): number =>
-    restsBriefly ? triedAt + share * Math.min(backoff.max, backoff.initial) : -Infinity
+  /** Retries that were not let through since have a backoff of their own. */
+  const endOfRest = ({ refusals, triedAt }: Attempts, share: number): number =>
+    refusals > 0 ? triedAt + share * longest(refusals) : -Infinity
 
   return {
     earliestDue(record, known) {
-      const due = endOfBackoff(known, 0.5, 2 * clockTolerance)
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
       // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
+      const cut = (soonest: number, latest: number, last: number): number =>
+        latest > leavesAt && last < lastChance + 1000 ? Math.min(soonest, lastChance) : soonest
       const latest = endOfBackoff(known, 1, -2 * clockTolerance) + 2 * clockTolerance
-      const last = known.restsBriefly ? known.lastAt : Math.max(known.lastAt, known.triedAt)
       return Math.max(
-        latest > leavesAt && last < lastChance + 1000 ? Math.min(due, lastChance) : due,
-        briefEnd(known, 0.5),
+        cut(endOfBackoff(known, 0.5, 2 * clockTolerance), latest, lastOf(known)),
+        cut(endOfRest(known, 0.5), endOfRest(known, 1) + 2 * clockTolerance, known.triedAt),
       )
     },
     latestDue: (record, known) =>
       Math.max(
         endOfBackoff(known, 1, -2 * clockTolerance) + (hasRepeatedHour ? hourMs : 0),
-        briefEnd(known, 1),
+        endOfRest(known, 1),
         record.eventAt + settle,
       ),
     isSelected: (record) =>

@@ -194,7 +194,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const dues = views.flatMap(({ attempts, lastAt, responseStatusCode }) =>
       readings(lastAt).flatMap((reading) =>
         // More tries may mean an earlier one: the last chance, where the backoff leads out of the window.
-        [sure, known].map(({ restsBriefly, refusals, tries }) =>
+        [sure, known].map(({ refusals, tries }) =>
           expectations.earliestDue(record, {
             attempts,
             tries,
@@ -204,7 +204,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
             // When its last retry was is the daemon's idea of the platform's time, as now is.
             lastAt: reading,
             triedAt: lastTryOf(record.id, known) - expectations.clockTolerance,
-            restsBriefly,
           }),
         ),
       ),

@@ -11,11 +11,10 @@ import type { Timeline } from './timeline.ts'
 export interface Tries {
   /** Retries that the platform took, or may have taken: the largest number. */
   tries: number
-  /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
+  /** Refusals in a row: by 401, 403, an error of the platform with a code; those by a limit, and of calls that never left, count once. */
   refusals: number
-  /** Last retry, refused or not; and whether it was not let through: by a limit of the rate, or for want of a token. */
+  /** Last retry, refused or not. */
   triedAt: number
-  restsBriefly: boolean
 }
 
 /** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
@@ -104,7 +103,7 @@ export function isAnswered(told: Told): boolean {
   return status < 400 || (status < 500 && code !== undefined)
 }
 
-const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity, restsBriefly: false }
+const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
 
 export interface KnowledgeOptions {
   timeline: Timeline
@@ -145,9 +144,9 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     by(known.sure)
   }
 
-  function refuse(known: Known): void {
+  function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
-      tries.refusals += 1
+      tries.refusals = isLimited ? Math.max(1, tries.refusals) : tries.refusals + 1
     })
   }
 
@@ -175,7 +174,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   function tried(known: Known): void {
     change(known, (tries) => {
       tries.triedAt = platform.now()
-      tries.restsBriefly = false
     })
   }
 
@@ -188,12 +186,9 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     known.mayReplay = isReplayable(told)
     // With another token: the fact of the retry says when that is over.
     if (known.mayReplay) return
-    if (told.status === 429 || told.isLimited === true) {
-      change(known, (tries) => (tries.restsBriefly = true))
-      return
-    }
-    if (isRefusal(told)) {
-      refuse(known)
+    const isLimited = told.status === 429 || told.isLimited === true
+    if (isLimited || isRefusal(told)) {
+      refuse(known, isLimited)
       return
     }
     change(known, (tries) => {
@@ -210,14 +205,16 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     }
   }
 
-  /** A retry whose answer was lost, and that checks have not shown, was none: it only lengthens the backoff. */
+  /** A retry whose answer was lost, and that checks have not shown, was none, but a refusal. */
   function settled(known: Known, outcome: Outcome): void {
     const { kind, at } = known.owed ?? { kind: 'accepted', at: 0 }
     const wasNotTaken = outcome === 'unknown' && kind === 'lost'
     // That late, it may be of a record that is processing, or not shown.
     const isSure = wasNotTaken && timeline.now() - at < options.giveUpAfterMs
-    if (outcome !== 'unknown') change(known, (tries) => (tries.refusals = 0))
-    if (!wasNotTaken) return
+    if (!wasNotTaken) {
+      change(known, (tries) => (tries.refusals = 0))
+      return
+    }
     known.sure.tries -= 1
     known.refusals += 1
     if (!isSure) return
@@ -278,7 +275,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         else if (!fact.response.sent) {
           // No token could be had: nothing of it was seen from outside.
           tried(known)
-          change(known, (tries) => (tries.restsBriefly = true))
+          refuse(known, true)
         }
         known.mayReplay = false
         if (fact.response.result === 'platform-error' && known.owed === undefined)

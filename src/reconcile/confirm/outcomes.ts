@@ -103,9 +103,9 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try: it lengthens the backoff at most. */
-function noTry({ refusals, tries }: FailedRecord, lengthensBackoff = true): Pick<FailedRecord, 'refusals' | 'tries'> {
-  return { tries: tries - 1, refusals: refusals + Number(lengthensBackoff) }
+/** A retry without the platform's verdict is no try. It rests longer than after the last one, or as after a first. */
+function noTry({ refusals, tries }: FailedRecord, restsLonger = true): Pick<FailedRecord, 'refusals' | 'tries'> {
+  return { tries: tries - 1, refusals: restsLonger ? refusals + 1 : Math.max(1, refusals) }
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
@@ -141,7 +141,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const isRepeated = record.tries > 1
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt too late for the outcome still counts in the backoff.
-    const counts = outcome !== 'unknown' ? { refusals: 0 } : wasNotTaken && noTry(record)
+    const counts = wasNotTaken ? noTry(record) : { refusals: 0 }
     record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
     pending.delete(record)
     const doubts = doubted.get(record.subscriptionId)
@@ -233,14 +233,12 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
-      const { isOfRecord, lengthensBackoff } = meaningOf(response.result)
-      const restsBriefly = response.result === 'throttled' || !response.sent
-      const ofResponse =
-        isOfRecord === true ? { refusals: 0 } : noTry(record, lengthensBackoff === true && !restsBriefly)
+      const { isOfRecord, restsLonger } = meaningOf(response.result)
+      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, restsLonger === true && response.sent)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
-      record.note({ triedAt, restsBriefly, changedAt: monotonic, ...counts, ...next })
+      record.note({ triedAt, changedAt: monotonic, ...counts, ...next })
       if (!isOpen) {
         if (response.found !== 'successful') return
         turned(record)

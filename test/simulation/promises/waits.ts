@@ -64,8 +64,9 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     const endedAt = holds.backoffsEndedAt(record.subscriptionId)
     const last = { ...known, attempts, responseStatusCode, lastAt: lastAt ?? eventAt, endedAt }
     if (expectations.isExhausted(last) || expectations.isExpired(record, platform.now(), 60_000)) return false
-    const due = expectations.latestDue(record, last)
-    return due + expectations.clockTolerance < platform.now() - ms
+    // Whether the last retry was let through may not be known.
+    const dues = [known, known.sure].map(({ refusals }) => expectations.latestDue(record, { ...last, refusals }))
+    return Math.max(...dues) + expectations.clockTolerance < platform.now() - ms
   }
 
   /**

@@ -29,7 +29,6 @@ const record: Known = {
   tries: 0,
   refusals: 0,
   triedAt: 0,
-  restsBriefly: false,
   awaiting: undefined,
   askedFor: false,
   failedAgainAt: -Infinity,
@@ -183,10 +182,9 @@ describe('when a record becomes due', () => {
     ['no attempt counts as one', { attempts: 0 }, now - day, 1],
     ['the later attempt: the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }, now - hour, 1],
     ['the later attempt: ours', { lastAt: now - 2 * hour, triedAt: now - hour }, now - hour, 1],
-    ['refusals rest as attempts do', { attempts: 3, tries: 5, refusals: 2, triedAt: now }, now, 7],
-    ['a throttled try as the first one', { tries: 9, triedAt: now, restsBriefly: true }, now, 1],
-    ['but not before the earlier backoff ends', { tries: 9, lastAt: now, triedAt: now, restsBriefly: true }, now, 9],
-    ['any number of them', { tries: 9, refusals: 1000, triedAt: now }, now, 1009],
+    ['refusals have a backoff of their own', { attempts: 3, tries: 9, refusals: 2, triedAt: now }, now, 2],
+    ['but not before the earlier one ends', { tries: 9, lastAt: now, triedAt: now, refusals: 1 }, now, 9],
+    ['any number of them', { tries: 9, refusals: 1000, triedAt: now }, now, 1000],
   ])('%s', (_, fields, last, n) => {
     expect(dueAt({ ...record, ...fields }, policy)).toBe(last + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
@@ -196,9 +194,9 @@ describe('when a record becomes due', () => {
     ['of its receiver ends with the closing of its circuit', failed, 30_000, true],
     ['of its receiver that did not answer', { ...failed, responseStatusCode: null }, 30_000, true],
     ['that began after the closing', failed, 90_000, false],
-    ['until a try that was throttled after the closing', { ...failed, restsBriefly: true }, 90_000, true],
     ['of a record that its receiver refuses', { ...failed, responseStatusCode: 422 }, 30_000, false],
-    ['of a retry that the platform refused', { ...failed, refusals: 1 }, 30_000, false],
+    ['of a retry that the platform refused', { ...failed, refusals: 1 }, 30_000, true],
+    ['of one that the platform has refused again and again', { ...failed, refusals: 9 }, 30_000, false],
   ])('a backoff %s', (_, fields, backoffsEndedMs, due) => {
     const { decision } = decide({ ...record, ...fields }, policy, { now, backoffsEndedMs })
     expect(decision).toBe(due ? 'due' : 'backing-off')
@@ -209,7 +207,7 @@ describe('when a record becomes due', () => {
     const end = eventAt + 7 * day
     const leaving = (lastAt: number): number => dueAt({ ...record, eventAt, tries: 20, lastAt }, policy)
     expect(leaving(end - hour)).toBe(end - 2 * policy.periodMs)
-    const kept = { eventAt, tries: 20, lastAt: end - hour, triedAt: end - 2 * policy.periodMs, restsBriefly: true }
+    const kept = { eventAt, tries: 20, lastAt: end - hour, triedAt: end - 2 * policy.periodMs, refusals: 1 }
     // The last chance is not used up by a retry that was not let through.
     expect(dueAt({ ...record, ...kept }, policy)).toBeLessThan(end)
     const last = end - 12 * hour

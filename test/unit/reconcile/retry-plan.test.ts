@@ -136,7 +136,7 @@ test('a record whose backoff has become longer holds up no other', () => {
   const records = recordsOf('a1 2d attempts=1 rests=0s, a2 2d attempts=1 rests=0s')
   const { clock, planner } = planOf(records)
   expect(send(planner)).toBe('')
-  records[0]?.note({ refusals: 9 })
+  records[0]?.note({ refusals: 9, triedAt: testNow })
   clock.at += minuteMs
   expect(send(planner)).toBe('a2')
 })
