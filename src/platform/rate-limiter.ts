@@ -310,14 +310,13 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     release,
     reportResponse(report) {
       refill()
-      // A request sent before the last cut says nothing about the new rate.
-      const isNews = report.sentAt > cutAt
       if (report.kind === 'ok') {
-        if (!isNews) return
         throttledInARow = 0
         grow()
         return
       }
+      // One for a request sent before the last cut says nothing about the new rate.
+      const isNews = report.sentAt > cutAt
       if (isNews && report.kind === 'throttled') throttledInARow += 1
       pauseFor(report)
       if (isNews) {
