@@ -58,9 +58,9 @@ export function createPageReader(
   requestTimeoutMs: number,
 ): (query: ListQuery, signal: AbortSignal, purpose?: ListPurpose) => Promise<ListPage> {
   let limit = maxPageSize
-  /** How long the last response of one row took: larger ones take about as long without their rows. */
+  /** How long the last part of one row took: larger ones take about as long without their rows. 0 where one has timed out since. */
   let oneRowSeconds = 0
-  /** Responses of one row since larger ones took too long. */
+  /** Parts of one row since larger ones took too long. */
   let oneRowReads = 0
 
   function learn({ bytes, page: { rows }, seconds }: ReadPage, size: number): void {
@@ -81,16 +81,19 @@ export function createPageReader(
   async function readPart(
     query: ListQuery,
     purpose: ListPurpose,
-    { oversized, signal }: { oversized: number; signal: AbortSignal },
+    { isQuestion, oversized, signal }: { isQuestion: boolean; oversized: number; signal: AbortSignal },
   ): Promise<ListPage | undefined> {
     const { size } = query
     try {
       const read = await readOnce(query, purpose, signal)
-      learn(read, size)
+      if (!isQuestion) learn(read, size)
       return read.page
     } catch (error) {
       const reason = error instanceof PlatformFailure ? error.reason : undefined
-      if (reason === 'too-large' || reason === 'timeout') limit = Math.min(limit, smallerThan(size))
+      if (reason === 'timeout') oneRowSeconds = 0
+      // A single row that takes too long tells nothing about the size.
+      if (reason === 'too-large' || (reason === 'timeout' && size > 1)) limit = Math.min(limit, smallerThan(size))
+      if (reason === 'timeout' && size > 1 && smallerThan(size) === 1) return undefined
       if (reason !== 'too-large' || (size === 1 && oversized >= maxOversized)) throw error
       return size === 1 ? tooLarge : undefined
     }
@@ -99,10 +102,16 @@ export function createPageReader(
   return async (query, signal, purpose = 'list') => {
     const parts: ListPage[] = []
     let oversized = 0
+    // One row is asked for to learn whether the platform responds, its time, or a total: it tells nothing about pages.
+    const isQuestion = query.size === 1
     const end = (query.page + 1) * query.size
     for (let at = query.page * query.size; at < end;) {
       const size = [query.size, ...sizes].find((one) => one <= Math.min(limit, query.size) && at % one === 0) ?? 1
-      const part = await readPart({ ...query, page: at / size, size }, purpose, { oversized, signal })
+      const part = await readPart({ ...query, page: at / size, size }, purpose, {
+        isQuestion,
+        oversized,
+        signal,
+      })
       if (part === undefined) continue
       oversized = part === tooLarge ? oversized + 1 : 0
       if (size === query.size) return part
