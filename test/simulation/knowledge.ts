@@ -11,7 +11,7 @@ import type { Timeline } from './timeline.ts'
 export interface Tries {
   /** Retries that the platform took, or may have taken: the largest number. */
   tries: number
-  /** Refusals in a row: by 401, 403, an error of the platform with a code; those by a limit, and of calls that never left, count once. */
+  /** Refusals in a row: by 401, 403, an error of the platform with a code; one by a limit, or of a call that never left, is the first of a row. */
   refusals: number
   /** Last retry, refused or not. */
   triedAt: number
@@ -146,7 +146,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
 
   function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
-      tries.refusals = isLimited ? Math.max(1, tries.refusals) : tries.refusals + 1
+      tries.refusals = isLimited ? 1 : tries.refusals + 1
     })
   }
 

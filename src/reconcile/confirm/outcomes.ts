@@ -103,9 +103,9 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try. It rests longer than after the last one, or as after a first. */
+/** A retry without the platform's verdict is no try. It rests longer than after the last such one, or as after a first. */
 function noTry({ refusals, tries }: FailedRecord, restsLonger = true): Pick<FailedRecord, 'refusals' | 'tries'> {
-  return { tries: tries - 1, refusals: restsLonger ? refusals + 1 : Math.max(1, refusals) }
+  return { tries: tries - 1, refusals: restsLonger ? refusals + 1 : 1 }
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
