@@ -63,7 +63,6 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
   }
   const lister = createLister({
     ...{ policy, clock, zone: connection.zone, status: 'any', client: () => noting },
-    fence: () => Promise.resolve(() => undefined),
   })
   for (const id of ids) {
     await lister.ofEvent(id, signal)

@@ -21,8 +21,7 @@ export interface FoundRecords {
 
 export interface ListerOptions {
   client: () => PlatformClient
-  /** Blocks retries in the listed span. */
-  fence: SweepOptions['fence']
+  fence?: SweepOptions['fence']
   /** Default: failed. */
   status?: SweepOptions['status']
   policy: Policy

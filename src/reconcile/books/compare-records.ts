@@ -1,7 +1,7 @@
 // Compares the platform's records of a span, in any status, with a ledger, for the daemon's books and for `compare`.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { ListPurpose } from '../../platform/operations.ts'
-import { property } from '../../platform/http/response.ts'
+import { property, type PlatformFailure } from '../../platform/http/response.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { FailedRecord } from '../failed-record.ts'
@@ -96,12 +96,15 @@ export async function compareRecords(
     client: {
       list: (...[query, stop]: Parameters<typeof client.list>) => client.list({ ...query, ...noting }, stop, purpose),
     },
+    // They do not leave the list when retried: no retry has to wait.
     status: 'any' as const,
-    // Records of any status do not leave the list when retried: no retry has to wait.
-    fence: () => Promise.resolve(() => undefined),
   }
   const span = spanBetween({ from, until: Math.min(until, now) }, now, zone)
+  let failure: PlatformFailure | undefined
+  let hasListed = false
   for await (const { listed, skipped } of sweep(span, listing, signal)) {
+    failure ??= skipped?.failure
+    hasListed ||= listed !== undefined
     result.complete &&= skipped === undefined && listed?.verdict === 'whole'
     for (const record of listed?.records ?? []) {
       if (!isMeant(record)) continue
@@ -124,5 +127,6 @@ export async function compareRecords(
     entityIds.clear()
     rows.clear()
   }
+  if (!hasListed && failure !== undefined) throw failure
   return result
 }

@@ -22,8 +22,8 @@ export interface SweepSchedule {
   /** Milliseconds until a sweep of the kind is due, 0 if it is; Infinity while none is wanted, or a tick in `tickInMs` wants one. */
   dueInMs(kind: SweepKind, tickInMs?: number): number
   begin(kind: SweepKind): void
-  /** A slice was listed: the next failure is the first again. */
-  listed(): void
+  /** A full sweep has listed a further slice: the next failure is the first again. */
+  progressed(): void
   /** True once a full sweep has run for a second. */
   isFullUnderWay(): boolean
   /** True while a sweep of any kind runs. */
@@ -31,7 +31,7 @@ export interface SweepSchedule {
   /** The kind was listed after `workedMs` of work. The newest part of a full sweep also counts as a recent one. */
   done(kind: SweepKind, workedMs: number): void
   /** The sweep has ended, with the failure of a call or without. */
-  end(kind: SweepKind, failure?: unknown): void
+  end(kind: SweepKind, workedMs?: number, failure?: unknown): void
 }
 
 /** A sweep rests for this many times its own duration, so that listing takes about 5 % of the calls. */
@@ -44,7 +44,7 @@ const momentMs = 1000
 /** Monotonic ms. */
 interface Job {
   begunAt: number
-  /** Since when it is wanted: the first tick that was not served, or a failure; Infinity while it is not. */
+  /** Since when it is wanted: the first tick that was not served, or a while after a failure; Infinity while it is not. */
   wantedAt: number
   restsUntil: number
 }
@@ -90,7 +90,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       if (kind === 'full') jobs.full.begunAt = clock.monotonic()
       underWay.add(kind)
     },
-    listed: () => backoff.end(),
+    progressed: () => backoff.end(),
     isUnderWay: () => underWay.size > 0,
     isFullUnderWay: () => underWay.has('full') && clock.monotonic() - jobs.full.begunAt > momentMs,
     done(kind, workedMs) {
@@ -98,12 +98,15 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       if (kind === 'recent') jobs.recent.wantedAt = Infinity
       rest(kind, workedMs)
     },
-    end(kind, failure) {
+    end(kind, workedMs = 0, failure) {
       underWay.delete(kind)
-      if (failure === undefined) return
+      if (failure === undefined) {
+        backoff.end()
+        return
+      }
       backoff.failed(failure)
-      // Still wanted: it goes on where it ended.
-      jobs[kind].wantedAt = clock.monotonic()
+      // It is still wanted, but listing must not become all that goes on.
+      jobs[kind].wantedAt = clock.monotonic() + workedMs
     },
   }
 }

@@ -35,15 +35,13 @@ export interface SweepOptions {
   sliceRecords: number
   /**
    * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function. Without it,
-   * a retried record would leave the list between two pages, and shift others out of sight.
+   * a retried record would leave the list between two pages, and shift others out of sight. Default: none are sent.
    */
-  fence: (span: Span, signal: AbortSignal) => Promise<() => void>
+  fence?: ((span: Span, signal: AbortSignal) => Promise<() => void>) | undefined
   /** Called before each slice, while nothing is being listed. */
   betweenSlices?: (signal: AbortSignal) => Promise<void>
   /** The parts that earlier sweeps could not list. Default: none. */
   unlistable?: Unlistable
-  /** True for a part of a sweep: that nothing of it can be listed is no failure yet. */
-  isPart?: boolean
 }
 
 /** Result of a part of the sweep: a listed slice, a skipped one, or both if it was listed in part. */
@@ -70,13 +68,11 @@ const minCheckedSeconds = 5
 
 /** State of one sweep. */
 interface Findings {
-  listedSlices: number
   failedSlices: number
   /** Failures since the last success: all, and those no shorter than the one before. */
   failedInARow: number
   noShorterInARow: number
   lastSeconds: number
-  lastFailure: PlatformFailure | undefined
   /** False once the totals turned out to ignore the slice. */
   totalsCount: boolean
   totalsChecked: boolean
@@ -138,7 +134,6 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   // The total turned out to exceed the slice: once more without it.
   if (total !== undefined && !findings.totalsCount) return [span]
   if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
-  findings.listedSlices += 1
   Object.assign(findings, noFailures)
   return { listed: listing, ...(verdict === 'capped' && { skipped: { span, reason: 'too-many-records' } }) }
 }
@@ -163,7 +158,6 @@ async function goRound(
   findings.failedInARow += 1
   if (findings.failedInARow === 1 && slice.whole === undefined && slice.uncut !== true) return [slice]
   findings.failedSlices += 1
-  findings.lastFailure = failure
   const seconds = slice.to - slice.from
   if (seconds >= findings.lastSeconds) findings.noShorterInARow += 1
   findings.lastSeconds = seconds
@@ -197,15 +191,15 @@ async function step(slice: SliceAhead, context: Context): Promise<SweepStep | Sl
 
 /**
  * Lists a span from its earliest slice upwards. Retries stay blocked in a slice and its extra seconds
- * until the next slice is requested. @throws PlatformFailure or TokenError if the platform can't be listed at all,
+ * until the next slice is requested. @throws PlatformFailure or TokenError if the platform does not respond at all,
  * FiltersIgnored, or the signal's reason
  */
 export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSignal): AsyncGenerator<SweepStep> {
   const { unlistable = createUnlistable(given.monotonic) } = given
   const options = { ...given, unlistable }
   const findings: Findings = {
-    ...{ listedSlices: 0, failedSlices: 0, lastFailure: undefined, ...noFailures },
-    ...{ totalsCount: true, totalsChecked: false },
+    ...noFailures,
+    ...{ failedSlices: 0, totalsCount: true, totalsChecked: false },
   }
   const context: Context = { options, findings, signal }
   const { ahead: planned, resting } = unlistable.plan(whole)
@@ -219,15 +213,13 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
     }
     await options.betweenSlices?.(signal)
     const { from, to } = asked(slice)
-    const release = await options.fence({ from, to: to + 1 }, signal)
+    const release = await options.fence?.({ from, to: to + 1 }, signal)
     try {
       const result = await step(slice, context)
       if (Array.isArray(result)) ahead.unshift(...result)
       else yield result
     } finally {
-      release()
+      release?.()
     }
   }
-  if (findings.listedSlices === 0 && findings.lastFailure !== undefined && given.isPart !== true)
-    throw findings.lastFailure
 }

@@ -107,7 +107,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
-  /** Local second up to which a full sweep that failed had listed what is older than the newest hour. */
+  /** Local second after the last slice of the older part that a failed full sweep listed. */
   let reachedTo = -Infinity
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
@@ -188,7 +188,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function list(span: Span, current: Sweep, isOlder = false): Promise<void> {
     const monotonic = (): number => clock.monotonic()
     const { fence } = dispatcher
-    const how = { client, monotonic, ...policy.sweep, fence, unlistable, isPart: true }
+    const how = { client, monotonic, ...policy.sweep, fence, unlistable }
     // Not while the newest part is listed: a recent sweep would list it a second time.
     const between = isOlder ? { betweenSlices: sweepRecentIfDue } : {}
     for await (const step of sweep(span, { ...how, ...between }, current.signal)) {
@@ -196,9 +196,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (step.skipped !== undefined) current.skipped.push(step.skipped)
       if (step.listed === undefined) continue
       current.hasListed = true
-      schedule.listed()
       await merge(step.listed, current)
-      if (isOlder) reachedTo = step.listed.span.to
+      if (!isOlder) continue
+      reachedTo = step.listed.span.to
+      schedule.progressed()
     }
   }
 
@@ -249,8 +250,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const whole = forget()
     const newest = await listNewest(current)
     const middle = Math.max(whole.from, Math.min(reachedTo, newest.from))
+    // If nothing more can be listed there, the next one begins at the oldest again.
+    reachedTo = -Infinity
     await list({ from: middle, to: newest.from }, current, true)
-    await list({ from: whole.from, to: middle }, current, true)
+    if (middle > whole.from) await list({ from: whole.from, to: middle }, current, true)
     reachedTo = -Infinity
     noteSkipped(current, whole)
     const { excluded, oldestGaveWayAt: oldestOnlyCountedAt } = current
@@ -330,7 +333,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       schedule.end(kind)
       breaker.listed()
     } catch (error) {
-      schedule.end(kind, error)
+      schedule.end(kind, current.worked(), error)
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error

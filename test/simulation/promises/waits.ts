@@ -1,5 +1,6 @@
 // Nothing that may go out waits: what is due, shown and free to go is retried in time, or another record of its subscription is. @see docs/architecture.md "Retry plan"
 import type { FactOf } from '../../../src/observe/events.ts'
+import { shortSliceSeconds } from '../../../src/reconcile/sweep/list-slice.ts'
 import { isSweepPage, ownSpan } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
@@ -167,9 +168,10 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   }
 
   function listed(call: Call, { views }: Told): void {
-    // It is cut, and listed again in parts.
-    if (views.length > 2 * scenario.sweep.sliceRecords) return
     const { from, to } = ownSpan(call)
+    // It is cut, and listed again in parts.
+    const isFull = views.length === call.asked?.size && views.length > 2 * scenario.sweep.sliceRecords
+    if (isFull && to - from > shortSliceSeconds) return
     for (const { id, status } of views) {
       const record = platform.records.get(id)
       if (status !== 'failed' || record === undefined || !platform.isBetween(record, from, to)) continue

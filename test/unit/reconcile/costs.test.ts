@@ -92,8 +92,7 @@ test.each<[string, number[], calls: number]>([
   ['in batches of 5,000 in adjacent seconds', batches(20, 5000, 1000, testNow - 7 * dayMs + 5_000_000), 1283],
 ])('a sweep over 100,000 records %s: few calls', async (_, events, calls) => {
   const client = createFakePlatform({ records: events.map((eventLocal) => failedRecord({ eventLocal })) })
-  const fence = (): Promise<() => void> => Promise.resolve(() => undefined)
-  const options = { client, monotonic: () => 0, ...sweepNumbers, fence }
+  const options = { client, monotonic: () => 0, ...sweepNumbers }
   const span = { from: (testNow - 7 * dayMs) / 1000, to: testNow / 1000 }
   const ids = new Set<string>()
   for await (const { listed } of sweep(span, options, new AbortController().signal)) {

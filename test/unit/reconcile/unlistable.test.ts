@@ -54,13 +54,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
     const platform = createFakePlatform({ records, onList })
     const monotonic = (): number => now * 1000
     const unlistable = createUnlistable(monotonic)
-    const options = {
-      client: platform,
-      monotonic,
-      ...sweepNumbers,
-      unlistable,
-      fence: () => Promise.resolve(() => undefined),
-    }
+    const options = { client: platform, monotonic, ...sweepNumbers, unlistable }
     let listed = new Set<string>()
     for (; now < start + 2 * hour; now += minute) {
       refused = 0
@@ -72,7 +66,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
         { from: newest, to: now },
         { from: now - week, to: newest },
       ]) {
-        for await (const { listed: slice, skipped } of sweep(span, { ...options, isPart: true }, signal)) {
+        for await (const { listed: slice, skipped } of sweep(span, options, signal)) {
           for (const { id } of slice?.records ?? []) listed.add(id)
           const failure = skipped?.isResting === true ? undefined : skipped?.failure
           if (skipped !== undefined && failure !== undefined)
@@ -122,8 +116,7 @@ test('a failure of a moment teaches nothing about spans: the same one is listed 
     throw new PlatformFailure('timeout', undefined, 'list')
   }
   const platform = createFakePlatform({ records, onList })
-  const fence = (): Promise<() => void> => Promise.resolve(() => undefined)
-  const options = { client: platform, monotonic: () => 0, ...sweepNumbers, fence }
+  const options = { client: platform, monotonic: () => 0, ...sweepNumbers }
   const steps = await Array.fromAsync(sweep({ from: start - week, to: start }, options, signal))
   expect(steps.map(({ listed }) => listed?.records.length)).toEqual([records.length])
 })
