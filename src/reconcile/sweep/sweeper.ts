@@ -93,9 +93,16 @@ interface Sweep {
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
   hasListed: boolean
+  /** Monotonic ms. */
+  startedAt: number
   worked: () => number
   signal: AbortSignal
+  /** Of a full sweep whose newest part is listed: the window, what of it is left to list, and the slices listed of that. */
+  older?: { whole: Span; left: Span; listed: Span[] }
 }
+
+/** A full sweep that failed goes on within this time of its last slice; later, what it has listed is old. */
+const maxPauseMs = 3_600_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
@@ -107,8 +114,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
-  /** Local second after the last slice of the older part that a failed full sweep listed. */
-  let reachedTo = -Infinity
+  /** A full sweep that failed, and until when it may go on, monotonic ms. */
+  let unfinished: { sweep: Sweep; until: number } | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
@@ -185,20 +192,20 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (time + status > 0) emit({ type: 'unexpected', wrongTime: time, wrongStatus: status })
   }
 
-  async function list(span: Span, current: Sweep, isOlder = false): Promise<void> {
+  async function list(span: Span, current: Sweep): Promise<void> {
     const monotonic = (): number => clock.monotonic()
     const { fence } = dispatcher
     const how = { client, monotonic, ...policy.sweep, fence, unlistable }
     // Not while the newest part is listed: a recent sweep would list it a second time.
-    const between = isOlder ? { betweenSlices: sweepRecentIfDue } : {}
+    const between = current.older && { betweenSlices: sweepRecentIfDue }
     for await (const step of sweep(span, { ...how, ...between }, current.signal)) {
       current.tally.slices += 1
       if (step.skipped !== undefined) current.skipped.push(step.skipped)
       if (step.listed === undefined) continue
       current.hasListed = true
       await merge(step.listed, current)
-      if (!isOlder) continue
-      reachedTo = step.listed.span.to
+      if (current.older === undefined) continue
+      current.older.listed.push(step.listed.span)
       schedule.progressed()
     }
   }
@@ -241,20 +248,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /**
-   * Lists the newest hour, then the oldest slices upwards, or those after the last one that a failed sweep listed; then counts
-   * records outside the window, and stuck ones.
-   */
+  /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
-    const whole = forget()
-    const newest = await listNewest(current)
-    const middle = Math.max(whole.from, Math.min(reachedTo, newest.from))
-    // If nothing more can be listed there, the next one begins at the oldest again.
-    reachedTo = -Infinity
-    await list({ from: middle, to: newest.from }, current, true)
-    if (middle > whole.from) await list({ from: whole.from, to: middle }, current, true)
-    reachedTo = -Infinity
+    if (current.older === undefined) {
+      const whole = forget()
+      const newest = await listNewest(current)
+      current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [] }
+    }
+    const { left, whole } = current.older
+    await list(left, current)
+    unfinished = undefined
     noteSkipped(current, whole)
     const { excluded, oldestGaveWayAt: oldestOnlyCountedAt } = current
     dueGaveWay = current.dueGaveWay
@@ -270,6 +274,22 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await note('aheadOfClock', countOutside(client, outside.ahead, signal))
     await note('stuckProcessing', countStuck(stuck, signal))
     schedule.done('full', current.worked())
+  }
+
+  /** Keeps a failed full sweep: the next one lists what is left. */
+  function keep({ older, ...sweep }: Sweep): void {
+    if (older === undefined) return
+    const { left, listed, whole } = older
+    const spans = [...listed, ...sweep.skipped.map(({ span }) => span)]
+    const nextAt = (second: number): Span | undefined => spans.find((span) => contains(span, second))
+    let { from } = left
+    for (let span = nextAt(from); span !== undefined; span = nextAt(from)) from = span.to
+    // Of a slice that is cut, the later half is listed first: then its records would count twice.
+    if (listed.some(({ to }) => to > from)) return void (unfinished = undefined)
+    const skipped = sweep.skipped.filter(({ span }) => span.to <= from)
+    const rest = { whole, left: { from, to: left.to }, listed: [] }
+    const until = from > left.from ? clock.monotonic() + maxPauseMs : (unfinished?.until ?? -Infinity)
+    unfinished = { sweep: { ...sweep, skipped, older: rest }, until }
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
@@ -301,26 +321,23 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     )
   }
 
+  function newSweep(): Omit<Sweep, 'signal'> {
+    return {
+      id: random.uuid().slice(0, 8),
+      startedAt: clock.monotonic(),
+      tally: {
+        ...{ slices: 0, listed: 0, leftWithoutRetry: 0, gaveWay: 0, unreadable: 0 },
+        ...{ incompleteSlices: 0, skippedSlices: 0 },
+      },
+      ...{ excluded: {}, unshown: new Set(), dueGaveWay: new Set(), oldestGaveWayAt: Infinity },
+      ...{ unreadable: createUnreadableSum(), skipped: [], hasListed: false, worked: startWork() },
+    }
+  }
+
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
-    const startedAt = clock.monotonic()
-    const tally: SweepTally = {
-      ...{ slices: 0, listed: 0, leftWithoutRetry: 0, gaveWay: 0, unreadable: 0 },
-      ...{ incompleteSlices: 0, skippedSlices: 0 },
-    }
-    const id = random.uuid().slice(0, 8)
-    const current: Sweep = {
-      id,
-      tally,
-      excluded: {},
-      unshown: new Set(),
-      dueGaveWay: new Set(),
-      oldestGaveWayAt: Infinity,
-      unreadable: createUnreadableSum(),
-      skipped: [],
-      hasListed: false,
-      worked: startWork(),
-      signal,
-    }
+    const kept = kind === 'full' && clock.monotonic() < (unfinished?.until ?? 0) ? unfinished?.sweep : undefined
+    const current = { ...(kept ?? newSweep()), signal }
+    const { id, startedAt, tally } = current
     let failure: SweepReport['failure']
     schedule.begin(kind)
     try {
@@ -337,6 +354,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
+      keep(current)
     }
     const isKnown = kind === 'full' && failure === undefined
     const summary = isKnown ? await finishInTurns(backlog.summary(situations()), turn) : undefined

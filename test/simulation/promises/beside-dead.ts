@@ -8,13 +8,14 @@ export function createBesideDeadWatcher({ exercise, platform, scenario, timeline
   let isDue = scenario.readings.some((name) => stages.includes(name))
 
   return {
-    scraped() {
+    scraped({ status }) {
       if (!isDue || timeline.now() < boundMs) return
       isDue = false
       const healthy = platform.records.values().filter(({ plan }) => scenario.subscriptions[plan.subscription] === 1)
       const left = [...healthy].filter(({ status }) => status !== 'successful').length
       exercise('healthy records are recovered within the hour')
       if (left > 0) violate('waits', `leaves ${left} records of healthy receivers for an hour`)
+      if (status.lastFullSweep === null) violate('waits', 'has ended no full sweep within an hour')
     },
   }
 }

@@ -16,6 +16,8 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
   let gaveWay = 0
   /** When the sweep before ended. */
   let endedAt = -Infinity
+  /** Of the last full sweep: one that failed goes on. */
+  let fullId = ''
   /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
   let early: { startedAt: number; what: string } | undefined
 
@@ -31,9 +33,11 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
       early = undefined
       restsUntil.recent = -Infinity
     }
+    const goesOn = report.sweepId === fullId
+    if (kind === 'full') fullId = report.sweepId
     const hasRoomAgain = kind === 'full' && gaveWay > 0
     gaveWay = kind === 'full' ? report.gaveWay : gaveWay + report.gaveWay
-    if (startedAt + toleranceMs < restsUntil[kind] && !hasRoomAgain) {
+    if (startedAt + toleranceMs < restsUntil[kind] && !hasRoomAgain && !goesOn) {
       const ms = Math.round(restsUntil[kind] - startedAt)
       early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }
       if (kind === 'full') violate('limits', early.what)

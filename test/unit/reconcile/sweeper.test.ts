@@ -57,7 +57,7 @@ const scripts: Record<string, string> = {
   'a full sweep that a failing platform ends goes on where it ended, so that all is seen however often that happens': `
     given sliceRecords=10 latencyMs=2000 pages=1 lookbackMs=${73 * hourMs}
     stored 400 a ${many}; ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; list 500; ticks 1s 5s; list works
-    ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; held -> 400; swept -> full failed 5`,
+    ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; held -> 400; swept -> full 1, full failed 3, recent 3, recent failed 2`,
   ...Object.fromEntries(
     (
       [
