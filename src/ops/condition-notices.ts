@@ -75,13 +75,14 @@ const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number
   causes.reduce((sum, cause) => (cause.subscriptionId === id ? sum + of(cause) : sum), 0)
 
 const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
-/** With the exhausted ones, which were rejected to the end: fewer are no trouble yet. */
-const rejectedOf = (id: string, causes: CauseList): number =>
-  sumOf(id, causes, ({ byDecision, refusedAgain }) => refusedAgain + byDecision.exhausted)
+/** Exhausted records of some subscriptions: with those that were rejected to the end, the rejected ones become no fewer. */
+function exhaustedOf(ids: readonly string[], causes: CauseList): number {
+  return [...new Set(ids)].reduce((sum, id) => sum + sumOf(id, causes, ({ byDecision }) => byDecision.exhausted), 0)
+}
 
 /** Where a receiver fails others too, a few records may fail again by chance. */
 const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: CauseList): boolean =>
-  !refusesRecord(responseStatusCode) && rejectedOf(subscriptionId, causes) < minRefused
+  !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
 
 /** True if it only rejects what has a notice of its own. */
 function isRefusing(
@@ -175,7 +176,12 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
     isSo: records > 0,
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
     level:
-      status.refusedAgain + status.exhausted.total >= minRefused
+      status.refusedAgain +
+        exhaustedOf(
+          refusing.map(({ subscriptionId }) => subscriptionId),
+          causes.list,
+        ) >=
+      minRefused
         ? 'trouble'
         : records < openOf(status)
           ? 'working'
@@ -193,7 +199,8 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = failingOf(status).filter(({ takesNothing }) => !takesNothing)
   const still = partly.filter(({ takesAgain }) => !takesAgain)
   const takesNone = still.every(({ taken }) => taken === 0)
-  const isLasting = still.some(({ subscriptionId }) => rejectedOf(subscriptionId, status.causes.list) >= minRefused)
+  const { list } = status.causes
+  const isLasting = still.some(({ subscriptionId: id }) => refusedOf(id, list) + exhaustedOf([id], list) >= minRefused)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     level: isLasting ? 'trouble' : 'working',

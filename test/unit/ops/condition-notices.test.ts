@@ -246,7 +246,17 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   ],
   [
     'ten rejections, of which some to the end',
-    (exhausted) => ({ failed: { ...noDecisions, 'backing-off': 9, exhausted }, endless: refusing(9) }),
+    (exhausted) => ({
+      failed: { ...noDecisions, 'backing-off': 9, exhausted: exhausted + 500 },
+      endless: refusing(9),
+      causes: {
+        ...noCauses,
+        list: [
+          aCause({ subscriptionId: 'three', refusedAgain: 9, byDecision: { ...noDecisions, exhausted } }),
+          aCause({ subscriptionId: 'other', byDecision: { ...noDecisions, exhausted: 500 } }),
+        ],
+      },
+    }),
     0,
     1,
     /^trouble The receiver keeps rejecting 9/,
