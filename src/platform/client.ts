@@ -240,6 +240,7 @@ function createCall(options: ClientOptions): Call {
     const working = worksFor.get(method)
     if (!isDoubtful(exchange) || working === undefined || (working !== token && isYoung(token))) return false
     if (now >= believedUntil) {
+      if (now >= believedUntil + doubtMs) doubtMs = firstDoubtMs
       doubted = token
       believedUntil = now + doubtMs
       doubtMs = Math.min(2 * doubtMs, maxDoubtMs)

@@ -205,6 +205,25 @@ test('a young token that has not worked rests where earlier ones have worked, an
   await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'intercepted' })
 })
 
+test('such responses are doubted ever more rarely while they go on, and as at first after a while', async () => {
+  const under = createClientUnderTest()
+  const page = pages['a login page']
+  under.server.replies(good.list)
+  await call(under, 'list')
+  async function blip(): Promise<number> {
+    const before = new Set(bearers(under)).size
+    under.server.replies(page, page)
+    await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'intercepted' })
+    return new Set(bearers(under)).size - before
+  }
+  const doubts: number[] = []
+  for (const seconds of [0, 59, 1, 119, 1, 239, 1, 3600, 59, 1]) {
+    await under.clock.advance(seconds * 1000)
+    doubts.push(await blip())
+  }
+  expect(doubts).toEqual([1, 0, 1, 0, 1, 0, 1, 1, 0, 1])
+})
+
 describe('without a token', () => {
   test('nothing is sent, and the place in the rate is given back', async () => {
     const under = createClientUnderTest()
