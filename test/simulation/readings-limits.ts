@@ -78,7 +78,7 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
         lagMs: 0,
       },
       ...{ queue: [0, 200], deliveryTime: [5, 100], withoutEventId: 0, eventIdFilter: 'works', tokenLifeSeconds: 3600 },
-      latency: draw.pick([[0, 5] as const, [15, 25] as const, [250, 350] as const]),
+      latency: draw.pick([[0, 5] as const, [15, 25] as const, [250, 350] as const, [2500, 3500] as const]),
       limits: [limit],
     },
     subscriptions: [0, 0, 0, 1],
