@@ -90,9 +90,10 @@ export function createPageReader(
       return read.page
     } catch (error) {
       const reason = error instanceof PlatformFailure ? error.reason : undefined
-      if (reason === 'timeout') oneRowSeconds = 0
+      if (reason === 'timeout' && !isQuestion) oneRowSeconds = 0
       // A single row that takes too long tells nothing about the size.
-      if (reason === 'too-large' || (reason === 'timeout' && size > 1)) limit = Math.min(limit, smallerThan(size))
+      const tells = !isQuestion && (reason === 'too-large' || (reason === 'timeout' && size > 1))
+      if (tells) limit = Math.min(limit, smallerThan(size))
       if (reason === 'timeout' && size > 1 && smallerThan(size) === 1) return undefined
       if (reason !== 'too-large' || (size === 1 && oversized >= maxOversized)) throw error
       return size === 1 ? tooLarge : undefined

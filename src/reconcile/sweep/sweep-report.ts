@@ -4,7 +4,7 @@ import type { Counts } from '../decide.ts'
 import type { CallFailure } from '../platform-trouble.ts'
 import type { SkippedSlice } from './sweep.ts'
 
-/** A full sweep includes a recent one, so it goes first. */
+/** A full sweep begins with a recent one, so it goes first. */
 export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
 export const sweepResults = ['complete', 'incomplete', 'failed'] as const

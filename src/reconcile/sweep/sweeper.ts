@@ -97,11 +97,14 @@ interface Sweep {
   startedAt: number
   worked: () => number
   signal: AbortSignal
-  /** Of a full sweep whose newest part is listed: the window, what of it is left to list, and the slices listed of that. */
-  older?: { whole: Span; left: Span; listed: Span[] }
+  /**
+   * Of a full sweep whose newest part is listed: the window, what of it is left to list, and the slices listed of that; and until
+   * when it may go on after a failure, monotonic ms.
+   */
+  older?: { whole: Span; left: Span; listed: Span[]; until: number }
 }
 
-/** A full sweep that failed goes on within this time of its last slice; later, what it has listed is old. */
+/** A full sweep that failed goes on within this time; later, what it has listed is old. */
 const maxPauseMs = 3_600_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
@@ -114,8 +117,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
-  /** A full sweep that failed, and until when it may go on, monotonic ms. */
-  let unfinished: { sweep: Sweep; until: number } | undefined
+  /** A full sweep that failed. */
+  let unfinished: Sweep | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
@@ -254,7 +257,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (current.older === undefined) {
       const whole = forget()
       const newest = await listNewest(current)
-      current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [] }
+      current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [], until: -Infinity }
     }
     const { left, whole } = current.older
     await list(left, current)
@@ -267,7 +270,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const gaveWay = Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
     Object.assign(findings, { excluded, oldestOnlyCountedAt, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
     await sweepRecentIfDue(signal)
-    const outside = outsideOf(whole, window)
+    const outside = outsideOf(forget(), window)
     const { concurrency } = policy.sweep
     const stuck = { client, monotonic: clock.monotonic, window, zone, concurrency, triedAt: backlog.triedAt }
     await note('beyondWindow', countOutside(client, outside.before, signal))
@@ -279,17 +282,20 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Keeps a failed full sweep: the next one lists what is left. */
   function keep({ older, ...sweep }: Sweep): void {
     if (older === undefined) return
-    const { left, listed, whole } = older
+    const { left, listed } = older
     const spans = [...listed, ...sweep.skipped.map(({ span }) => span)]
     const nextAt = (second: number): Span | undefined => spans.find((span) => contains(span, second))
     let { from } = left
     for (let span = nextAt(from); span !== undefined; span = nextAt(from)) from = span.to
+    unfinished = undefined
     // Of a slice that is cut, the later half is listed first: then its records would count twice.
-    if (listed.some(({ to }) => to > from)) return void (unfinished = undefined)
-    const skipped = sweep.skipped.filter(({ span }) => span.to <= from)
-    const rest = { whole, left: { from, to: left.to }, listed: [] }
-    const until = from > left.from ? clock.monotonic() + maxPauseMs : (unfinished?.until ?? -Infinity)
-    unfinished = { sweep: { ...sweep, skipped, older: rest }, until }
+    if (from >= left.to || listed.some(({ to }) => to > from)) return
+    const isLeft = ({ span }: SkippedSlice): boolean => contains({ from, to: left.to }, span.from)
+    const skipped = sweep.skipped.filter((slice) => !isLeft(slice))
+    const until = from > left.from ? clock.monotonic() + maxPauseMs : older.until
+    const rest = { ...older, left: { from, to: left.to }, listed: [], until }
+    // The report of its failure had this number.
+    unfinished = { ...sweep, skipped, tally: { ...sweep.tally, leftWithoutRetry: 0 }, older: rest }
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
@@ -321,7 +327,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     )
   }
 
-  function newSweep(): Omit<Sweep, 'signal'> {
+  function newSweep(): Omit<Sweep, 'signal' | 'worked'> {
     return {
       id: random.uuid().slice(0, 8),
       startedAt: clock.monotonic(),
@@ -330,13 +336,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
       ...{ excluded: {}, unshown: new Set(), dueGaveWay: new Set(), oldestGaveWayAt: Infinity },
-      ...{ unreadable: createUnreadableSum(), skipped: [], hasListed: false, worked: startWork() },
+      ...{ unreadable: createUnreadableSum(), skipped: [], hasListed: false },
     }
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
-    const kept = kind === 'full' && clock.monotonic() < (unfinished?.until ?? 0) ? unfinished?.sweep : undefined
-    const current = { ...(kept ?? newSweep()), signal }
+    const goesOn = kind === 'full' && clock.monotonic() < (unfinished?.older?.until ?? -Infinity)
+    const current = { ...((goesOn ? unfinished : undefined) ?? newSweep()), worked: startWork(), signal }
     const { id, startedAt, tally } = current
     let failure: SweepReport['failure']
     schedule.begin(kind)

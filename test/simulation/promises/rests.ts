@@ -44,7 +44,7 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     }
     if (restsUntil[kind] > -Infinity) exercise(`${kind} sweeps rest`)
     // Waiting for a Retry-After to pass is no work, and one that failed backs off instead.
-    const worked = report.result === 'failed' || hasWaited ? 0 : report.seconds * 1000
+    const worked = report.result === 'failed' || hasWaited || goesOn ? 0 : report.seconds * 1000
     restsUntil[kind] = Math.min(startedAt + longestRestMs[kind], now + restFactor * worked)
   }
 

@@ -1,8 +1,9 @@
 // Ticks: what is swept when, what waits, how the sweeper comes through a platform that fails, and where the backlog has no room.
 import { expect, test } from 'vitest'
-import { hourMs, testNow } from '../../support/backlog.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import { hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord, idOf } from '../../support/fake-platform.ts'
-import { noCircuits, reconcile } from '../../support/reconcile.ts'
+import { noCircuits, reconcile, ticks } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 import { finish } from '../../../src/runtime/steps.ts'
 
@@ -58,6 +59,10 @@ const scripts: Record<string, string> = {
     given sliceRecords=10 latencyMs=2000 pages=1 lookbackMs=${73 * hourMs}
     stored 400 a ${many}; ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; list 500; ticks 1s 5s; list works
     ticks 1s 40s; list 500; ticks 1s 5s; list works; ticks 1s 40s; held -> 400; swept -> full 1, full failed 3, recent 3, recent failed 2`,
+  'but begins anew once it has listed nothing more for an hour': `
+    given sliceRecords=10 latencyMs=2000 pages=1 lookbackMs=${80 * hourMs}
+    stored 400 a ${many}; ticks 1s 40s; list 500; ticks 10s 59min; stored 1 a age=71h; ticks 10s 2min; list works
+    ticks 1s 3min; held -> 401`,
   ...Object.fromEntries(
     (
       [
@@ -88,4 +93,49 @@ test('a sweep reports unreadable rows, and rows that were not asked for', async 
   expect(finish(world.state()).unreadable).toEqual({ rows: 1, field: 'status' })
   expect(world.events).toContainEqual({ type: 'unreadable', rows: [row], sweepId: expect.any(String) as string })
   expect(world.events).toContainEqual({ type: 'unexpected', wrongTime: 0, wrongStatus: 1 })
+})
+
+test('a full sweep that goes on: what it could not list is not forgotten, nothing counts twice, and it rests for an hour at most', async () => {
+  let isDown = false
+  let unlistable = Infinity
+  await using world = reconcile({
+    ...{ sliceRecords: 10, pages: 1, latencyMs: 2000, circuit: noCircuits },
+    records: Array.from({ length: 400 }, (_, n) => failedRecord({ eventLocal: testNow - (160 - n / 3) * hourMs })),
+    onList: ({ from = 0, size, to = 0 }) => {
+      const isOfBad = size > 1 && from <= unlistable && unlistable <= to
+      if (isDown || isOfBad) throw new PlatformFailure('server-error', 500, 'list')
+    },
+  })
+  const full = (): ReturnType<typeof world.sweeps> => world.sweeps().filter(({ kind }) => kind === 'full')
+  await ticks(world, 1000, 200_000)
+  await world.clock.advance(3 * hourMs)
+  const before = full().length
+  for (const id of [...world.platform.records.keys()].slice(0, 30)) world.platform.set(id, { status: 'successful' })
+  unlistable = Math.floor(world.clock.now() / 1000) - 59 * 60
+  await ticks(world, 1000, 90_000)
+  isDown = true
+  await ticks(world, 1000, 40 * minuteMs)
+  world.platform.add(failedRecord({ eventLocal: world.clock.now() - 10 * minuteMs }))
+  isDown = false
+  while (full().at(-1)?.result === 'failed') await ticks(world, 1000, 1000)
+  const reports = full().slice(before)
+  expect(reports.at(-1)).toMatchObject({ result: 'incomplete' })
+  expect(reports.reduce((sum, { leftWithoutRetry }) => sum + leftWithoutRetry, 0)).toBe(30)
+  expect(world.sweeper.findings().aheadOfClock).toBe(0)
+  expect(world.sweeper.unlisted()).toHaveLength(1)
+  await ticks(world, 30_000, hourMs)
+  expect(full().length).toBeGreaterThan(before + reports.length)
+})
+
+test('a full sweep of which nothing could be listed is over', async () => {
+  let isBad = true
+  await using world = reconcile({
+    records: [failedRecord({ eventLocal: testNow - 2 * hourMs })],
+    onList: ({ size }) => {
+      if (isBad && size > 1) throw new PlatformFailure('server-error', 500, 'list')
+    },
+  })
+  expect(await world.sweep()).toMatchObject({ result: 'failed' })
+  isBad = false
+  expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 1 })
 })
