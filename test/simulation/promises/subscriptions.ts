@@ -41,6 +41,8 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
   const subscriptions = new Map<string, Subscription>()
   /** When all slots were last taken by several subscriptions: one alone leaves the last slot to the others. */
   let fullAt = -Infinity
+  /** When an outage of the platform last began: of what was sent before, no outcome counts in a circuit. */
+  let outageAt = -Infinity
 
   const unused = { changedAt: startedAt, recoveredAt: -Infinity, heldUntil: -Infinity, inFlight: 0 }
   const of = (id: string): Subscription => subscriptions.getOrInsertComputed(id, () => ({ state: 'closed', ...unused }))
@@ -103,11 +105,13 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       noteCircuit(record.subscriptionId)
     },
     fact(fact) {
+      if (fact.type === 'trouble' && fact.trouble !== undefined) outageAt = timeline.now()
       if (fact.type !== 'outcome' && fact.type !== 'circuit' && fact.type !== 'retry') return
       const id = fact.subscriptionId.toLowerCase()
       const subscription = of(id)
       if (fact.type === 'circuit') subscription.state = fact.to
-      if (fact.type === 'outcome' && fact.outcome === 'recovered') subscription.recoveredAt = timeline.now()
+      const isNew = fact.type === 'outcome' && timeline.now() - fact.sinceRetryMs > outageAt
+      if (isNew && fact.outcome === 'recovered') subscription.recoveredAt = timeline.now()
       if (fact.type !== 'retry') subscription.changedAt = timeline.now()
       // A failed retry keeps its place, and nothing is seen when its time is over.
       const keepsPlace = fact.type === 'retry' && fact.response.result === 'platform-error'
