@@ -60,7 +60,8 @@ function systemTimer(ms: number, act: () => void): () => void {
   const begin = (left: number): void => {
     timer = left > maxTimerMs ? setTimeout(begin, maxTimerMs, left - maxTimerMs) : setTimeout(act, left)
   }
-  begin(ms)
+  // Node warns of a time that has passed, and of NaN, on stderr.
+  begin(ms > 0 ? ms : 0)
   return () => {
     clearTimeout(timer)
   }

@@ -1,6 +1,6 @@
 // The host's own clock and chance.
 import { getEventListeners } from 'node:events'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { systemClock, systemRandom } from '../../../src/runtime/clock.ts'
 
 const reason = new Error('enough')
@@ -18,9 +18,11 @@ test('gives the wall time, and durations that never run backwards', async () => 
 })
 
 test.each([0, -1, NaN, 1])(
-  'a timer of %s ms acts once, never before the call has returned, nor when cancelled',
+  'a timer of %s ms acts once, never before the call has returned, nor when cancelled, and warns of nothing',
   async (ms) => {
     const acted: string[] = []
+    const warned = vi.fn()
+    process.on('warning', warned)
     systemClock.timer(ms, () => acted.push('first'))
     const cancel = systemClock.timer(ms, () => acted.push('cancelled'))
     cancel()
@@ -28,6 +30,8 @@ test.each([0, -1, NaN, 1])(
     expect(acted).toEqual([])
     await systemClock.sleep(20)
     expect(acted).toEqual(['first'])
+    process.off('warning', warned)
+    expect(warned).not.toHaveBeenCalled()
   },
 )
 
