@@ -181,6 +181,10 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     refuse: (value = '') => {
       refused(value, false)
     },
+    /** Another one is wanted in its place. */
+    doubt: async (value = '') => {
+      await cache.renewed(named(Object.fromEntries(tokens), value), new AbortController().signal).catch(() => undefined)
+    },
     sent: async () => {
       await clock.settle()
       return server.sent.length

@@ -211,7 +211,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       ...{ by: isRefusedByApi ? 'api' : 'identity-host', host: options.tokenUrl.host, kind, reason, advice },
       ...(refused?.result.status !== undefined && { status: refused.result.status }),
       since: onWallClock(clock, since),
-      nextTryAt: onWallClock(clock, Math.max(limiter.openAt(), clock.monotonic())),
+      nextTryAt: onWallClock(clock, Math.max(refreshDueAt(), clock.monotonic())),
       code: transportCode,
     }
   }

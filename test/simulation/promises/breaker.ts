@@ -31,6 +31,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let hasTrouble = false
   /** Something in front of the platform has answered the last three retries, and the list is asked. */
   let isSuspicious = false
+  /** The list is asked because of three failures. */
+  let isAsking = false
 
   function forgetRow(): void {
     sentSince = undefined
@@ -46,7 +48,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     failures = isError && isLimited !== true && !(code !== undefined && status < 500) ? failures + 1 : 0
     if (sentSince !== undefined || failures < suspiciousRow) return
     sentSince = 0
-    isSuspicious = !hasTrouble && isIntercepted(told)
+    // What comes while it is asked does not change why.
+    isSuspicious = !hasTrouble && !isAsking && isIntercepted(told)
     exercise('three failures are asked about')
   }
 
@@ -92,7 +95,10 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
 
   return {
     sent(call) {
-      if (isQuestion(call)) forgetRow()
+      if (isQuestion(call)) {
+        isAsking = sentSince !== undefined
+        forgetRow()
+      }
       if (call.operation === 'token') {
         blockedAt = undefined
         isRenewing = true
@@ -116,6 +122,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     told(call, told) {
       if (isQuestion(call)) {
         forgetRow()
+        isAsking = false
         learnQuestion(told)
       }
       if (call.operation === 'token') isRenewing = false
