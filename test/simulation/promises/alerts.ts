@@ -110,7 +110,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       return status === 'failed' && plan.unreadable !== undefined && !expectations.isExpired(record, platform.now(), 0)
     })
     const ahead = [...platform.records.values()].filter(
-      ({ plan, status }) => status === 'failed' && plan.aheadMs !== undefined,
+      ({ changedAt, plan, status }) =>
+        status === 'failed' && plan.aheadMs !== undefined && changedAt < fullSince - scenario.habits.lagMs,
     )
     const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
     const old = open.filter(

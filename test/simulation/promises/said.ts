@@ -197,7 +197,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     if (!isSwept) say(`says "${headline}" (${level}) before it has listed anything`)
     if (unreadable.length > 0) say(`says "${headline}" (${level}) while ${unreadable.length} records can't be read`)
     const ahead = [...platform.records.values()].filter(
-      (one) => one.plan.aheadMs !== undefined && one.status === 'failed' && one.enteredAt < fullSince,
+      ({ changedAt, enteredAt, plan, status }) =>
+        plan.aheadMs !== undefined &&
+        status === 'failed' &&
+        Math.max(changedAt, enteredAt) < fullSince - scenario.habits.lagMs,
     )
     if (ahead.length > 0) say(`says "${headline}" (${level}) while ${ahead.length} ahead of the clock are failed`)
     if (hidden.length > 0) say(`says "${headline}" (${level}) while ${hidden.length} are failed, as ${hidden[0]?.id}`)
