@@ -127,6 +127,31 @@ test('a full sweep that goes on: what it could not list is not forgotten, nothin
   expect(full().length).toBeGreaterThan(before + reports.length)
 })
 
+test('a full sweep that failed between two halves of a slice counts neither twice', async () => {
+  const { bad, ...state } = { isDown: false, isOver: false, asked: 0, bad: { from: NaN, to: NaN } }
+  const fail = (): never => {
+    throw new PlatformFailure('server-error', 500, 'list')
+  }
+  await using world = reconcile({
+    ...{ sliceRecords: 10, pages: 1, circuit: noCircuits },
+    records: Array.from({ length: 400 }, (_, n) => failedRecord({ eventLocal: testNow - (160 - n / 3) * hourMs })),
+    onList: ({ from = NaN, size, to = NaN }) => {
+      if (state.isOver) return
+      if (state.isDown) fail()
+      if (size === 1) return
+      state.asked += 1
+      if (state.asked === 10) Object.assign(bad, { from, to })
+      // Its later half is listed first; then the platform fails.
+      state.isDown = from === bad.from && to < bad.to
+      if (from === bad.from) fail()
+    },
+  })
+  expect(await world.sweep()).toMatchObject({ result: 'failed' })
+  expect(state.isDown).toBe(true)
+  state.isOver = true
+  expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 400 })
+})
+
 test('a full sweep of which nothing could be listed is over', async () => {
   let isBad = true
   await using world = reconcile({
