@@ -61,9 +61,7 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
     ...client,
     list: (...[query, ...more]: Parameters<typeof client.list>) => client.list({ ...query, ...rows }, ...more),
   }
-  const lister = createLister({
-    ...{ policy, clock, zone: connection.zone, status: 'any', client: () => noting },
-  })
+  const lister = createLister({ policy, clock, zone: connection.zone, status: 'any', client: () => noting })
   for (const id of ids) {
     await lister.ofEvent(id, signal)
     await drained(io.stdout, io)

@@ -75,7 +75,8 @@ const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number
   causes.reduce((sum, cause) => (cause.subscriptionId === id ? sum + of(cause) : sum), 0)
 
 const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
-/** Exhausted records of some subscriptions: with those that were rejected to the end, the rejected ones become no fewer. */
+
+/** Exhausted records of some subscriptions. Counted with those that are rejected again, so that the level stays as they are given up. */
 function exhaustedOf(ids: readonly string[], causes: CauseList): number {
   return [...new Set(ids)].reduce((sum, id) => sum + sumOf(id, causes, ({ byDecision }) => byDecision.exhausted), 0)
 }
@@ -167,6 +168,8 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   })
   const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
+  const ids = refusing.map(({ subscriptionId }) => subscriptionId)
+  const rejected = status.refusedAgain + exhaustedOf(ids, causes.list)
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
     const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
@@ -175,17 +178,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   return {
     isSo: records > 0,
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
-    level:
-      status.refusedAgain +
-        exhaustedOf(
-          refusing.map(({ subscriptionId }) => subscriptionId),
-          causes.list,
-        ) >=
-      minRefused
-        ? 'trouble'
-        : records < openOf(status)
-          ? 'working'
-          : 'waiting',
+    level: rejected >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
     text: refusedText(records, refusing),
     deliveries: records,
     detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),

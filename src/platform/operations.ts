@@ -120,7 +120,7 @@ interface ResultMeaning {
   isOfRecord?: true
   /** May concern all records: three in a row trigger a ping (platform breaker). */
   isFailure?: true
-  /** Says nothing about the record: is no attempt, and each rests longer than the last one. */
+  /** Says nothing about the record: is no attempt. After each in a row the record backs off longer. */
   restsLonger?: true
   /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true

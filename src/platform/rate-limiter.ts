@@ -315,7 +315,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
         grow()
         return
       }
-      // One for a request sent before the last cut says nothing about the new rate.
+      // A rejection of a request sent before the last cut says nothing about the new rate.
       const isNews = report.sentAt > cutAt
       if (isNews && report.kind === 'throttled') throttledInARow += 1
       pauseFor(report)

@@ -21,6 +21,7 @@ export interface FoundRecords {
 
 export interface ListerOptions {
   client: () => PlatformClient
+  /** Default: no retry is blocked. */
   fence?: SweepOptions['fence']
   /** Default: failed. */
   status?: SweepOptions['status']

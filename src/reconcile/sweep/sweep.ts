@@ -35,7 +35,7 @@ export interface SweepOptions {
   sliceRecords: number
   /**
    * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function. Without it,
-   * a retried record would leave the list between two pages, and shift others out of sight. Default: none are sent.
+   * a retried record would leave the list between two pages, and shift others out of sight. Default: no retry is blocked.
    */
   fence?: ((span: Span, signal: AbortSignal) => Promise<() => void>) | undefined
   /** Called before each slice, while nothing is being listed. */
@@ -144,7 +144,7 @@ interface SliceAhead extends PlannedSpan {
 }
 
 /**
- * Repeats a slice once, because the platform may have failed for a moment; then cuts it in two, the later half first, as long as
+ * Repeats the first failing slice in a row, because the platform may have failed for a moment. Cuts others in two, the later half first, as long as
  * the platform responds; skips the rest. The later half, because platforms reject old spans.
  */
 async function goRound(

@@ -99,13 +99,13 @@ interface Sweep {
   signal: AbortSignal
   /**
    * Of a full sweep whose newest part is listed: the window, what of it is left to list, and the slices listed of that; and until
-   * when it may go on after a failure, monotonic ms.
+   * when it may be resumed after a failure, monotonic ms.
    */
   older?: { whole: Span; left: Span; listed: Span[]; until: number }
 }
 
-/** A full sweep that failed goes on within this time; later, what it has listed is old. */
-const maxPauseMs = 3_600_000
+/** A failed full sweep is resumed within this time of its last progress; later, what it has listed is old. */
+const maxResumeMs = 3_600_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
@@ -117,7 +117,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest listed part last ended. */
   let newestSeenTo: number | undefined
-  /** A full sweep that failed. */
+  /** A full sweep that failed, and may be resumed. */
   let unfinished: Sweep | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
@@ -292,7 +292,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (from >= left.to || listed.some(({ to }) => to > from)) return
     const isLeft = ({ span }: SkippedSlice): boolean => contains({ from, to: left.to }, span.from)
     const skipped = sweep.skipped.filter((slice) => !isLeft(slice))
-    const until = from > left.from ? clock.monotonic() + maxPauseMs : older.until
+    const until = from > left.from ? clock.monotonic() + maxResumeMs : older.until
     const rest = { ...older, left: { from, to: left.to }, listed: [], until }
     // The report of its failure had this number.
     unfinished = { ...sweep, skipped, tally: { ...sweep.tally, leftWithoutRetry: 0 }, older: rest }
@@ -341,8 +341,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
-    const goesOn = kind === 'full' && clock.monotonic() < (unfinished?.older?.until ?? -Infinity)
-    const current = { ...((goesOn ? unfinished : undefined) ?? newSweep()), worked: startWork(), signal }
+    const mayResume = kind === 'full' && clock.monotonic() < (unfinished?.older?.until ?? -Infinity)
+    const kept = mayResume ? unfinished : undefined
+    const current = { ...(kept ?? newSweep()), worked: startWork(), signal }
     const { id, startedAt, tally } = current
     let failure: SweepReport['failure']
     schedule.begin(kind)
