@@ -102,7 +102,7 @@ export interface DaemonParts {
 
 function missingNow({ backlog, sweeper }: Reconciler, progress: Progress): number | null {
   const expired = progress.expired()
-  return expired === undefined ? null : backlog.size() + sweeper.findings().onlyCounted + expired
+  return expired === undefined ? null : backlog.size() + sweeper.findings().evicted.records + expired
 }
 
 /** The state of a minute of the history, without iterating over records. */

@@ -371,13 +371,14 @@ export function createReconciler(
   function* state(situationOf = situations(), look?: LookAt): Steps<ReconcilerState> {
     const { counts, ...summary } = yield* backlog.summary(situationOf, look)
     const monotonic = clock.monotonic()
-    const findings = sweeper.findings()
-    const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, findings.oldestOnlyCountedAt)
+    const { evicted, ...findings } = sweeper.findings()
+    const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, evicted.oldestOpenAt)
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {
       ...findings,
       ...summary,
       failed: { ...counts, excluded: sumOf(findings.excluded) },
+      onlyCounted: evicted.records,
       oldestOpenAt: oldestOpenAt === Infinity ? undefined : oldestOpenAt,
       lately: responses.lately(monotonic),
       awaiting: outcomes.pending().size,

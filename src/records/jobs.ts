@@ -289,7 +289,7 @@ export function createJobs(options: JobsOptions): Jobs {
         } else if (event.type === 'sweep') {
           const { backlog, sweeper } = reconciler()
           // A full backlog may have evicted it: then it is still failed.
-          const standing = sweeper.findings().onlyCounted > 0 ? 'left' : 'absent'
+          const standing = sweeper.findings().evicted.records > 0 ? 'left' : 'absent'
           for (const item of job.items.values())
             if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)
         } else continue

@@ -76,7 +76,7 @@ function joined(texts: readonly (string | undefined)[]): string | undefined {
 /** Why the backlog may lack matching records; undefined if it lacks none. */
 export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
   const [left, unlisted, unreadable] = [
-    sweeper.findings().onlyCounted,
+    sweeper.findings().evicted.records,
     sweeper.unlisted().length,
     sweeper.findings().unreadable?.rows,
   ]

@@ -15,7 +15,7 @@ function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
     sweepId: 'abcd1234',
     kind: 'full',
     leftWithoutRetry: 0,
-    gaveWay: 0,
+    evicted: 0,
     result: 'complete',
     seconds: 1.23456,
     slices: 1,

@@ -86,7 +86,6 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     certificateExpiresAt: undefined,
     causes: noCauses,
     onlyCounted: 0,
-    oldestOnlyCountedAt: Infinity,
     circuitCounts: { closed: 0, 'half-open': 0, open: 0 },
     receivers: { failing: 0, suspected: 0, taking: 0 },
     keyReload: undefined,

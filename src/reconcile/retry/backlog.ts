@@ -41,11 +41,19 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the window: the platform's clock was set back. */
   returned: number
-  /** Number of records evicted beyond `maxRecords`; the oldest event of those not exhausted, Infinity for none; and the subscriptions that lost due ones. */
-  gaveWay: number
-  oldestGaveWayAt: number
-  dueGaveWay: Set<string>
+  evicted: Evictions
 }
+
+/** Records evicted beyond `maxRecords`. */
+export interface Evictions {
+  records: number
+  /** Oldest event of those that are not exhausted, epoch ms; Infinity for none. */
+  oldestOpenAt: number
+  /** Subscriptions that lost due ones. */
+  dueOf: Set<string>
+}
+
+export const noEvictions = (): Evictions => ({ records: 0, oldestOpenAt: Infinity, dueOf: new Set() })
 
 export interface BacklogOptions {
   policy: Policy
@@ -246,21 +254,21 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
-  function* makeRoom(now: number, learned: Learned): Steps<void> {
+  function* makeRoom(now: number, evicted: Evictions): Steps<void> {
     while (byKey.size > maxRecords) {
       const { dueOf, records } = yield* overflowOf(byKey.values(), {
         ...{ maxRecords, now, policy, subscriptions },
         monotonic: clock.monotonic(),
       })
-      for (const subscriptionId of dueOf) learned.dueGaveWay.add(subscriptionId)
+      for (const subscriptionId of dueOf) evicted.dueOf.add(subscriptionId)
       for (const [index, entry] of records.entries()) {
         if (index > 0 && index % rowsPerStep === 0) yield
         if (byKey.size <= maxRecords) return
         if (entry.awaiting !== undefined || !holds(entry)) continue
         drop(entry)
-        learned.gaveWay += 1
+        evicted.records += 1
         if (decide(entry, policy, { now }).decision !== 'exhausted')
-          learned.oldestGaveWayAt = Math.min(learned.oldestGaveWayAt, entry.eventAt)
+          evicted.oldestOpenAt = Math.min(evicted.oldestOpenAt, entry.eventAt)
       }
     }
   }
@@ -273,16 +281,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
       leftWithoutRetry: 0,
       excluded: {},
       returned: 0,
-      gaveWay: 0,
-      oldestGaveWayAt: Infinity,
-      dueGaveWay: new Set(),
+      evicted: noEvictions(),
     }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield
-    yield* makeRoom(now, learned)
+    yield* makeRoom(now, learned.evicted)
     return learned
   }
 

@@ -18,7 +18,7 @@ export interface SweepTally {
   /** Known records that left the list of failed ones, though the daemon did not retry them. */
   leftWithoutRetry: number
   /** Known records evicted from a full backlog. */
-  gaveWay: number
+  evicted: number
   /** Slices not seen completely, and slices that could not be listed at all. */
   incompleteSlices: number
   skippedSlices: number

@@ -8,7 +8,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { stateOf } from '../retry/circuit-breaker.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import type { Backlog } from '../retry/backlog.ts'
+import { noEvictions, type Backlog, type Evictions } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
@@ -48,10 +48,8 @@ export interface SweeperOptions {
 export interface SweepFindings {
   /** Excluded failed records of the window, by rule. */
   excluded: Excluded
-  /** Further failed records of the window beyond the limit of the backlog. */
-  onlyCounted: number
-  /** Oldest event of these that is not exhausted, epoch ms; Infinity for none. */
-  oldestOnlyCountedAt: number
+  /** Further failed records of the window beyond the limit of the backlog: those evicted in or since the last full sweep. */
+  evicted: Evictions
   /** Failed records of events before the window, and ahead of the platform's clock. */
   beyondWindow: number
   aheadOfClock: number
@@ -87,8 +85,6 @@ interface Sweep {
   excluded: Excluded
   /** Awaited records that their slice did not show: they are held in addition to the listed ones. */
   unshown: Set<FailedRecord>
-  dueGaveWay: Set<string>
-  oldestGaveWayAt: number
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
@@ -122,20 +118,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
-    ...{ excluded: {}, onlyCounted: 0, beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
-    ...{ oldestOnlyCountedAt: Infinity, unreadable: undefined, seenUntil: undefined },
+    ...{ excluded: {}, evicted: noEvictions(), unreadable: undefined, seenUntil: undefined },
+    ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
   }
-  /** Subscriptions that lost due records in or since the last full sweep. */
-  let dueGaveWay = new Set<string>()
+  /** Since a full sweep last began. */
+  let evicted = noEvictions()
   /** True if at least half of the places had no sendable record; and when that was checked, monotonic ms. */
   let idle = { at: -Infinity, isHalf: false }
 
   /** True if a full sweep would replace records that cannot be sent by some that can. */
   function hasRoomAgain(): boolean {
-    if (findings.onlyCounted === 0) return false
+    if (findings.evicted.records === 0) return false
     if (backlog.size() <= maxRecords / 2) return true
     const monotonic = clock.monotonic()
-    if (!dueGaveWay.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed')) return false
+    if (!findings.evicted.dueOf.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed'))
+      return false
     // Iterates over all records, and may be called at each turn.
     if (monotonic >= idle.at + 1000) idle = { at: monotonic, isHalf: !backlog.isBusy(client.now()) }
     return idle.isHalf
@@ -181,9 +178,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.leftWithoutRetry += learned.leftWithoutRetry
-    tally.gaveWay += learned.gaveWay
-    current.oldestGaveWayAt = Math.min(current.oldestGaveWayAt, learned.oldestGaveWayAt)
-    for (const subscriptionId of learned.dueGaveWay) current.dueGaveWay.add(subscriptionId)
+    tally.evicted += learned.evicted.records
+    for (const known of [findings.evicted, evicted]) {
+      // Only a full sweep shows their number: evicted records return, and are evicted again.
+      known.records = Math.max(known.records, learned.evicted.records)
+      known.oldestOpenAt = Math.min(known.oldestOpenAt, learned.evicted.oldestOpenAt)
+      for (const subscriptionId of learned.evicted.dueOf) known.dueOf.add(subscriptionId)
+    }
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
@@ -256,6 +257,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { signal, tally } = current
     if (current.older === undefined) {
       const whole = forget()
+      evicted = noEvictions()
       const newest = await listNewest(current)
       current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [], until: -Infinity }
     }
@@ -263,12 +265,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list(left, current)
     unfinished = undefined
     noteSkipped(current, whole)
-    const { excluded, oldestGaveWayAt: oldestOnlyCountedAt } = current
-    dueGaveWay = current.dueGaveWay
-    idle.at = -Infinity
     const beside = [...current.unshown].filter(backlog.holds).length
-    const gaveWay = Math.max(1, tally.listed - sumOf(excluded) - backlog.size() + beside)
-    Object.assign(findings, { excluded, oldestOnlyCountedAt, onlyCounted: tally.gaveWay === 0 ? 0 : gaveWay })
+    const notHeld = tally.listed - sumOf(current.excluded) - backlog.size() + beside
+    if (evicted.records > 0) evicted.records = Math.max(evicted.records, notHeld)
+    Object.assign(findings, { excluded: current.excluded, evicted })
+    idle.at = -Infinity
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window)
     const { concurrency } = policy.sweep
@@ -306,10 +307,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       await note('aheadOfClock', countOutside(client, outsideOf(whole, window).ahead, current.signal))
       schedule.done('recent', current.worked())
     }
-    // Only a full sweep shows their number: counted records return, and are evicted again.
-    if (current.tally.gaveWay > 0) findings.onlyCounted = Math.max(1, findings.onlyCounted)
-    findings.oldestOnlyCountedAt = Math.min(findings.oldestOnlyCountedAt, current.oldestGaveWayAt)
-    dueGaveWay = dueGaveWay.union(current.dueGaveWay)
   }
 
   async function sweepRecentIfDue(signal: AbortSignal): Promise<void> {
@@ -322,7 +319,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const isOpen = (record: FailedRecord): boolean => decide(record, policy, { now }).decision !== 'exhausted'
     subscriptions.forgetIdle(
       // A subscription with evicted records may still have some.
-      (id) => findings.onlyCounted > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
+      (id) => findings.evicted.records > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
       clock.monotonic(),
     )
   }
@@ -332,11 +329,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       id: random.uuid().slice(0, 8),
       startedAt: clock.monotonic(),
       tally: {
-        ...{ slices: 0, listed: 0, leftWithoutRetry: 0, gaveWay: 0, unreadable: 0 },
+        ...{ slices: 0, listed: 0, leftWithoutRetry: 0, evicted: 0, unreadable: 0 },
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
-      ...{ excluded: {}, unshown: new Set(), dueGaveWay: new Set(), oldestGaveWayAt: Infinity },
-      ...{ unreadable: createUnreadableSum(), skipped: [], hasListed: false },
+      ...{ excluded: {}, unshown: new Set(), unreadable: createUnreadableSum(), skipped: [], hasListed: false },
     }
   }
 

@@ -13,7 +13,7 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
   /** When the platform last asked for a wait: a sweep of about that time worked less long than it took. */
   let waitedAt = -Infinity
   /** Records that had no room, since the last full sweep began: the next one comes as soon as there is some. */
-  let gaveWay = 0
+  let evicted = 0
   /** When the sweep before ended. */
   let endedAt = -Infinity
   /** Of the last full sweep: one that failed goes on. */
@@ -35,8 +35,8 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     }
     const goesOn = report.sweepId === fullId
     if (kind === 'full') fullId = report.sweepId
-    const hasRoomAgain = kind === 'full' && gaveWay > 0
-    gaveWay = kind === 'full' ? report.gaveWay : gaveWay + report.gaveWay
+    const hasRoomAgain = kind === 'full' && evicted > 0
+    evicted = kind === 'full' ? report.evicted : evicted + report.evicted
     if (startedAt + toleranceMs < restsUntil[kind] && !hasRoomAgain && !goesOn) {
       const ms = Math.round(restsUntil[kind] - startedAt)
       early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }

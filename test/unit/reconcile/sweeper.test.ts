@@ -52,6 +52,10 @@ const scripts: Record<string, string> = {
     given maxRecords=100 latencyMs=1000
     stored 290 a ${many}; ticks 1s 10s; list 500; start; ticks 1s 40s; held -> 0; counted -> 190
     swept -> full 1, full failed 6; list works; ticks 1s 10min; left -> none`,
+  'what a recent sweep evicts between two slices of a full one is not forgotten at its end': `
+    given maxRecords=400 sliceRecords=10 latencyMs=2000 pages=1
+    stored 400 a apart=9min age=6d; ticks 1s 90s; stored 30 a age=5min apart=1s; ticks 1s 60s; held -> 400
+    counted -> 30; swept -> full 1, recent 3`,
   'what fails while one listing takes hours is not lost between a full sweep and the recent one after it': `
     list works 1s; ticks 500ms 500ms; list works 2h; wait 1s; list works; wait 30min; stored 1 a age=1min; ticks 1s 1s
     wait 2h; swept -> full 1, recent 1; held -> 1`,

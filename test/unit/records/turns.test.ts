@@ -25,7 +25,7 @@ function world() {
   const reconciler = {
     situations: () => () => ({ now: testNow }),
     client: { now: () => testNow },
-    sweeper: { unlisted: () => [], findings: () => ({ onlyCounted: 0, unreadable: undefined }) },
+    sweeper: { unlisted: () => [], findings: () => ({ evicted: { records: 0 }, unreadable: undefined }) },
     backlog: {
       *entries() {
         for (const entry of entries) {
