@@ -114,7 +114,7 @@ export const everyFact = {
   retry: retryFact({ result: 'accepted', reason: 'ok', sent: true }),
   trouble: { type: 'trouble', trouble: 'platform' },
   sweep: sweepFact(),
-  'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
+  'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 } },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', wrongTime: 2, wrongStatus: 3 },
   expired: { type: 'expired', records: 5 },

@@ -35,7 +35,8 @@ function causeOf({ code, message, reason, stage }: CallFailure): string {
 }
 
 /** `from`: local time of the platform. */
-function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
+function sliceFields({ failure, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
+  const reason = failure?.reason ?? 'too-many-records'
   return { seconds: span.to - span.from, from: formatLocalSecond(span.from), reason }
 }
 
@@ -133,9 +134,10 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     listed = sweep.listed
   }
 
-  function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
-    const isNew = skipped.begins(`${span.from} ${span.to} ${reason}`)
-    log.event('slice_skipped', { sweepId, ...sliceFields({ span, reason }) }, isNew ? 'warn' : 'debug')
+  function logSkipped({ sweepId, ...slice }: FactOf<'slice-skipped'>): void {
+    const fields = sliceFields(slice)
+    const isNew = skipped.begins(Object.values(fields).join(' '))
+    log.event('slice_skipped', { sweepId, ...fields }, isNew ? 'warn' : 'debug')
   }
 
   function logUnreadable({ rows, sweepId }: FactOf<'unreadable'>): void {

@@ -17,7 +17,6 @@ import { cut, isEmpty, type Span } from '../window.ts'
 /** A part of the span that could not be listed, or not completely: one second with too many records. */
 export interface SkippedSlice {
   span: Span
-  reason: PlatformFailure['reason'] | 'too-many-records'
   /** Undefined for too many records. */
   failure?: PlatformFailure | undefined
   /** True if it was not tried, because it was unlistable before. */
@@ -135,7 +134,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   if (total !== undefined && !findings.totalsCount) return [span]
   if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
   Object.assign(findings, noFailures)
-  return { listed: listing, ...(verdict === 'capped' && { skipped: { span, reason: 'too-many-records' } }) }
+  return { listed: listing, ...(verdict === 'capped' && { skipped: { span } }) }
 }
 
 /** A slice that may be half of one that could not be listed. */
@@ -163,7 +162,7 @@ async function goRound(
   findings.lastSeconds = seconds
   const isGivenUp = findings.noShorterInARow > maxInARow || findings.failedSlices > maxFailedSlices
   if (slice.uncut === true || seconds <= 1 || isGivenUp) {
-    return { skipped: { span: { from: slice.from, to: slice.to }, reason: failure.reason, failure } }
+    return { skipped: { span: { from: slice.from, to: slice.to }, failure } }
   }
   const whole = { seconds, listedHalves: 0 }
   return cut(slice, 2)
@@ -203,7 +202,7 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
   }
   const context: Context = { options, findings, signal }
   const { ahead: planned, resting } = unlistable.plan(whole)
-  for (const { failure, span } of resting) yield { skipped: { span, reason: failure.reason, failure, isResting: true } }
+  for (const { failure, span } of resting) yield { skipped: { span, failure, isResting: true } }
   const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))
   for (let slice = ahead.shift(); slice !== undefined; slice = ahead.shift()) {
     const narrow = unlistable.narrow(slice)

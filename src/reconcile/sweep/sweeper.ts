@@ -223,8 +223,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       throw failure
     }
     tally.skippedSlices = skipped.length
-    for (const { failure: why, reason, span } of skipped)
-      emit({ type: 'slice-skipped', sweepId, reason, span, failure: why })
+    for (const slice of skipped) emit({ type: 'slice-skipped', sweepId, ...slice })
     for (const { failure: why, span } of tried) if (why !== undefined) unlistable.failed(span, why)
     unlistable.tried(whole)
   }
