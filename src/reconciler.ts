@@ -329,20 +329,19 @@ export function createReconciler(
     responses.turn(monotonic)
     const shut = gates.shut()
     const [blocking, stops] = [blockingAll(shut), Math.max(stopsForMs(shut), msUntilToken())]
-    const pausedForMs = (subscriptionId: string): number => {
-      const paused = pause.of(subscriptionId)
-      return paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
-    }
     const toWallClock = (at: number): number => now - (monotonic - at)
     return (subscriptionId) => {
       const circuit = subscriptions.circuitOf(subscriptionId)
       const closedAt = circuit.name === 'up' ? circuit.closedAt : -Infinity
       const notClosed = 'opening' in circuit ? circuit : undefined
+      const paused = pause.of(subscriptionId)
+      const pausedForMs = paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
       return {
         now,
         monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
-        stopsForMs: Math.max(stops, pausedForMs(subscriptionId)),
+        isPaused: paused?.subscriptionId !== undefined,
+        stopsForMs: Math.max(stops, pausedForMs),
         pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
         failing: notClosed && {

@@ -53,11 +53,16 @@ export function meaningOf(codes: readonly (number | null)[]): string[] {
   return meaning === undefined || others.length > 0 ? [] : [meaning]
 }
 
-/** Circuits that keep a delivery: one may outlive its last open record by minutes. The subscriptions of merely counted ones are unknown. */
-function keepingOf({ causes, circuits }: StatusFacts): readonly CircuitStatus[] {
+/**
+ * Circuits that keep a delivery: one may outlive its last open record by minutes, and no probe of a paused subscription is sent.
+ * The subscriptions of merely counted ones are unknown.
+ */
+function keepingOf({ causes, circuits, pauses }: StatusFacts): readonly CircuitStatus[] {
   const open = causes.list.filter(({ byDecision, records }) => records > byDecision.exhausted)
-  if (causes.onlyCounted > 0 || causes.more.causes > 0 || open.length === 0) return circuits.list
-  return circuits.list.filter((circuit) => open.some(({ subscriptionId }) => subscriptionId === circuit.subscriptionId))
+  const isPaused = (id: string): boolean => pauses.some(({ subscriptionId }) => subscriptionId === id)
+  const probed = circuits.list.filter(({ subscriptionId }) => !isPaused(subscriptionId))
+  if (causes.onlyCounted > 0 || causes.more.causes > 0 || open.length === 0) return probed
+  return probed.filter((circuit) => open.some(({ subscriptionId }) => subscriptionId === circuit.subscriptionId))
 }
 
 export function circuitReason(status: StatusFacts): NoticeReason | undefined {

@@ -18,17 +18,13 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
 /** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
 
+export const isStale = ({ now, sweeps: [last] }: StatusFacts): boolean =>
+  last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
+
 /** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with events to come. */
-function isPartlyKnown({
-  aheadOfClock,
-  causes,
-  fullSweepUnderWay,
-  missing,
-  now,
-  sweeps: [last],
-}: StatusFacts): boolean {
-  const isStale = last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
-  return aheadOfClock > 0 || (missing > 0 && (fullSweepUnderWay || isStale || causes.onlyCounted > 0))
+function isPartlyKnown(status: StatusFacts): boolean {
+  const { aheadOfClock, causes, fullSweepUnderWay, missing } = status
+  return aheadOfClock > 0 || (missing > 0 && (fullSweepUnderWay || isStale(status) || causes.onlyCounted > 0))
 }
 
 /** Those of events ahead of the platform's clock are missing, too. */
@@ -138,8 +134,11 @@ export const isBroken = (status: StatusFacts): boolean =>
   blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
 /** Where some have failed lately, newer ones may have as well, which no sweep has seen yet. */
-const isUnsettled = ({ incident, now, recovered: { lastAt } }: StatusFacts): boolean =>
-  incident?.endedAt === null || (lastAt !== null && now.getTime() - lastAt.getTime() < unsettledMs)
+function isUnsettled(status: StatusFacts): boolean {
+  const { incident, now, recovered } = status
+  const isRecovering = recovered.lastAt !== null && now.getTime() - recovered.lastAt.getTime() < unsettledMs
+  return isStale(status) || isRecovering || incident?.endedAt === null
+}
 
 /** The next sweep shows newer failures. */
 function newerText({ now, seenUntil }: StatusFacts): string {

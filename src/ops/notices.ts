@@ -15,7 +15,16 @@ import {
   zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
-import { blockedBy, missingText, isLastSweepFailed, isWholeKnown, isZoneWrong, openOf, recoveredOf } from './figures.ts'
+import {
+  blockedBy,
+  missingText,
+  isLastSweepFailed,
+  isStale,
+  isWholeKnown,
+  isZoneWrong,
+  openOf,
+  recoveredOf,
+} from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import { isRefused, sweepConditions } from './sweep-notices.ts'
 import {
@@ -99,6 +108,11 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 /** What ends within this time needs nobody: a short pause, or the trial after a few intercepted responses. */
 const passingMs = 60_000
 
+/** A Retry-After of more than this time needs a person: all waits for it. */
+const maxPauseSeconds = 900
+const isPausedLong = ({ rate }: StatusFacts): boolean => rate.throttledForSeconds > maxPauseSeconds
+const endPause = "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
+
 /** A shorter row may be due to these records alone. */
 const minNotAccepted = 10
 const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
@@ -132,7 +146,9 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,
   }
-  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs)
+  if (gate === 'throttled' && isPausedLong(status)) return { ...notice, level: 'trouble', advice: endPause }
+  // Where one pause follows another, no sweep ends.
+  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs && !isStale(status))
     return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
@@ -167,18 +183,21 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const lowRateShare = 0.9
 
 /** Advice to get deliveries through before they leave the window. */
-function hurryAdvice({ causes, gates }: StatusFacts): string {
+function hurryAdvice(status: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
-  const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything')
+  const stop = status.gates.find((gate) => blockForUnknownTime([gate]))
   if (stop !== undefined) return `${stop.advice} ${longer}`
-  const isFailing = causes.list.some(({ circuit }) => circuit !== 'closed')
+  if (isPausedLong(status)) return `${endPause} ${longer}`
+  const isFailing = deadReason(status).isSo || status.causes.list.some(({ circuit }) => circuit !== 'closed')
+  if (status.pausedDeliveries > 0 && !isFailing) return `Resume the paused subscriptions. ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
 /** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
-  const { circuits, gates, refusedAgain } = status
-  return blockForUnknownTime(gates) || refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
+  const { circuits, gates, pausedDeliveries, refusedAgain } = status
+  if (blockForUnknownTime(gates) || isPausedLong(status) || deadReason(status).isSo) return true
+  return pausedDeliveries + refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 
 const maxPaused = 3

@@ -63,6 +63,8 @@ export interface Situation {
   monotonic?: number
   /** The gate that blocks its subscription now; undefined without one. */
   gate?: Gate | undefined
+  /** True if an operator paused its subscription. Default: false. */
+  isPaused?: boolean
   /** How long all but its circuit blocks it: global gates, a missing token, its pause. In ms; Infinity if unknown. Default: 0. */
   stopsForMs?: number | undefined
   /** Remaining cooldown of its circuit, in ms. Default: 0. */

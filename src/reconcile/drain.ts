@@ -27,6 +27,8 @@ export interface DrainSource {
   pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
   skewMs: Readonly<Record<'api', number>>
   timeOffsetMs: number | undefined
+  /** Remaining pause of all calls, as after a Retry-After. */
+  throttledForMs: number
 }
 
 /** With more failures, the rest will not arrive at this pace. */
@@ -46,7 +48,7 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
 
 /** The daemon's estimate at its present pace. It is given only with evidence that it will come true. */
 export function drainOf(source: DrainSource): Drain {
-  const { failed, lastDueAt = -Infinity, now, onlyCounted, pace, skewMs, timeOffsetMs } = source
+  const { failed, lastDueAt = -Infinity, now, onlyCounted, pace, skewMs, throttledForMs, timeOffsetMs } = source
   const { failedShare, isSteady, recoveredPerMs } = pace
   const pending = failed.due + failed.blocked + failed.awaiting + onlyCounted
   const open = pending + failed['backing-off']
@@ -55,7 +57,7 @@ export function drainOf(source: DrainSource): Drain {
   const obstacle = obstacleOf(source)
   if (obstacle !== undefined) return { doneAt: undefined, limitedBy: obstacle }
   const hasPace = recoveredPerMs > 0
-  const atPace = hasPace ? now + open / recoveredPerMs : pending > 0 ? Infinity : now
+  const atPace = hasPace ? now + throttledForMs + open / recoveredPerMs : pending > 0 ? Infinity : now
   const backoffEndsAt = lastDueAt - skewMs.api
   const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
   const doneAt = Math.max(atPace, backoffEndsAt)

@@ -177,7 +177,14 @@ test("a subscription's pause holds its retries alone, and ends by itself at its 
     summary: { level: 'waiting', detail: expect.stringContaining('Reason: INC-7.') as string },
   })
   expect(daemon.facts.filter(({ type }) => type === 'operator')).toHaveLength(1)
-  await daemon.goOn(60)
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 429 } })
+  await daemon.goOn(10)
+  expect(daemon.ops().status()).toMatchObject({
+    holding: ['subscription-paused', 'throttled'],
+    drain: { limitedBy: 'paused' },
+  })
+  sandbox.faults.set()
+  await daemon.goOn(50)
   expect(daemon.facts).toContainEqual(expect.objectContaining({ command: 'resume', via: 'end', subscriptionId }))
   await daemon.goOn(10)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 100 })

@@ -135,7 +135,7 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   if (decision === 'exhausted') return
   sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
   const refusal = refusalOf(entry, situation)
-  if (situation.gate === 'subscription-paused') endless.paused += 1
+  if (situation.isPaused === true) endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
   else if (refusal?.why === 'mended') {
     if (decision !== 'backing-off' || refusal.overSince === undefined) return

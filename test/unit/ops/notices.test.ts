@@ -102,9 +102,6 @@ describe('the headline', () => {
     const underWay = { failed: blocked, fullSweepUnderWay: true }
     expect(summaryOf({ ...shut('paused'), ...underWay }).headline).toContain('At least 10 deliveries are missing.')
     expect(summaryOf({ fullSweepUnderWay: true }).headline).toBe('Nothing is missing.')
-    const sweptAgo = (ms: number): StatusState['sweeps'] => [
-      { ...aSweep('incomplete'), result: 'complete', kind: 'recent', endedAt: new Date(incidentNow - ms) },
-    ]
     expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_000) }).headline).not.toContain('At least')
     expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_001) }).headline).toContain('At least 10 deliveries')
     const due = {
@@ -218,6 +215,30 @@ describe('the headline', () => {
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
       { endless: refusing(3), failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
+      {
+        endless: { ...refusing(0), paused: 3 },
+        failed: { ...noDecisions, due: 3 },
+        expiring: { ...noDecisions, due: 3 },
+      },
+    ],
+    "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
+      [
+        {
+          ...shut('throttled'),
+          throttledForMs: 20_000_000,
+          sweeps: sweptAgo(180_000),
+          seenUntil: incidentNow - 120_000,
+        },
+      ],
+    // One pause follows another.
+    "waiting: The platform's rate limit was hit: all calls wait. At least 1 delivery is missing.": [
+      { ...shut('throttled'), throttledForMs: 9000, sweeps: sweptAgo(180_000), failed: { ...noDecisions, due: 1 } },
+    ],
+    'waiting: Retries of one are paused by an operator. 10 deliveries are missing.': [
+      {
+        ...both(shut('subscription-paused'), open),
+        ...{ failed: blocked, causes: causesOf('open'), pauses: [{ subscriptionId: 'one', since: incidentNow }] },
+      },
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
       { failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
@@ -235,6 +256,10 @@ describe('the headline', () => {
 function aSweep(result: 'failed' | 'incomplete', stage: 'list' | 'token' = 'list'): StatusState['sweeps'][number] {
   const failure = { failure: { stage, reason: 'timeout', rejected: false, advice: 'raise the timeout' } } as const
   return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, ...failure }
+}
+
+function sweptAgo(ms: number): StatusState['sweeps'] {
+  return [{ ...aSweep('incomplete'), result: 'complete', kind: 'recent', endedAt: new Date(incidentNow - ms) }]
 }
 
 describe('notices', () => {

@@ -52,6 +52,7 @@ describe('the daemon', () => {
   test('counts what is open, not what is exhausted or excluded; backoffs are on the platform’s clock', () => {
     expect([msOf({}), msOf({ failed: none })]).toEqual([5000, 0])
     expect(msOf({ lastDueAt: state.now + 60_000, skewMs: { auth: 0, api: 20_000 } })).toBe(40_000)
+    expect(msOf({ throttledForMs: 60_000 })).toBe(65_000)
     const limitedBy = (lastDueAt: number): string => drainOf({ ...state, lastDueAt }).limitedBy
     expect([limitedBy(state.now + 5000), limitedBy(state.now + 5001)]).toEqual(['pace', 'backoff'])
   })
