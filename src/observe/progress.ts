@@ -30,6 +30,8 @@ const nothingSeen = {
   listsFailing: undefined as { since: number; until: number; reason: Reason } | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
+  /** Number of consecutive retries with the outcome `unknown`. */
+  unknownInARow: 0,
   /** Failed records that left the window. */
   expired: 0,
   /** How far attempts lay outside the time of their retries, in ms: the smaller of the last two. */
@@ -133,6 +135,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'retry') observeRetry(event.response)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'returned') known.expired -= event.records
+      if (event.type === 'outcome') known.unknownInARow = event.outcome === 'unknown' ? known.unknownInARow + 1 : 0
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) observeOffset(event.timeOffsetMs)
       if (isProgress(event)) moveOn(now)
     },

@@ -230,6 +230,13 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },
+    {
+      isSo: status.unknownInARow >= minNotAccepted && openOf(status) > 0 && !isNoneAccepted(status),
+      level: 'trouble',
+      text: `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
+      advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
+      runbook: 'RetriesNotAccepted',
+    },
     deadReason(status),
     partlyReason(status),
     refusedReason(status),

@@ -212,6 +212,7 @@ function retriesOf(state: StatusState) {
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
     notAccepted: reason === undefined ? null : { ...notAccepted, reason },
+    unknownInARow: state.unknownInARow,
     lately: state.lately.map(({ failingForMs, ...one }) => ({
       ...one,
       failingSince: one.failedInARow === 0 ? null : new Date(now - failingForMs),

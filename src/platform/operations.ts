@@ -132,7 +132,7 @@ interface ResultMeaning {
 const retryTable = {
   accepted: { isOfRecord: true },
   'already-resolved': { isOfRecord: true },
-  gone: { isOfRecord: true },
+  gone: { isOfRecord: true, isRefusal: true },
   rejected: { isOfRecord: true, isRefusal: true },
   throttled: {},
   unauthorized: { restsLonger: true },

@@ -78,6 +78,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     circuits: [],
     sweeps: [],
     notAccepted: { inARow: 0 },
+    unknownInARow: 0,
     lastFullSweepAt: undefined,
     lastCompleteSweepAt: undefined,
     nextTickAt: undefined,

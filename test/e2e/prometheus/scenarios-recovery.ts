@@ -91,6 +91,10 @@ export const recovery: Scenarios = {
     series: { ...missing, [notAccepted]: '0x60 5+5x60 0x500' },
     firing: { 74: none, 79: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
   },
+  'retries are accepted, but have no outcome, and then one has': {
+    series: { ...missing, [outcomes('unknown')]: '0x60 1+1x60 60x500', [outcomes('recovered')]: '5x120 6x500' },
+    firing: { 80: none, 87: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
+  },
   'few retries are not accepted': {
     series: { ...missing, [notAccepted]: '0x60 9x500' },
     firing: { 90: none, 120: none },

@@ -81,14 +81,23 @@ test('retries that the platform does not take are counted in a row, with the las
     progress.observe(retryFact({ result, reason, sent: true }), start)
     return progress.state().notAccepted
   }
-  for (const result of ['accepted', 'already-resolved', 'gone'] as const) {
+  for (const result of ['accepted', 'already-resolved'] as const) {
     countAfter('platform-error', 'server-error')
     expect(countAfter('unreachable', 'timeout')).toEqual({ inARow: 2, reason: 'timeout' })
     // A gate says so.
     for (const held of ['throttled', 'unauthorized'] as const)
       expect(countAfter(held, 'server-error')).toEqual({ inARow: 2, reason: 'timeout' })
     expect(countAfter('rejected', 'server-error')).toEqual({ inARow: 3, reason: 'server-error' })
+    expect(countAfter('gone', 'timeout')).toEqual({ inARow: 4, reason: 'timeout' })
     expect(countAfter(result, 'server-error')).toEqual({ inARow: 0 })
+  }
+})
+
+test('outcomes that stay unknown are counted in a row', () => {
+  const { progress } = progressOf(minute)
+  for (const [index, outcome] of (['unknown', 'unknown', 'failed-again', 'unknown', 'recovered'] as const).entries()) {
+    progress.observe(outcomeFact({ outcome }), 1)
+    expect(progress.state().unknownInARow).toBe([1, 2, 0, 1, 0][index])
   }
 })
 

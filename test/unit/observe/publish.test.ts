@@ -191,7 +191,7 @@ describe('a snapshot', () => {
       throttled_until_timestamp_seconds: 5.5,
       key_reload_successful: 1,
       progress_due_timestamp_seconds: 7.5,
-      estimated_drain_seconds: 7,
+      estimated_drain_seconds: 7.5,
       last_complete_sweep_timestamp_seconds: 11.5,
       last_incomplete_sweep_timestamp_seconds: 12.5,
       platform_time_offset_seconds: -14.5,

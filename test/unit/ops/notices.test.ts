@@ -136,7 +136,7 @@ describe('the headline', () => {
     'working: Retries are under way. 1 delivery is missing.': [
       { failed: { ...noDecisions, due: 1 } },
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 9, reason: 'server-error' } },
-      { failed: { ...noDecisions, due: 1 }, beyondWindow: 3 },
+      { failed: { ...noDecisions, due: 1 }, beyondWindow: 3, unknownInARow: 9 },
     ],
     'working: Retries wait for their backoff. 2 deliveries are missing.': [
       { failed: { ...noDecisions, 'backing-off': 2 } },
@@ -179,6 +179,9 @@ describe('the headline', () => {
       [{ aheadOfClock: 2 }],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
+    ],
+    'trouble: The platform shows no attempt after the last 10 retries. 10 deliveries are missing.': [
+      { failed: blocked, unknownInARow: 10, ...shut('limit') },
     ],
     'trouble: Retries do not reach the platform. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'intercepted' }, ...shut('intercepted', incidentNow) },
