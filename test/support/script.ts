@@ -2,6 +2,7 @@
 import { expect } from 'vitest'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import type { ListQuery } from '../../src/platform/operations.ts'
 import { defaultPolicy, hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
 import { accepted, failedRecord, idOf, type Delivery } from './fake-platform.ts'
 import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
@@ -22,7 +23,7 @@ import {
 interface Answering {
   how: string
   takesMs: number
-  /** Lists: only those by `spans`, or those of one event of this subscription. */
+  /** Lists: only those by `spans`, those of `all` records, or those of one event of this subscription. */
   only?: string | undefined
 }
 
@@ -35,8 +36,9 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
   const flying: WebhookRecord[] = []
   const most = new Map<string, number>()
 
-  function isMeant(only: string | undefined, eventId: string | undefined): boolean {
+  function isMeant(only: string | undefined, { eventId, from }: ListQuery): boolean {
     if (only === undefined || only === 'spans') return only === undefined || eventId === undefined
+    if (only === 'all') return eventId === undefined && from === undefined
     return [...world.platform.records.values()].find((one) => one.eventId === eventId)?.subscriptionId === only
   }
 
@@ -57,10 +59,10 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
     latencyMs: 0,
     deliver: ({ subscriptionId }) => receivers.get(subscriptionId) ?? { afterMs: 0, code: 200 },
     ...options,
-    async onList({ eventId }) {
+    async onList(query) {
       const { how, only, takesMs } = listing
       if (takesMs > 0) await world.clock.sleep(takesMs)
-      if (how !== 'works' && isMeant(only, eventId)) throw named(listErrors, how)
+      if (how !== 'works' && isMeant(only, query)) throw named(listErrors, how)
     },
     async onRetry(record) {
       if (record === undefined) throw new Error('a record that does not exist was retried')

@@ -186,8 +186,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     pingAt: () => (isPinging ? undefined : pingAt),
     listed() {
       respondedAt = clock.monotonic()
-      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
-      if (isOfLists) pingAt = clock.monotonic()
+      if (state.name === 'open' && !ofRetries.has(state.trouble)) enter({ name: 'closed' })
+      else if (state.name === 'open' && call?.operation === 'list') pingAt = clock.monotonic()
       options.wake()
     },
     probe() {

@@ -339,13 +339,14 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
         return { subscriptionId, line, failed, tookNone: failed === line.outcomes.length }
       })
       const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
+      const failsNow = (line: Recent): boolean => isRecent(line) || takesNothing(line, now)
       const takingNone = all.filter(
         ({ line, tookNone }) => tookNone && isRecent(line) && failedRecords(line) < minFailed,
       )
       const areMany =
         takingNone.length >= minFailed && takingNone.reduce((sum, { failed }) => sum + failed, 0) >= deadStreak
       return all
-        .sort((a, b) => b.failed - a.failed)
+        .sort((a, b) => Number(failsNow(b.line)) - Number(failsNow(a.line)) || b.failed - a.failed)
         .slice(0, maxLately)
         .map(({ line, tookNone, ...sums }) => ({
           ...sums,

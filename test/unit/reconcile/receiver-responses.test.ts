@@ -116,19 +116,17 @@ test.each([
   expect(responses.lately(1000).map((one) => one.isFailing)).toEqual([...failures.map(() => isFailing), false])
 })
 
-test('the twenty subscriptions with the most failures are shown', () => {
+test('the twenty subscriptions with the most failures are shown, and before them those that fail now', () => {
   const responses = createReceiverResponses(() => Infinity)
-  for (let n = 0; n < 21; n += 1)
-    for (let time = 0; time <= n % 7; time += 1)
-      responses.note(
-        outcomeFact({ subscriptionId: `${n}`, outcome: 'failed-again' }),
-        { sentAt: n, seenAt: n },
-        Infinity,
-      )
-  const shown = responses.lately(1000)
-  expect(shown.map(({ failed }) => failed)).toEqual(
-    [7, 6, 5, 4, 3, 2, 1].flatMap((failed) => (failed > 1 ? [failed, failed, failed] : [1, 1])),
-  )
+  const note = (outcome: 'failed-again' | 'recovered', subscriptionId: string, at: number): void => {
+    responses.note(outcomeFact({ subscriptionId, outcome }), { sentAt: at, seenAt: at }, Infinity)
+  }
+  const failed = (now: number): number[] => responses.lately(now).map((one) => one.failed)
+  for (let n = 0; n < 21; n += 1) for (let time = 0; time <= n % 7; time += 1) note('failed-again', `${n}`, n)
+  expect(failed(1000)).toEqual([7, 6, 5, 4, 3, 2, 1].flatMap((count) => (count > 1 ? [count, count, count] : [1, 1])))
+  for (let n = 0; n < 21; n += 1) note('recovered', `${n}`, 1001)
+  for (let time = 0; time < 2; time += 1) note('failed-again', 'now', 700_000)
+  expect(failed(700_001).slice(0, 2)).toEqual([2, 7])
 })
 
 test.each<[string, string, number, boolean]>([
