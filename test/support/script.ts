@@ -23,7 +23,7 @@ import {
 interface Answering {
   how: string
   takesMs: number
-  /** Lists: only those by `spans`, those of `all` records, or those of one event of this subscription. */
+  /** Lists: only those by `spans`, those of `all` records, of events `older` than a day, or of one event of this subscription. */
   only?: string | undefined
 }
 
@@ -39,7 +39,9 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
   function isMeant(only: string | undefined, { eventId, from }: ListQuery): boolean {
     if (only === undefined || only === 'spans') return only === undefined || eventId === undefined
     if (only === 'all') return eventId === undefined && from === undefined
-    return [...world.platform.records.values()].find((one) => one.eventId === eventId)?.subscriptionId === only
+    const record = [...world.platform.records.values()].find((one) => one.eventId === eventId)
+    if (only === 'older') return (from ?? Number(record?.eventLocal) / 1000) < (testNow - 24 * hourMs) / 1000
+    return record?.subscriptionId === only
   }
 
   /** Sets off and notes how many fly at once, in all, of its subscription, and of the record itself. */

@@ -68,6 +68,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   let unreadable: UnreadableSum | undefined
 
   const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
+  const missedMs = ({ awaiting }: FailedRecord): number => awaiting?.missedMs ?? 0
   const isDue = (record: FailedRecord): boolean => dueAt(record) <= roundAt
 
   /** Reports each pending record of a page as a check, and unreadable rows that may be one. */
@@ -116,11 +117,11 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return next
     } catch (error) {
       round.failures += 1
-      if (!(error instanceof PlatformFailure) || isOfAnyCall(error) || round.failures >= maxFailures) throw error
-      // An unlistable span is searched record by record.
-      if (search.kind === 'span') return ownSearches(records)
-      round.failed.push({ search: { ...search, records }, askedAt })
-      return []
+      if (!(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
+      if (search.kind !== 'span') round.failed.push({ search: { ...search, records }, askedAt })
+      if (round.failures >= maxFailures) throw error
+      // An unlistable span is searched record by record; those that were searched in vain come last.
+      return search.kind === 'span' ? ownSearches(records.toSorted((a, b) => missedMs(a) - missedMs(b))) : []
     }
   }
 

@@ -98,6 +98,9 @@ describe('checks', () => {
     'of an event that cannot be listed hold up no other, and go by its second': `
       failed 9 a apart=2h; failed 1 b age=1d; deliver a 200 100ms; deliver b 200 100ms; list 500 0ms b; start; wait 15s
       outcomes -> recovered 10; wait 2h; checks -> at most 20`,
+    'of records that cannot be listed hold up no other, while sweeps list the rest': `
+      failed 8 a age=1448min apart=1min; failed 200 b age=1435min apart=5s; deliver a 200 100ms; deliver b 200 100ms
+      list 500 0ms older; sweep -> incomplete 200; start; wait 3min; outcomes -> recovered 200`,
     'of one alone that always fail end with giveUpAfter, too':
       'failed 1 a; deliver a 200 9h; start; wait 1s; list 500; wait 59min; outcomes -> none; wait 7min; outcomes -> unknown 1',
     'of records that are not shown any more become rare, and end with giveUpAfter': `
