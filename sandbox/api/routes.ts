@@ -109,6 +109,8 @@ function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
+const emptyData = { array: '{"webhooks":[]}', absent: '{}', null: '{"webhooks":null}' }
+
 function list(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse {
   const readings = platform.readings()
   const query = parseListQuery(request.query, readings)
@@ -121,9 +123,11 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList: that is what the reading is about.
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
+  const isEmpty = records.length === 0 && metadata.page?.totalElements === 0
+  const data = isEmpty ? emptyData[readings.emptyList] : `{"webhooks":[${webhooks}]}`
   const links = readings.unknownFields ? ',"links":{"next":null}' : ''
   const rest = `"connect":{},"metadata":${JSON.stringify(metadata)}${links}`
-  return jsonTextResponse(200, `{"workflow":{},"data":{"webhooks":[${webhooks}]},${rest}}`)
+  return jsonTextResponse(200, `{"workflow":{},"data":${data},${rest}}`)
 }
 
 /** The limit that a list breaks. Lists without bounds have none. */

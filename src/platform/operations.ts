@@ -88,11 +88,13 @@ function readListPage(
   text: string,
   { onExactRow, onRow, zone }: Pick<ListQuery, 'onExactRow' | 'onRow'> & { zone: TimeZone },
 ): ListPage | undefined {
-  const rows = rowsOf(body)
-  if (!Array.isArray(rows)) return undefined
   const page = property(property(body, 'metadata'), 'page')
+  const total = wholeNumber(property(page, 'totalElements'))
+  // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null.
+  const rows = rowsOf(body) ?? (total === 0 ? [] : undefined)
+  if (!Array.isArray(rows)) return undefined
   if (onRow !== undefined) for (const row of rows) onRow(row)
-  if (onExactRow !== undefined) for (const row of rowsOf(parseExact(text)) as unknown[]) onExactRow(row)
+  if (onExactRow !== undefined) for (const row of (rowsOf(parseExact(text)) ?? []) as unknown[]) onExactRow(row)
   const read = rows.map((row) => readRecord(row, zone))
   const size = wholeNumber(property(page, 'size'))
   return {
@@ -100,7 +102,7 @@ function readListPage(
     unreadable: read.filter(isUnreadable),
     rows: rows.length,
     size: size === 0 ? undefined : size,
-    total: wholeNumber(property(page, 'totalElements')),
+    total,
   }
 }
 

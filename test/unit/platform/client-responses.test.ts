@@ -171,6 +171,19 @@ test.each([
   expect(await list({ body })).toEqual({ records: [], unreadable: [], rows: 0, size: undefined, total: undefined })
 })
 
+test.each([
+  ['nothing', { data: {}, metadata: { page: { totalElements: 0 } } }, { rows: 0, total: 0 }],
+  ['null', wirePage(null, { totalElements: 0 }), { rows: 0, total: 0 }],
+  ['null, with a total of 1', wirePage(null), { reason: 'invalid-body' }],
+  ['null, without a total', { data: { webhooks: null } }, { reason: 'invalid-body' }],
+])('an empty list, its array written as %s', async (_, body, expected) => {
+  const under = createClientUnderTest()
+  under.server.replies({ body })
+  const query = { page: 0, size: 100, onExactRow: () => undefined }
+  const listed = await under.clock.run(under.client.list(query, signal)).catch((error: unknown) => error)
+  expect(listed).toMatchObject(expected)
+})
+
 test.each([200, 202, 299])('a retry is accepted by HTTP %i with the record that was asked for', async (status) => {
   const { answer } = await retry({ status, body: wireRetried() })
   expect(answer).toMatchObject({ result: 'accepted', reason: 'ok', sent: true })
