@@ -1,5 +1,6 @@
 // The operator's pauses: of all retries or of a subscription, until they end or are resumed. Lost at a restart unless kept in a lease.
 import { parseInstant } from '../../runtime/instant.ts'
+import { isUuid } from '../../runtime/uuid.ts'
 
 /** Scope and duration of a pause. Times in epoch ms of this host's clock. */
 export interface PauseWish {
@@ -109,16 +110,18 @@ const notEnded =
   ({ until = Infinity }: OperatorPause) =>
     until > now
 
-/** Texts, and numbers for times that are unset; other fields are ignored. */
+/** Texts, and numbers for times; other fields are ignored. A subscription that is no UUID, such as a name, pauses all retries. */
 function fieldsOf(value: unknown): Omit<OperatorPause, 'since'> & { since: number | undefined } {
   const fields = { ...(value as object | null) } as Readonly<Record<string, unknown>>
   const text = (name: string): string | undefined => (typeof fields[name] === 'string' ? fields[name] : undefined)
   const moment = (name: string): number | undefined => parseInstant(text(name) ?? '')
+  const subscription = text('subscription')
+  const isId = isUuid(subscription)
   return {
-    subscriptionId: text('subscription'),
+    subscriptionId: isId ? subscription.toLowerCase() : undefined,
     since: moment('since'),
     until: moment('until'),
-    reason: text('reason'),
+    reason: text('reason') ?? (isId ? undefined : subscription),
   }
 }
 
@@ -200,8 +203,8 @@ export function createPause({ now, wake, emit }: PauseOptions): Pause {
     turn,
     list,
     of(subscriptionId) {
-      const found = among(kept, subscriptionId)
-      return found !== undefined && notEnded(now())(found) ? found : undefined
+      const isOn = notEnded(now())
+      return kept.find((one) => one.subscriptionId === subscriptionId && isOn(one))
     },
     endsAt: () => Math.min(...kept.map(({ until = Infinity }) => until)),
   }
