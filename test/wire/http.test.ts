@@ -142,9 +142,24 @@ describe('the size', () => {
     ['of an object', 'constructor', 'CONTENT_ENCODING_CONSTRUCTOR'],
     ['that it has not', 'gzip', 'CONTENT_ENCODING_GZIP'],
     ['of several', 'gzip, br', 'CONTENT_ENCODING_GZIP_BR'],
+    ['of a charset', 'UTF-8', 'CONTENT_ENCODING_UTF_8'],
   ])('of an encoding %s is not known: its name is', async (_, encoding, code) => {
     await using server = await startRawServer(compressed(encoding, Buffer.from('CANARY')))
     expect(await failureOf(http.request(server.url))).toMatchObject({ reason: 'invalid-body', code })
+    const streamed = http.request(server.url, { onChunk: () => undefined })
+    expect(await failureOf(streamed)).toMatchObject({ reason: 'invalid-body', code })
+  })
+
+  test.each([
+    ['UTF-8', '{"a":1}'],
+    ['none', '\ufeff\n[1]'],
+    ['', ' <html>'],
+  ])('of the encoding %j is read as it is if it begins like JSON or a page: %j', async (encoding, body) => {
+    await using server = await startRawServer(compressed(encoding, Buffer.from(body)))
+    expect(await http.request(server.url)).toMatchObject({ body })
+    const chunks: Uint8Array[] = []
+    await http.request(server.url, { onChunk: (chunk) => chunks.push(chunk) })
+    expect(Buffer.concat(chunks).toString()).toBe(body)
   })
 
   test('an answer without a body has no encoding to read', async () => {

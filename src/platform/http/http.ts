@@ -169,28 +169,29 @@ type Decode = (
   done: (error: Error | null, whole: Buffer) => void,
 ) => void
 
-/** Some servers always compress. The library is loaded on demand, because it takes memory. */
-async function decoderOf(encoding: string): Promise<Decode | undefined> {
-  const { brotliDecompress, unzip, zstdDecompress } = await import('node:zlib')
-  const unzipped = { gzip: unzip, 'x-gzip': unzip, deflate: unzip }
-  return new Map(Object.entries({ ...unzipped, br: brotliDecompress, zstd: zstdDecompress })).get(encoding)
-}
+const unzipped = { gzip: 'unzip', 'x-gzip': 'unzip', deflate: 'unzip' } as const
+/** Functions of node:zlib by encoding: some servers always compress. */
+const decoders = new Map(Object.entries({ ...unzipped, br: 'brotliDecompress', zstd: 'zstdDecompress' } as const))
 
 /** Prefix of the codes of an unreadable `Content-Encoding`, such as `CONTENT_ENCODING_COMPRESS`. */
 export const encodingCodePrefix = 'CONTENT_ENCODING_'
 
 function unreadable(encoding: string): TransportError {
-  const name = encoding.toUpperCase().replaceAll(/[^A-Z]+/g, '_')
+  const name = encoding.toUpperCase().replaceAll(/[^A-Z\d]+/g, '_')
   return new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
 }
 
-const encodingOf = ({ headers }: Pick<HttpResponse, 'headers'>): string =>
-  headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
+/** Some servers name a charset, `none` or nothing: under an unknown name, a body that begins like JSON or a page is one. */
+function isPlain(encoding: string, body: Buffer): boolean {
+  return encoding === 'identity' || (!decoders.has(encoding) && /^\s*[{[<]/.test(body.toString('utf8')))
+}
 
 /** Decodes a body up to `maxBytes`. Rejects with TransportError. */
 async function decoded(body: Buffer, encoding: string, maxBytes: number): Promise<Buffer> {
-  const decode = await decoderOf(encoding)
-  if (decode === undefined) throw unreadable(encoding)
+  const name = decoders.get(encoding)
+  if (name === undefined) throw unreadable(encoding)
+  // Loaded on demand, because it takes memory.
+  const decode: Decode = (await import('node:zlib'))[name]
   return new Promise((resolve, reject) => {
     decode(body, { maxOutputLength: maxBytes }, (error, whole) => {
       if (error === null) resolve(whole)
@@ -223,6 +224,7 @@ function exchange(
     let controller: Dispatcher.DispatchController | undefined
     let isOver = false
     let head: Omit<HttpResponse, 'body'> | undefined
+    let encoding = 'identity'
     let isStreamed = false
     const chunks: Buffer[] = []
     let bytes = 0
@@ -260,24 +262,24 @@ function exchange(
           const receivedAt = clock.monotonic()
           head = { status, headers: firstValues(received), sentAt, receivedAt }
           if (Number(head.headers['content-length']) > maxBytes) fail(tooLarge())
+          encoding = head.headers['content-encoding']?.trim().toLowerCase() ?? encoding
           isStreamed = onChunk !== undefined && isSuccess(status)
-          const encoding = encodingOf(head)
-          if (isStreamed && encoding !== 'identity') fail(unreadable(encoding))
         },
         onResponseData(_, chunk) {
           if (isOver) return
           bytes += chunk.length
           if (bytes > maxBytes) fail(tooLarge())
-          else if (isStreamed) onChunk?.(chunk)
-          else chunks.push(chunk)
+          else if (!isStreamed) chunks.push(chunk)
+          else if (bytes === chunk.length && !isPlain(encoding, chunk)) fail(unreadable(encoding))
+          else onChunk?.(chunk)
         },
         onResponseEnd() {
           if (isOver || head === undefined) return
           end()
           const response = head
           const body = joined(chunks, bytes)
-          const encoding = encodingOf(response)
-          if (bytes === 0 || encoding === 'identity') resolve({ ...response, body: body.toString('utf8') })
+          if (bytes === 0 || isStreamed || isPlain(encoding, body))
+            resolve({ ...response, body: body.toString('utf8') })
           else
             decoded(body, encoding, maxBytes).then(
               (whole) => resolve({ ...response, body: whole.toString('utf8') }),
