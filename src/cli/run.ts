@@ -1,6 +1,6 @@
 // `webhook-reconciler run`: the daemon.
 import { runDaemon } from '../daemon.ts'
-import type { ExitCode } from '../runtime/errors.ts'
+import { UsageError, type ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log/log-output.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createSchedule } from '../runtime/schedule.ts'
@@ -18,10 +18,14 @@ function openLease({ leaderElection }: Config, { clock, env, readFile, version }
   return createLeaseClient({ access, leaseName, leaseDurationMs, clock, version })
 }
 
-/** Runs `run`; resolves after SIGTERM or SIGINT, with --once when nothing is left to do. */
+/** Runs `run`; resolves after SIGTERM or SIGINT, with --once when nothing is left to do. @throws UsageError */
 export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, secrets } = openService(io, options, logOutput)
+  // Beside a leader it would wait without end.
+  if (options.once === true && config.leaderElection.kind !== 'none') {
+    throw new UsageError('--once takes no Lease: set leaderElection.kind to none, or ask the running daemon (retry)')
+  }
   const lease = openLease(config, io)
   const proxy = proxyFromEnvironment(io.env)
   // Here stdout is only the log. Retries continue without it, and metrics and probes show them.

@@ -77,7 +77,7 @@ test('plan, records and explain ask the daemon in its own words, and change noth
   expect(sandbox.stats.requests.retry).toEqual({})
 })
 
-test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead receiver 1, a list that fails 69, a rejected token request 4', async () => {
+test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead receiver 1, a list that fails 69, a rejected token request 4, a Lease 2', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, 25)
   const env = { ...(await envOf(sandbox)), RECONCILER_SERVER_PORT: '0' }
@@ -93,6 +93,8 @@ test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead 
   expect((await once()).code).toBe(1)
   sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 500 } })
   expect((await once()).code).toBe(69)
-  const asked = (scope: string) => runCommand(['run', '--once'], { env: { ...env, RECONCILER_AUTH_SCOPE: scope } })
-  expect((await asked('not-for-it')).code).toBe(4)
+  const given = (changes: object) => runCommand(['run', '--once'], { env: { ...env, ...changes } })
+  expect((await given({ RECONCILER_AUTH_SCOPE: 'not-for-it' })).code).toBe(4)
+  const leased = await given({ RECONCILER_LEADER_ELECTION_KIND: 'kubernetes' })
+  expect([leased.code, leased.err]).toEqual([2, expect.stringContaining('set leaderElection.kind to none')])
 })
