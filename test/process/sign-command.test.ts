@@ -71,6 +71,15 @@ describe('what goes wrong is said', () => {
       'SIGN_COMMAND_FAILED',
       'ended with 3: "no slot ',
     ],
+    [
+      'it fails, and repeats its arguments',
+      [
+        ...program("console.error(process.argv[1], 'no PIN 123456'); process.exitCode = 1"),
+        'pkcs11:id=%01?pin-value=123456&x=y',
+      ],
+      'SIGN_COMMAND_FAILED',
+      'ended with 1: "[argument] no PIN [argument]"',
+    ],
     ['it fails without a word', program('process.exitCode = 1'), 'SIGN_COMMAND_FAILED', 'ended with 1'],
     ['it is killed', program("process.kill(process.pid, 'SIGKILL')"), 'SIGN_COMMAND_FAILED', 'was ended by SIGKILL'],
     [

@@ -94,6 +94,16 @@ function notStarted(error: unknown): SignCommandError {
   )
 }
 
+/** Shorter ones are no PIN, and would hide words of the message. */
+const minHidden = 4
+
+/** A program's line without its arguments and their parts, as in `pkcs11:id=%01?pin-value=1234&module-name=x`. @see RFC 7512 */
+function withoutArguments(line: string, [, ...words]: readonly string[]): string {
+  const parts = words.flatMap((word) => [word, ...word.split(/[=;:?&]/).slice(1)])
+  const hidden = parts.filter(({ length }) => length >= minHidden).sort((a, b) => b.length - a.length)
+  return hidden.reduce((text, part) => text.replaceAll(part, '[argument]'), line)
+}
+
 /** @throws SignCommandError; the signal's reason */
 async function outputOf(
   input: string,
@@ -118,7 +128,8 @@ async function outputOf(
       .filter((text) => text.trim() !== '')
       .slice(-1)
     const how = ended.code === null ? `was ended by ${ended.killedBy ?? 'a signal'}` : `ended with ${ended.code}`
-    throw new SignCommandError('FAILED', line === '' ? how : `${how}: "${foreignText(line)}"`, byHand)
+    const said = foreignText(withoutArguments(line, command))
+    throw new SignCommandError('FAILED', line === '' ? how : `${how}: "${said}"`, byHand)
   } finally {
     if (child.exitCode === null || child.stdout.readable) kill(child)
     for (const stream of child.stdio) stream?.destroy()
