@@ -29,9 +29,12 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
-/** BlockList also matches an IPv4 address written as IPv6 (`::ffff:127.0.0.1`). */
-function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
-  return loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
+/**
+ * This host calls any of its addresses from the same one. BlockList also matches an IPv4 address written as IPv6
+ * (`::ffff:127.0.0.1`).
+ */
+function isLocal({ localAddress, remoteAddress = '' }: IncomingMessage['socket']): boolean {
+  return remoteAddress === localAddress || loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
 }
 
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()

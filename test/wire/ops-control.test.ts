@@ -164,16 +164,20 @@ describe('without the token', () => {
 
 describe('from another host', () => {
   /** A request as the server gets it: no host has every address, so only the address is made up here. */
-  function requestFrom(remoteAddress: string | undefined, authorization = `Bearer ${token}`): IncomingMessage {
-    const body = Readable.from([])
-    return Object.assign(body, { method: 'POST', headers: { authorization }, socket: { remoteAddress } }) as never
+  function requestFrom(
+    remoteAddress: string | undefined,
+    authorization = `Bearer ${token}`,
+    localAddress?: string,
+  ): IncomingMessage {
+    const socket = { remoteAddress, localAddress }
+    return Object.assign(Readable.from([]), { method: 'POST', headers: { authorization }, socket }) as never
   }
   const clock = createVirtualClock()
   const pause = createPause({ now: () => 0, wake: () => undefined, emit: () => undefined })
   const controlWith = (changes: Partial<AccessOptions>): Control =>
     createControl(aControl(clock, { pause, ...changes }))
 
-  test.each([
+  test.each<[string | undefined, number, string?]>([
     ['127.8.9.10', 200],
     ['::1', 200],
     ['::ffff:127.0.0.1', 200],
@@ -182,9 +186,11 @@ describe('from another host', () => {
     ['::', 403],
     ['::ffff:10.0.0.1', 403],
     [undefined, 403],
-  ])('%s with the token: %i, and what to do if it is refused', async (address, status) => {
+    ['10.0.0.1', 200, '10.0.0.1'],
+    ['10.0.0.1', 403, '10.0.0.2'],
+  ])('%s with the token: %i, and what to do if it is refused', async (address, status, own) => {
     const control = controlWith({ allowRemote: false })
-    const answer = await control('/-/probe', requestFrom(address))
+    const answer = await control('/-/probe', requestFrom(address, undefined, own))
     const body = expect.stringContaining(status === 403 ? 'control.allowRemote' : 'circuits') as string
     expect(answer).toMatchObject({ status, body })
   })
