@@ -168,6 +168,26 @@ test('records that the daemon does not hold are found: named though excluded, be
   expect((await daemon.records('')).count).toBe(0)
 })
 
+test.each([
+  [500, 'server.error'],
+  [409, 'webhook.busy'],
+  [403, 'access.denied'],
+])('an excluded record whose retry is refused with %i can be requested again', async (status, code) => {
+  await using day = await beginDay()
+  const webhooks = seed(day, 1)
+  let isRefusing = true
+  const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' }, ({ method }) =>
+    isRefusing && method === 'PATCH' ? { status, body: { code, message: 'no' } } : undefined,
+  )
+  const refused = await start(daemon, { selection: { webhooks } })
+  await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${refused}`)).toMatchObject({ state: 'ended', sums: { refused: 1 } })
+  isRefusing = false
+  const again = await start(daemon, { selection: { webhooks } })
+  await daemon.goOn(5)
+  expect(await daemon.job('GET', `/${again}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
+})
+
 test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
   await using day = await beginDay()
   const now = day.clock.now()

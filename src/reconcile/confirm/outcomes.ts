@@ -84,9 +84,14 @@ export interface Outcomes {
   begin(record: FailedRecord, sent: number, at: { sentAt: number; monotonic: number }): void
   /**
    * Reports the response to a PATCH. A retry that was accepted, or whose response was lost, becomes pending, unless the
-   * response shows its outcome. `respondedAt` in platform epoch ms.
+   * response shows its outcome. `respondedAt` in platform epoch ms. `report` emits the event of the retry: after the change of
+   * its record, which a listener may drop, and before the event of an outcome.
    */
-  note(record: FailedRecord, response: RetryResponse, at: { respondedAt: number; monotonic: number }): void
+  note(
+    record: FailedRecord,
+    response: RetryResponse,
+    at: { respondedAt: number; monotonic: number; report?: () => void },
+  ): void
   /** Reports a check of a record; undefined if it did not show the record. Affects only pending records. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
   /** A record that had failed again is successful, as a list or a rejected PATCH shows: its delivery may have ended later. */
@@ -228,7 +233,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       }
       record.note({ tries: record.tries + 1, triedAt: sentAt, askedBy: [], awaiting, changedAt: monotonic })
     },
-    note(record, response, { respondedAt, monotonic }) {
+    note(record, response, { respondedAt, monotonic, report }) {
       const { awaiting } = record
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
@@ -239,13 +244,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
       record.note({ triedAt, changedAt: monotonic, ...counts, ...next })
-      if (!isOpen) {
-        if (response.found !== 'successful') return
+      if (response.found === 'successful') {
         turned(record)
         // Its attempts all precede the PATCH; their number is unknown.
         backlog.release(record, { attempts: Infinity, lastAt: triedAt })
-        return
       }
+      report?.()
+      if (!isOpen) return
       if (response.lost) awaiting.lostAt = monotonic
       pending.add(record)
       const { checkAt } = awaiting

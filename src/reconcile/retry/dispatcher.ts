@@ -138,9 +138,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const sentAt = clock.monotonic()
     const { id: webhookId, eventId, subscriptionId, eventType } = record
     const response = await client.retry(webhookId, kill)
-    // Emitted first: the response may show the outcome, whose event follows immediately.
-    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
-    outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic() })
+    const report = (): void => {
+      options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
+    }
+    outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic(), report })
     breaker.note(response, sentAt)
     const keepsPlace = outcomes.pending().has(record) || meaningOf(response.result).keepsPlace === true
     if (!keepsPlace) subscriptions.free(subscriptionId, sent)
