@@ -63,6 +63,8 @@ export interface Ours {
   triedAt: number
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
+  /** Those with a rate that have not requested it yet. */
+  queuedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
   /** Last change, in monotonic ms: a row requested earlier is stale. */
   changedAt: number
@@ -86,6 +88,7 @@ const untouched: Ours = {
   refusals: 0,
   triedAt: 0,
   askedBy: [],
+  queuedBy: [],
   awaiting: undefined,
   changedAt: -Infinity,
   failedAgainAt: -Infinity,
@@ -169,6 +172,10 @@ export class FailedRecord {
   /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {
     return this.#ours.askedBy.some(({ aborted }) => !aborted)
+  }
+  /** True while a job with a rate will request it, or has. */
+  get isQueued(): boolean {
+    return this.#ours.queuedBy.some(({ aborted }) => !aborted)
   }
   get failedAgainAt(): number {
     return this.#ours.failedAgainAt

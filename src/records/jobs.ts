@@ -140,8 +140,11 @@ export function createJobs(options: JobsOptions): Jobs {
       sums[standing] += 1
       // It is in flight already: its outcome is this job's.
       if (standing === 'awaiting') job.retried.push(item)
-      else if (job.rate !== undefined) job.queue.push(item)
-      else if (!job.dryRun) ask(job, item)
+      else if (!job.dryRun && job.rate === undefined) ask(job, item)
+      else if (!job.dryRun) {
+        entry.note({ queuedBy: [...entry.ours.queuedBy, job.ending.signal] })
+        job.queue.push(item)
+      }
     }
   }
 

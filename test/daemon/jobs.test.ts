@@ -206,6 +206,22 @@ test('a span that begins before the window is listed, and sent; rows that cannot
   expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
 })
 
+test.each([30, 1])(
+  'a job with a rate keeps it for records before the window, which had %i attempts',
+  async (attempts) => {
+    await using day = await beginDay()
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 12, from: now - 300 * hourMs, to: now - 200 * hourMs, attempts })
+    const daemon = await day.start()
+    const id = await start(daemon, { selection: { since: '20d' }, exhausted: true, rate: 0.1 })
+    await daemon.goOn(1)
+    expect(day.sandbox.stats.requests.retry[200]).toBeLessThanOrEqual(7)
+    await daemon.goOn(2)
+    expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 12 } })
+    expect(daemon.facts.filter(({ type }) => type === 'expired')).toEqual([])
+  },
+)
+
 test('an event that was delivered: nothing is asked for, and the job says that it is not failed', async () => {
   await using day = await beginDay()
   seed(day, 1, 1)

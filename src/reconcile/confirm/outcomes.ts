@@ -231,7 +231,14 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         missedMs: 0,
         missedByEvent: false,
       }
-      record.note({ tries: record.tries + 1, triedAt: sentAt, askedBy: [], awaiting, changedAt: monotonic })
+      record.note({
+        tries: record.tries + 1,
+        triedAt: sentAt,
+        askedBy: [],
+        queuedBy: [],
+        awaiting,
+        changedAt: monotonic,
+      })
     },
     note(record, response, { respondedAt, monotonic, report }) {
       const { awaiting } = record

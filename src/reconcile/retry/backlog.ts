@@ -76,7 +76,7 @@ export interface Backlog {
   /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
   /**
-   * Drops records that left the window, except awaited ones and those requested by an operator. Returns the number of expired
+   * Drops records that left the window, except awaited ones and those of an operator's job. Returns the number of expired
    * ones.
    */
   forgetBefore(localSecond: number): number
@@ -182,7 +182,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
     remove(entry)
-    if (entry.askedFor) entry.note({ askedBy: [] })
+    if (entry.askedFor || entry.isQueued) entry.note({ askedBy: [], queuedBy: [] })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
     if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
@@ -298,7 +298,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     forgetBefore(localSecond) {
       let gone = 0
       for (const entry of byKey.values()) {
-        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.askedFor) continue
+        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.askedFor || entry.isQueued)
+          continue
         remove(entry)
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1

@@ -132,7 +132,9 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     const backoffsEndedMs = subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic())
     const { decision, dueAt } = decide(record, policy, { now: now(), backoffsEndedMs })
     if (decision === 'backing-off') putOff(record, dueAt)
-    if (decision !== 'due') return
+    // One that left the window is here for an operator's job, and goes when the job requests it.
+    const isOutside = record.eventAt < now() - policy.window.lookback
+    if (decision !== 'due' || (isOutside && !record.askedFor)) return
     const subscription = subscriptions.of(subscriptionId)
     const age = ageOf(record, now())
     const lane = (subscription.lanes[age] ??= { subscription, age, queue: newQueue() })
