@@ -152,12 +152,13 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const search = createJobSearch({ ...options, take, isFull })
 
+  const isFree = ({ entry }: Item): boolean => reconciler().gates.ofSubscription(entry.subscriptionId) === undefined
+
   /** The first record of the queue whose subscription is not blocked; those before it move to the end. */
   function firstFree(queue: Item[]): Item | undefined {
     for (let looked = Math.min(queue.length, lookedAtPerRequest); looked > 0; looked -= 1) {
       const first = queue.shift()
-      if (first === undefined || reconciler().gates.ofSubscription(first.entry.subscriptionId) === undefined)
-        return first
+      if (first === undefined || isFree(first)) return first
       queue.push(first)
     }
     return undefined
@@ -169,7 +170,8 @@ export function createJobs(options: JobsOptions): Jobs {
     while (job.queue.length > 0) {
       const unsent = asked.filter(({ standing }) => standing === 'waiting')
       asked.splice(0, asked.length, ...unsent)
-      const next = unsent.length < Math.max(1, rate) ? firstFree(job.queue) : undefined
+      // Of a subscription that was blocked since, the requested ones wait beside the others.
+      const next = unsent.filter(isFree).length < Math.max(1, rate) ? firstFree(job.queue) : undefined
       if (next !== undefined) {
         // One that is in flight already has its retry.
         if (next.entry.awaiting === undefined) ask(job, next)

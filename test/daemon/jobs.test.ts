@@ -146,6 +146,23 @@ test('a job with a rate goes on beside a subscription that is paused, and keeps 
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 40 } })
 })
 
+test('a job with a rate requests other records after the subscription of the requested one is paused', async () => {
+  await using day = await beginDay()
+  seed(day, 40)
+  const daemon = await day.start()
+  const { records } = await daemon.records('limit=1000')
+  const paused = records[0]?.subscriptionId
+  const others = records.filter(({ subscriptionId }) => subscriptionId !== paused).length
+  const { pause } = daemon.ops().control
+  await pause.pause()
+  const id = await start(daemon, { ...named, rate: 1 })
+  await daemon.goOn(1)
+  await pause.pause({ subscriptionId: paused })
+  await pause.resume()
+  await daemon.goOn(2)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { recovered: others, waiting: 40 - others } })
+})
+
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
