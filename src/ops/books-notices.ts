@@ -1,4 +1,4 @@
-// Notices of the books: unprocessed deliveries, and why the ledger is unusable. Pure functions.
+// Notices of the books: unprocessed deliveries, and why an hour cannot be compared. Pure functions.
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeCondition } from './condition-notices.ts'
 import type { StatusFacts } from './status-document.ts'
@@ -73,9 +73,10 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
     {
       isSo: problem !== null,
       level: now.getTime() - (problem?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
-      text: `The ledger ${problem?.text ?? ''}.`,
+      text: `${problem?.text ?? ''}.`,
       detail: `${until}: losses there are unknown.`,
-      advice: 'Fix the endpoint at ledger.url; it is asked again within 10 min, or an hour if keys did not match.',
+      advice:
+        'Fix the endpoint that it names, ledger.url or the platform; it is asked again within 10 min, or an hour if keys did not match.',
       runbook: 'BooksStale',
     },
     {

@@ -6,7 +6,7 @@ import { maxCauses } from './causes.ts'
 /** Event times are the platform's, as in requests to the ledger. */
 export interface BooksStatus {
   comparedUntil: Date
-  /** Why the ledger is unusable for an hour or more of events. */
+  /** Why an hour or more of events cannot be compared. */
   problem: { text: string; since: Date } | null
   unprocessed: {
     total: number

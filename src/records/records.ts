@@ -95,7 +95,7 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
   if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
   const unnamed = (state.missed?.total ?? 0) - books.missed().length
   if (unnamed > 0) return `${unnamed} more are only counted: ${maxNamed} an hour are kept.`
-  return state.problem && `The ledger ${state.problem.text}.`
+  return state.problem && `${state.problem.text}.`
 }
 
 /** Requested ids that no record has. */

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import { renderPage } from '../../src/ops/page.ts'
+import { listParameter } from '../../src/platform/wire.ts'
 import { findForPage } from '../../src/ops/records-page.ts'
 import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { startReplicas } from '../support/replicas.ts'
@@ -133,6 +134,27 @@ test.each([
     expect((await booksOf(daemon)).comparedUntil).toBeGreaterThanOrEqual(day.clock.now() - hourMs - 15 * minuteMs)
   },
 )
+
+test('hours that the platform cannot list are named, and delay neither the others nor the ledger', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const lost = seedDelivered(day, 960).slice(-5)
+  sandbox.ledger.lose(lost)
+  const refusedBefore = new Date(clock.now() - 12 * hourMs).toISOString()
+  const daemon = await day.start(envOf(sandbox), ({ url: { searchParams } }) => {
+    const from = searchParams.get(listParameter.from)
+    const isRefused = from !== null && from < refusedBefore && !searchParams.has(listParameter.status)
+    return isRefused ? { status: 400, body: { code: 'too.old', message: 'no' } } : undefined
+  })
+  await daemon.goOn(40)
+  expect(await booksOf(daemon)).toMatchObject({ named: lost.toSorted() })
+  expect((await booksOf(daemon)).problem).toContain(
+    'The platform cannot list an hour: list: bad-request (HTTP 400): too.old',
+  )
+  sandbox.ledger.take(lost.map((webhookId) => `${JSON.stringify({ webhookId })}\n`).join(''))
+  await daemon.goOn(40)
+  expect((await booksOf(daemon)).named).toEqual([])
+})
 
 test('a ledger that enters deliveries later than ledger.settle: what it lacked at first is named, and not after it has it', async () => {
   await using day = await beginDay()

@@ -1,12 +1,13 @@
 // The books: each past hour of the platform's records, compared with the receiver's ledger to name unprocessed deliveries.
 import type { PlatformClient } from '../../platform/client.ts'
 import type { Transport } from '../../platform/http/http.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { createNotifier } from '../../runtime/notifier.ts'
-import { shownText } from '../../runtime/redact.ts'
+import { redact, shownText } from '../../runtime/redact.ts'
 import type { FailedRecord } from '../failed-record.ts'
-import { isPlatformTrouble } from '../platform-trouble.ts'
+import { isOfAnyCall, isPlatformTrouble, problemOf } from '../platform-trouble.ts'
 import { compareRecords, type ComparedRecord } from './compare-records.ts'
 import {
   comparedUntil,
@@ -51,7 +52,7 @@ export interface HourEvent {
 /** Times in epoch ms of the platform's clock. */
 export interface BooksState {
   comparedUntil: number
-  /** Why the ledger was unusable for an hour, and since when. */
+  /** Why an hour could not be compared, and since when. */
   problem: Hour['problem']
   missed: Missed | undefined
 }
@@ -148,12 +149,11 @@ export function createBooks(options: BooksOptions): Books {
     return new LedgerFailure('mismatch', `has no key of the platform's: ${ours}, the platform "${shownText(other)}"`)
   }
 
-  function failed({ hour, kind: how }: Look, { message, result }: LedgerFailure): void {
+  /** The other hours come first. */
+  function putOff({ hour, kind: how }: Look, text: string, forMs = failedMs): void {
     const now = client.now()
-    hour.problem = { text: message, since: hour.problem?.since ?? now }
-    // Later: the other hours come first.
-    hour[how === 'ask' ? 'askAt' : 'listAt'] = now + (result === 'mismatch' ? hourMs : failedMs)
-    emit({ type: 'ledger', result, problem: message })
+    hour.problem = { text, since: hour.problem?.since ?? now }
+    hour[how === 'ask' ? 'askAt' : 'listAt'] = now + forMs
   }
 
   /** The ledger is asked first: while it is down, no call of the platform is spent. */
@@ -197,8 +197,13 @@ export function createBooks(options: BooksOptions): Books {
       await look(address, next, signal)
       return 0
     } catch (error) {
-      if (error instanceof LedgerFailure) failed(next, error)
-      else if (!isPlatformTrouble(error)) throw error
+      if (error instanceof LedgerFailure) {
+        const { message: problem, result } = error
+        putOff(next, `The ledger ${problem}`, result === 'mismatch' ? hourMs : failedMs)
+        emit({ type: 'ledger', result, problem })
+      } else if (!isPlatformTrouble(error)) throw error
+      else if (error instanceof PlatformFailure && !isOfAnyCall(error))
+        putOff(next, redact(`The platform cannot list an hour: ${problemOf(error)}`))
       return restMs
     }
   }

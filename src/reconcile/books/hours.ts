@@ -42,7 +42,7 @@ export interface Hour {
   looks: number
   askedAt: number
   listing: HourListing | undefined
-  /** Why the ledger was last unusable for it, and since when. */
+  /** Why it was last not compared, and since when; without a full stop. */
   problem: { text: string; since: number } | undefined
 }
 
@@ -80,13 +80,21 @@ export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settl
   })
 }
 
-/** Unlisted hours go first, oldest first; then hours that only need the ledger, which costs no call of the platform. */
+/**
+ * Hours that were never tried go first; then hours that only need the ledger, which costs no call of the platform; of each, the
+ * one due for longest: many that fail each time do not keep the others waiting.
+ */
 export function nextLook(hours: readonly Hour[], now: number): Look | undefined {
   const due = (kind: Look['kind'], isMeant: (hour: Hour) => boolean): Look | undefined => {
-    const hour = hours.find((one) => isMeant(one) && (kind === 'list' ? one.listAt : one.askAt) <= now)
+    const dueAt = ({ askAt, listAt }: Hour): number => (kind === 'list' ? listAt : askAt)
+    const [hour] = hours.filter((one) => isMeant(one) && dueAt(one) <= now).toSorted((a, b) => dueAt(a) - dueAt(b))
     return hour && { hour, kind }
   }
-  return due('list', ({ looks }) => looks === 0) ?? due('ask', () => true) ?? due('list', () => true)
+  return (
+    due('list', ({ looks, problem }) => looks === 0 && problem === undefined) ??
+    due('ask', () => true) ??
+    due('list', () => true)
+  )
 }
 
 /** Delivered long enough before the ledger was asked, but not in it. */

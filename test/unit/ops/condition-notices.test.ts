@@ -200,7 +200,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
       books: {
         comparedUntil: 0,
         missed: undefined,
-        problem: { text: 'is down', since: incidentNow - minutes * minuteMs },
+        problem: { text: 'The ledger is down', since: incidentNow - minutes * minuteMs },
       },
     }),
     29.9,
