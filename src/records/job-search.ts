@@ -6,6 +6,8 @@ import { exclusionOf } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
+import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
 import { leaveOut, noteIncomplete, type RetryJob } from './job.ts'
@@ -22,6 +24,7 @@ export interface JobSearchOptions {
   zone: TimeZone
   hasListedAll: () => boolean
   turn: Turn
+  emit: (event: OperatorEvent | SweeperEvent) => void
   /** Takes a matching record. */
   take: (job: RetryJob, entry: FailedRecord) => void
   /** True when no more records may be requested. */
@@ -32,7 +35,7 @@ export interface JobSearchOptions {
  * Finds the records, and passes each to `take`. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended.
  */
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
-  const { hasListedAll, isFull, lister, policy, reconciler, take, turn, zone } = options
+  const { emit, hasListedAll, isFull, lister, policy, reconciler, take, turn, zone } = options
 
   function* takeHeld(job: RetryJob): Steps<undefined> {
     const { backlog } = reconciler()
@@ -85,7 +88,9 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const { backlog, client } = reconciler()
     // The listing says nothing about other records.
     const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed' } as const
-    return finish(backlog.learn({ ...listing, holdsExcluded }, client.now())).changed
+    const { changed, returned } = finish(backlog.learn({ ...listing, holdsExcluded }, client.now()))
+    if (returned > 0) emit({ type: 'returned', records: returned })
+    return changed
   }
 
   /** In memory if all matches are there, otherwise on the platform. */

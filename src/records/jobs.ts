@@ -6,7 +6,7 @@ import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
-import type { CommandedBy, OperatorEvent } from '../reconcile/retry/operator-pause.ts'
+import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
@@ -34,7 +34,6 @@ export interface JobsOptions extends Omit<JobSearchOptions, 'take' | 'isFull'> {
   maxRecords: number
   clock: Clock
   random: Random
-  emit: (event: OperatorEvent) => void
 }
 
 export interface Jobs {

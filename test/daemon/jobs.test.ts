@@ -239,6 +239,24 @@ test.each([30, 1])(
   },
 )
 
+test('a record that expired is missing once while a job retries it, and no more when it has arrived', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 1, from: now - 168 * hourMs + 5 * minuteMs, to: now - 167 * hourMs, attempts: 30 })
+  const daemon = await day.start()
+  await daemon.goOn(3, 20 * minuteMs)
+  const shown = (): object => {
+    const { expired, missing } = daemon.ops().status()
+    return { expired, missing }
+  }
+  expect(shown()).toEqual({ expired: 1, missing: 1 })
+  await start(daemon, { selection: { since: '14d' }, exhausted: true })
+  await day.clock.advance(1000)
+  expect(shown()).toEqual({ expired: 0, missing: 1 })
+  await daemon.goOn(2)
+  expect(shown()).toEqual({ expired: 0, missing: 0 })
+})
+
 test('an event that was delivered: nothing is asked for, and the job says that it is not failed', async () => {
   await using day = await beginDay()
   seed(day, 1, 1)

@@ -168,8 +168,8 @@ export const logEvents = {
   ],
   records_returned: [
     ['warn'],
-    "expired records are back in the window, the platform's clock was set back",
-    'They are retried, and `missing` has them once.',
+    'expired records are back, to be retried',
+    "An operator's retry job found them, or the platform's clock was set back. `missing` has them once.",
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's response to one PATCH, and the rule that allowed it."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],

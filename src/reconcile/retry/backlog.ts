@@ -39,7 +39,7 @@ export interface Learned {
   leftWithoutRetry: number
   /** Listed records that are excluded, and so not held. */
   excluded: Excluded
-  /** Number of expired records back in the window: the platform's clock was set back. */
+  /** Number of expired records back in the backlog: an operator's job found them, or the platform's clock was set back. */
   returned: number
   evicted: Evictions
 }
@@ -122,7 +122,7 @@ const maxTopics = 20_000
 const maxLagMs = 300_000
 /** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
-/** Number of remembered expired records, which show that the platform's clock was set back. */
+/** Number of remembered expired records: one that is back no longer counts as expired. */
 const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500

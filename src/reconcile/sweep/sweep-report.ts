@@ -58,5 +58,5 @@ export type SweeperEvent =
   | { type: 'unexpected'; wrongTime: number; wrongStatus: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }
-  /** Expired records back in the window, because the platform's clock was set back. */
+  /** Expired records back in the backlog: of an operator's retry job, or because the platform's clock was set back. */
   | { type: 'returned'; records: number }

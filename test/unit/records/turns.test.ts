@@ -70,7 +70,8 @@ test('20 readers of 5,000 records: a turn has one step of the search, or one bat
 test('20 jobs that select 5,000 records: a turn has one step', async () => {
   const { clock, most, options } = world()
   let taken = 0
-  const search = createJobSearch({ ...options, isFull: () => false, take: () => (taken += 1) })
+  const own = { emit: () => undefined, isFull: () => false, take: () => (taken += 1) }
+  const search = createJobSearch({ ...options, ...own })
   const job = { filter: { from: testNow - 2 * 86_400_000 }, ending: new AbortController(), listing: {} }
   await clock.run(Promise.all(Array.from({ length: 20 }, () => search(job as unknown as RetryJob))))
   expect(taken).toBe(100_000)
