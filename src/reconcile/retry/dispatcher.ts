@@ -117,11 +117,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
 
   function pick(): Picked | undefined {
+    // While none may be sent, too, records that have left the backlog leave the plan.
+    planner.bringUpToDate()
+    if (!mayRetry()) return undefined
     const now = client.now()
-    // Asked while none may be sent, too: the plan drops records that have left the backlog.
-    const isOpen = mayRetry()
     return planner.pick({
-      admits: ({ id, inFlight }) => isOpen && !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
+      admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
       standingOf: (record) => standingOf(record, now),
       isHalfOpen,
       isTrial: breaker.trouble() !== undefined,

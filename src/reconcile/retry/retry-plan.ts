@@ -41,7 +41,9 @@ export interface Picked {
 }
 
 export interface Planner {
-  /** The next record; undefined if none may be sent. It stays in the plan until `take`. Rebuilds some lanes. */
+  /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. Before each `pick`. */
+  bringUpToDate(): void
+  /** The next record; undefined if none may be sent. It stays in the plan until `take`. */
   pick(rules: PickRules): Picked | undefined
   /** The picked record is sent: its lane moves to the end. */
   take(picked: Picked): void
@@ -163,7 +165,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     }
   }
 
-  /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. */
   function bringUpToDate(): void {
     if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) {
       allStaleAt = now()
@@ -217,8 +218,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   }
 
   return {
+    bringUpToDate,
     pick(rules) {
-      bringUpToDate()
       skipped = 0
       return (
         (rules.isTrial ? trialOf(rules) : undefined) ??

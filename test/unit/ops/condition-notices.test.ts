@@ -37,6 +37,34 @@ function lately(changes: Partial<StatusState['lately'][number]>): StatusState['l
 }
 
 test.each<[string, Partial<StatusState>, RegExp]>([
+  [
+    'a wrong zone',
+    { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
+    /\(Europe\/Vilnius\) is wrong: the platform's times are 1 h behind it\..* The oldest 1 h of the window are not seen/,
+  ],
+  ['a zone behind', { timeOffsetMs: 3_600_000 }, /^[^.]+\.timeZone .* are not seen yet\. Event times are 1 h off\./],
+  ['a zone behind, and what is ahead', { timeOffsetMs: 3_600_000, aheadOfClock: 2 }, / yet: 2 are only counted\. /],
+  ['a time not known', { knowsTime: false, failed: { ...noDecisions, due: 1 } }, /^The platform's time is unknown/],
+  ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
+  ['a clock ahead', { skewMs: { auth: -120_000, api: -120_000 } }, /clock is 2 min ahead of the platform's/],
+  [
+    "the identity host's clock",
+    { skewMs: { auth: 300_000, api: 0 } },
+    /^The identity host's clock is 5 min ahead of this host's and the platform's/,
+  ],
+  ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
+  [
+    'several paused subscriptions, with what is known of each, and that there are more',
+    {
+      ...shut('subscription-paused'),
+      pauses: ['one', 'two', 'three', 'four'].map((subscriptionId, index) => ({
+        subscriptionId,
+        since: incidentNow,
+        ...(index === 0 && { until: incidentNow + 60_000, reason: 'INC-7' }),
+      })),
+    },
+    /^Retries of 4 subscriptions .* one: Since 12:00:00 UTC\. It ends at 12:01:00 UTC\. Reason: INC-7\. two: .* More are in \/status\./,
+  ],
   ['a certificate that ends', { certificateExpiresAt: incidentNow + 86_400_000 }, /^The certificate expires in 24 h/],
   [
     'a token that is not renewed',
