@@ -1,6 +1,6 @@
 // A platform that refuses or fails for long, then answers: no wait outlasts it. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
-import { periodMs, startDaemon, type Reply, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, periodMs, startDaemon, type Reply, type RunningDaemon } from '../support/daemon.ts'
 import { idOf } from '../support/fake-platform.ts'
 
 /** Each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
@@ -22,6 +22,7 @@ function listed({ searchParams }: URL): Reply {
 const refusedKey: Reply = { status: 401, body: { error: 'invalid_client' } }
 const outage: Reply = { status: 503 }
 const ticksPerHour = 120
+const hourMs = ticksPerHour * periodMs
 
 async function tickFor(scene: RunningDaemon, ticks: number): Promise<void> {
   for (let count = 0; count < ticks; count += 1) {
@@ -184,4 +185,20 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
   await scene.clock.advance(5000)
   expect(scene.ops().status().holding).toEqual([])
   expect(scene.facts.filter(({ type }) => type === 'trouble')).toEqual([])
+})
+
+test('lists whose every answer is too large, whatever is asked for: some 10 calls a sweep, and ten minutes later all is recovered', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const span = { from: clock.now() - 100 * hourMs, to: clock.now() - 2 * hourMs }
+  sandbox.seed({ count: 20, ...span, attempts: 1 })
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'huge-body', mebibytes: 9 } })
+  const daemon = await day.start()
+  await daemon.goOn(20, 30_000)
+  const sweeps = daemon.facts.filter((fact) => fact.type === 'sweep' && fact.report.result === 'failed').length
+  expect(sweeps).toBeGreaterThan(5)
+  expect(daemon.lists()).toBeLessThan(12 * sweeps)
+  sandbox.faults.set()
+  await daemon.goOn(20, 30_000)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
 })
