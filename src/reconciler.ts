@@ -340,7 +340,7 @@ export function createReconciler(
         now,
         monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
-        isPaused: paused?.subscriptionId !== undefined,
+        isPaused: paused !== undefined,
         stopsForMs: Math.max(stops, pausedForMs),
         pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),

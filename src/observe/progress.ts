@@ -104,6 +104,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
 
   function observeRetry({ problem, reason, result, status }: RetryResponse): void {
     const { isOfRecord, isRefusal } = meaningOf(result)
+    if (result === 'already-resolved') known.unknownInARow = 0
     if (isRefusal) known.notAccepted = { inARow: known.notAccepted.inARow + 1, problem, reason, status }
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
   }

@@ -79,9 +79,9 @@ export function circuitReason(status: StatusFacts): NoticeReason | undefined {
       advice: 'Nothing to do.',
     }
   }
-  const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
+  const sum = (of: (circuit: CircuitStatus) => number): number => keeping.reduce((all, one) => all + of(one), 0)
   const failedAgain = sum((circuit) => circuit.failedAgain)
-  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.failingSince.getTime())))
+  const since = new Date(Math.min(...keeping.map((circuit) => circuit.failingSince.getTime())))
   const subscriptions = new Set(failing.map(({ subscriptionId }) => subscriptionId))
   const nextAt = Math.min(
     ...status.causes.list

@@ -141,12 +141,14 @@ function whoseOf({ length }: readonly FailingReceiver[], { lately }: StatusFacts
 
 const deadOf = (status: StatusFacts): FailingReceiver[] => failingOf(status).filter(({ takesNothing }) => takesNothing)
 
+export const isDead = (status: StatusFacts): boolean => openOf(status) > 0 && deadOf(status).length > 0
+
 /** Receivers that fail all deliveries behind closed circuits, as they took many before. */
 export function deadReason(status: StatusFacts): NoticeCondition {
   const dead = deadOf(status)
   const since = new Date(Math.min(...dead.map(({ failingSince }) => failingSince?.getTime() ?? Infinity)))
   return {
-    isSo: dead.length > 0 && openOf(status) > 0,
+    isSo: isDead(status),
     level: 'trouble',
     text:
       dead.length === 0

@@ -18,7 +18,7 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
 /** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
 
-export const isStale = ({ now, sweeps: [last] }: StatusFacts): boolean =>
+const isStale = ({ now, sweeps: [last] }: StatusFacts): boolean =>
   last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
 
 /** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with events to come. */
@@ -133,11 +133,15 @@ export const blockedBy = (status: StatusFacts): string[] => blockersOf(status).m
 export const isBroken = (status: StatusFacts): boolean =>
   blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
+/** True when no sweep has ended for longer than any rests: newer failures are unknown. */
+export const isUnseen = ({ now, sweeps: [last] }: StatusFacts): boolean =>
+  last !== undefined && now.getTime() - last.endedAt.getTime() > unsettledMs
+
 /** Where some have failed lately, newer ones may have as well, which no sweep has seen yet. */
 function isUnsettled(status: StatusFacts): boolean {
   const { incident, now, recovered } = status
   const isRecovering = recovered.lastAt !== null && now.getTime() - recovered.lastAt.getTime() < unsettledMs
-  return isStale(status) || isRecovering || incident?.endedAt === null
+  return isUnseen(status) || isRecovering || incident?.endedAt === null
 }
 
 /** The next sweep shows newer failures. */

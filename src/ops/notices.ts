@@ -6,6 +6,7 @@ import { circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
   certificateReason,
   deadReason,
+  isDead,
   mendedReason,
   partlyReason,
   refusedReason,
@@ -19,7 +20,7 @@ import {
   blockedBy,
   missingText,
   isLastSweepFailed,
-  isStale,
+  isUnseen,
   isWholeKnown,
   isZoneWrong,
   openOf,
@@ -148,7 +149,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   }
   if (gate === 'throttled' && isPausedLong(status)) return { ...notice, level: 'trouble', advice: endPause }
   // Where one pause follows another, no sweep ends.
-  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs && !isStale(status))
+  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs && !isUnseen(status))
     return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }
@@ -182,22 +183,26 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 /** A rate below this share of the configured one is reported. */
 const lowRateShare = 0.9
 
+/** True if some of those that leave the window soon may be of a paused subscription. */
+const isPausedSoon = ({ expiring: { byDecision }, pausedDeliveries }: StatusFacts): boolean =>
+  pausedDeliveries > 0 && byDecision.blocked + byDecision['backing-off'] > 0
+
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice(status: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
   const stop = status.gates.find((gate) => blockForUnknownTime([gate]))
   if (stop !== undefined) return `${stop.advice} ${longer}`
   if (isPausedLong(status)) return `${endPause} ${longer}`
-  const isFailing = deadReason(status).isSo || status.causes.list.some(({ circuit }) => circuit !== 'closed')
-  if (status.pausedDeliveries > 0 && !isFailing) return `Resume the paused subscriptions. ${longer}`
+  const isFailing = isDead(status) || status.causes.list.some(({ circuit }) => circuit !== 'closed')
+  if (isPausedSoon(status) && !isFailing) return `Resume the paused subscriptions. ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
 /** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
-  const { circuits, gates, pausedDeliveries, refusedAgain } = status
-  if (blockForUnknownTime(gates) || isPausedLong(status) || deadReason(status).isSo) return true
-  return pausedDeliveries + refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
+  const { circuits, gates, refusedAgain } = status
+  if (blockForUnknownTime(gates) || isPausedLong(status) || isDead(status) || isPausedSoon(status)) return true
+  return refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 
 const maxPaused = 3

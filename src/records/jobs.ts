@@ -141,7 +141,7 @@ export function createJobs(options: JobsOptions): Jobs {
       if (standing === 'awaiting') job.retried.push(item)
       else if (!job.dryRun && job.rate === undefined) ask(job, item)
       else if (!job.dryRun) {
-        entry.note({ queuedBy: [...entry.ours.queuedBy, job.ending.signal] })
+        entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
         job.queue.push(item)
       }
     }

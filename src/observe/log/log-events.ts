@@ -168,7 +168,7 @@ export const logEvents = {
   ],
   records_returned: [
     ['warn'],
-    'expired records are back, to be retried',
+    'expired records are back',
     "An operator's retry job found them, or the platform's clock was set back. `missing` has them once.",
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's response to one PATCH, and the rule that allowed it."],

@@ -174,7 +174,7 @@ export function parseHttpDate(text: string): number | undefined {
 
 const dayMs = 86_400_000
 
-/** Retry-After is obeyed up to a day and a quarter of the window, so that no record leaves the window meanwhile. */
+/** Retry-After is obeyed up to a day and a quarter of the window, so that no new failure leaves the window meanwhile. */
 export function maxRetryAfterMs(lookbackMs: number): number {
   return Math.min(dayMs, lookbackMs / 4)
 }

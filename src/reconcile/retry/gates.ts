@@ -126,7 +126,7 @@ export function describeGate(gate: Gate): GateDescription {
   return gateTable[gate]
 }
 
-/** True if one of them blocks all retries for an unknown time. A Retry-After ends within minutes. */
+/** True if one of them blocks all retries for an unknown time. The end of a Retry-After is known. */
 export function blockForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
   return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'throttled')
 }

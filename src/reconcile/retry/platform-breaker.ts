@@ -48,7 +48,7 @@ export interface PlatformBreaker {
   note(response: RetryResponse, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
-  /** A sweep has listed the window: sends the next ping now, if lists seemed to fail. */
+  /** A sweep has listed the window: ends a trouble that is not of retries, else sends the next ping now if the last failed. */
   listed(): void
   /** An operator asks for the next ping now; returns whether one was waiting. */
   probe(): boolean

@@ -334,21 +334,21 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     },
     takesAgain: (subscriptionId, now) => takesAgain(subscriptions.of(subscriptionId), now),
     lately(now) {
+      const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
       const all = [...subscriptions.all()].map(([subscriptionId, line]) => {
         const failed = countOf(line, 'failed')
-        return { subscriptionId, line, failed, tookNone: failed === line.outcomes.length }
+        const failsNow = isRecent(line) || takesNothing(line, now)
+        return { subscriptionId, line, failed, failsNow, tookNone: failed === line.outcomes.length }
       })
-      const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
-      const failsNow = (line: Recent): boolean => isRecent(line) || takesNothing(line, now)
       const takingNone = all.filter(
         ({ line, tookNone }) => tookNone && isRecent(line) && failedRecords(line) < minFailed,
       )
       const areMany =
         takingNone.length >= minFailed && takingNone.reduce((sum, { failed }) => sum + failed, 0) >= deadStreak
       return all
-        .sort((a, b) => Number(failsNow(b.line)) - Number(failsNow(a.line)) || b.failed - a.failed)
+        .sort((a, b) => Number(b.failsNow) - Number(a.failsNow) || b.failed - a.failed)
         .slice(0, maxLately)
-        .map(({ line, tookNone, ...sums }) => ({
+        .map(({ failsNow: _, line, tookNone, ...sums }) => ({
           ...sums,
           taken: countOf(line, 'taken'),
           failedRecords: failedRecords(line),

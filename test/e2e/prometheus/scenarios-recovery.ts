@@ -91,9 +91,13 @@ export const recovery: Scenarios = {
     series: { ...missing, [notAccepted]: '0x60 5+5x60 0x500' },
     firing: { 74: none, 79: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
   },
-  'retries are accepted, but have no outcome, and then one has': {
-    series: { ...missing, [outcomes('unknown')]: '0x60 1+1x60 60x500', [outcomes('recovered')]: '5x120 6x500' },
-    firing: { 80: none, 87: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
+  'no receiver takes anything, and its health check fails every second minute': {
+    series: {
+      [taking]: '0x500',
+      [failing]: '0x30 1x500',
+      [receiverUp]: '1x30 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1x500',
+    },
+    firing: { 44: none, 50: ['AllReceiversFailing'], 52: ['AllReceiversFailing'] },
   },
   'few retries are not accepted': {
     series: { ...missing, [notAccepted]: '0x60 9x500' },

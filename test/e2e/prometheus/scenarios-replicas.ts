@@ -1,11 +1,13 @@
 // One leader and two standbys: what happens to one of three is no outage, and what concerns all is reported by the leader.
 import type { Scenarios } from './scenario.ts'
-import { buildInfo, complete, due, leader, leaderOf, none, oldest, own, exhausted } from './series.ts'
+import { buildInfo, calls, complete, due, leader, leaderOf, none, oldest, own, exhausted } from './series.ts'
 
 /** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }
 const paused = `${own}gates{gate="paused"}`
 const healthy = [{}, {}]
+const unreachable = `${own}leader_terms_ended_total{cause="unreachable"}`
+const listsUntil60 = { [calls('list', 'ok')]: '0+3x60 180x500' }
 /** As `leader` is for the others: instances of another namespace in the same job. */
 const otherLease = leaderOf('payments/webhook-reconciler')
 const goneAt60 = { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '1x60 stale' }
@@ -32,6 +34,20 @@ export const replicas: Scenarios = {
     series: { ...standsByFrom60, [oldest]: '600x60 0x500', [exhausted]: '0x50 5x10 0x500' },
     replicas: [leadsFrom61, {}],
     firing: { 60: none, 70: none, 200: none },
+  },
+  'three replicas: one never came up': {
+    job: 'webhooks/webhook-reconciler',
+    series: leads,
+    replicas: [
+      {},
+      { up: '0x500', [buildInfo]: undefined, [leader]: undefined, [due]: undefined, [complete]: undefined },
+    ],
+    firing: { 60: none, 200: none },
+  },
+  'three replicas: none reaches the platform, and each gives the lease away in turn': {
+    series: { [leader]: '1x60 0x9 1x2 0x9 1x2 0x9 1x500', [unreachable]: '0x60 1x11 2x11 3x500', ...listsUntil60 },
+    replicas: [{ [leader]: '0x60 1x9 0x2 1x9 0x2 1x9 0x500', [unreachable]: '0x69 1x11 2x11 3x500', ...listsUntil60 }],
+    firing: { 60: none, 90: ['NoLeader'] },
   },
   'three replicas: all go down': {
     series: goneAt60,

@@ -148,6 +148,18 @@ const credentials: Scenarios = {
     },
     firing: { 60: none, 80: ['RetriesRefused'], 119: ['RetriesRefused'], 122: none },
   },
+  'a gateway intercepts each retry of the few that are missing': {
+    series: { [failedDue]: '0x60 5x500', [`${own}gates{gate="intercepted"}`]: '0x60 1x500' },
+    firing: { 60: none, 80: ['RetriesRefused'] },
+  },
+  'the identity host asks for a pause of hours': {
+    series: {
+      [refreshes('ok')]: '1x60 1x500',
+      [refreshes('transient')]: '0x60 1x500',
+      [tokenExpiry]: '3600+60x60 3600x500',
+    },
+    firing: { 75: ['NoAccessToken'], 120: ['NoAccessToken'] },
+  },
   'a retry is refused once': {
     series: { [calls('retry', 'forbidden')]: '5x60 6x500' },
     firing: { 62: none, 65: none, 70: none },

@@ -11,6 +11,7 @@ const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
+const threeBlocked = { ...noDecisions, blocked: 3 }
 const sweepFailed = {
   sweeps: [aSweep('failed')],
   listsFailing: { since: incidentNow - 12_000, until: incidentNow, reason: 'timeout' as const },
@@ -218,24 +219,20 @@ describe('the headline', () => {
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
       { endless: refusing(3), failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
-      {
-        endless: { ...refusing(0), paused: 3 },
-        failed: { ...noDecisions, due: 3 },
-        expiring: { ...noDecisions, due: 3 },
-      },
+      { endless: { ...refusing(0), paused: 3 }, failed: threeBlocked, expiring: threeBlocked },
     ],
     "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
       [
         {
           ...shut('throttled'),
           throttledForMs: 20_000_000,
-          sweeps: sweptAgo(180_000),
+          sweeps: sweptAgo(300_001),
           seenUntil: incidentNow - 120_000,
         },
       ],
     // One pause follows another.
     "waiting: The platform's rate limit was hit: all calls wait. At least 1 delivery is missing.": [
-      { ...shut('throttled'), throttledForMs: 9000, sweeps: sweptAgo(180_000), failed: { ...noDecisions, due: 1 } },
+      { ...shut('throttled'), throttledForMs: 9000, sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } },
     ],
     'waiting: Retries of one are paused by an operator. 10 deliveries are missing.': [
       {
@@ -245,6 +242,12 @@ describe('the headline', () => {
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
       { failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
+      // Others are paused.
+      {
+        failed: { ...noDecisions, due: 3 },
+        expiring: { ...noDecisions, due: 3 },
+        endless: { ...refusing(0), paused: 9 },
+      },
     ],
   }
 
@@ -306,7 +309,7 @@ describe('notices', () => {
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
         causes: { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'two', next: probeSoon })] },
       },
-      / 20 of 20 retries failed again, since 11:59:00 UTC\. Next probe in 30 s\.$/,
+      / 10 of 10 retries failed again, since 11:59:00 UTC\. Next probe in 30 s\.$/,
     ],
     [
       'a probe under way, and what a 401 means',
