@@ -48,7 +48,7 @@ export interface Incidents {
 
 /** An incident ends when nothing was open for this long, but a few repeatedly rejected records. */
 const calmMs = 300_000
-/** Fewer repeatedly rejected records do not keep an incident open. */
+/** Fewer repeatedly rejected records neither start an incident nor keep it open. */
 export const minRefused = 10
 /** Number of causes shown, and counted. */
 const [maxCauses, maxCounted] = [5, 1000]
@@ -72,7 +72,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let last: Incident | undefined
   /** Of the last full sweep; undefined before the first of this term. */
   let counts: Counts | undefined
-  /** Open records that the last incident left backing off: falling due, they start no new one. */
+  /** Open records that the last incident left: falling due, they start no new one. */
   let leftOver = 0
   /** Since when nothing is open that may hold it. */
   let calmSince: number | undefined
@@ -118,19 +118,17 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     const hasArrived = lastAt >= onWallClock(clock, incident.since)
     last = shown(incident, hasArrived ? new Date(lastAt) : toDate(calmSince))
     running = undefined
-    leftOver = last.backingOff
     report('ended', last)
   }
 
   function noteCounts(open: Open, found: Counts, sweptAt: number): void {
-    const isUrgent = urgentOf(found) > 0
-    if (running === undefined) leftOver = Math.min(leftOver, openOf(found))
-    const begun =
-      running === undefined && isUrgent && openOf(found) > leftOver ? begin(open, found, sweptAt) : undefined
+    const isOpen = openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
+    const begins = running === undefined && isOpen && urgentOf(found) > 0 && openOf(found) > leftOver
+    const begun = begins ? begin(open, found, sweptAt) : undefined
     running ??= begun
+    leftOver = running === undefined ? Math.min(leftOver, openOf(found)) : openOf(found)
     failingSince.clear()
     counts = found
-    const isOpen = openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
     calmSince = isOpen ? undefined : (calmSince ?? clock.monotonic())
     if (begun !== undefined) report('started', shown(begun))
     if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)

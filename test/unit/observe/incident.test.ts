@@ -11,13 +11,14 @@ const minuteMs = 60_000
 
 type Step = Partial<typeof noDecisions> | TelemetryEvent | 'failed' | 'a year ahead'
 
-/** Those that are rejected back off. */
 function sweepOf(seconds: number, failed: typeof noDecisions, refusedAgain = 0): FactOf<'sweep'> {
-  const open = { refusedAgain: Math.min(refusedAgain, failed['backing-off']), oldestAt: -minuteMs }
-  return { ...sweepFact({ seconds, failed }), open }
+  return { ...sweepFact({ seconds, failed }), open: { refusedAgain, oldestAt: -minuteMs } }
 }
 
-/** Plays a step each minute: the decisions of a full sweep, or an event. A circuit is open while some are blocked. */
+/**
+ * Plays a step each minute: the decisions of a full sweep, of which `refusedAgain` that back off are rejected, or an event. A
+ * circuit is open while some are blocked.
+ */
 async function play(
   steps: readonly Step[],
   refusedAgain = 2,
@@ -48,7 +49,7 @@ async function play(
     else if ('type' in step) note(step)
     else {
       found = { ...noDecisions, ...step }
-      note(sweepOf(1, found, refusedAgain))
+      note(sweepOf(1, found, Math.min(refusedAgain, found['backing-off'])))
     }
     await clock.advance(minuteMs)
   }
@@ -120,7 +121,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: at(3), longestSeconds: 7 }, 1], // prettier-ignore
   ['what backs off holds it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 3 }))], { endedAt: null }, 1],
   ['a few that are rejected do not',  [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
-  ['what it left to its backoff begins none when it falls due', [{ due: 9 }, ...leftOver, { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
+  ['what it left begins none when it falls due, one of it as it ended', [{ due: 9 }, ...leftOver.slice(1), sweepOf(1, { ...noDecisions, blocked: 1, 'backing-off': 1 }, 2), { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
+  ['nor do a few that are rejected, though more than it left', [{ due: 9 }, ...leftOver, sweepOf(1, { ...noDecisions, due: 3 }, 3)], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
   ['more than it left begins one', [{ due: 9 }, ...leftOver, { due: 3 }], { since: at(7, -1), peak: 3 }, 2],
   ['as do as many, once some of the left ones are gone', [{ due: 9 }, ...leftOver, { 'backing-off': 1 }, { due: 2 }], { peak: 2 }, 2], // prettier-ignore
   ['exhausted ones since it began', [{ exhausted: 3 }, { due: 1, exhausted: 4 }, { due: 1, exhausted: 6 }], { exhausted: 3 }, 1], // prettier-ignore
