@@ -50,7 +50,7 @@ async function* pagesOf(daemon: Daemon, query: Query, max: number, io: Io): Asyn
 }
 
 /** Reasons why records may be missing. */
-const remarksOf = ({ error, incomplete }: RecordsResponse): string[] =>
+const remarksOf = ({ error, incomplete }: Pick<RecordsResponse, 'error' | 'incomplete'>): string[] =>
   [incomplete, error].filter((text) => text !== null)
 
 function recordTable(records: readonly ExplainedRecord[], now: Date, width: number | undefined): string {
@@ -86,6 +86,7 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
   const narrowing = narrowingOf(options, { moments: createMoments(options.zone), now: io.clock.now() })
   const query: Query = { ...narrowing, event: event && uuidOf(event, '--event'), decision }
   let [listed, last]: [number, RecordsResponse | undefined] = [0, undefined]
+  const gaps = new Set<string>()
   for await (const page of pagesOf(daemon, query, limit, io)) {
     const { instance, now, records } = page
     if (format === 'json') {
@@ -98,14 +99,16 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
     } else if (records.length > 0) io.stdout.write(recordTable(records, now, widthOf(io.stdout)))
     await drained(io.stdout, io)
     listed += records.length
+    if (page.incomplete !== null) gaps.add(page.incomplete)
     last = page
   }
   const isMore = last?.next !== null
-  const { error = null, incomplete = null } = last ?? {}
+  const { error = null } = last ?? {}
+  const incomplete = gaps.size === 0 ? null : [...gaps].join(' ')
   if (format === 'json')
     io.stdout.write(`\n],"count":${listed},${redactedJson({ isMore, incomplete, error }).slice(1)}\n`)
   else if (format === 'text' && listed === 0) io.stdout.write('No match found.\n')
-  for (const text of last ? remarksOf(last) : []) io.stderr.write(visibleText(`${text}\n`))
+  for (const text of remarksOf({ error, incomplete })) io.stderr.write(visibleText(`${text}\n`))
   return error === null && incomplete === null ? exitCode.done : exitCode.incomplete
 }
 

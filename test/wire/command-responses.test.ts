@@ -249,7 +249,7 @@ test.each<[what: string, page: object, flags: string[], code: number, out: strin
   expect(ran.err).toContain(err)
 })
 
-test('records come page by page, up to --limit, with all flags in the query', async () => {
+test('records come page by page, up to --limit, with all flags in the query, and what any page lacks', async () => {
   const flags = [
     '--decision',
     'due',
@@ -264,13 +264,20 @@ test('records come page by page, up to --limit, with all flags in the query', as
     '--subscription',
     'eu',
   ]
+  const pages = [
+    { incomplete: 'A row.', next: 'second' },
+    { incomplete: 'A row.', next: 'third' },
+    { incomplete: 'A part.' },
+  ]
   const ran = await beside(
-    (_, url) => aPage([aRecord(), aRecord()], { next: url.includes('cursor') ? null : 'next' }),
-    ['records', '--limit', '4', '-o', 'json', ...flags],
+    () => aPage([aRecord(), aRecord()], pages.shift()),
+    ['records', '--limit', '6', '-o', 'json', ...flags],
   )
   const query = 'since=2d&until=1d&type=a-b&subscription=eu&response=none&decision=due'
-  expect(ran.asked).toEqual([`GET /records?${query}&limit=4`, `GET /records?${query}&cursor=next&limit=2`])
-  expect(JSON.parse(ran.out)).toMatchObject({ count: 4, isMore: false, instance: 'blue' })
+  const cursors = ['', '&cursor=second', '&cursor=third']
+  expect(ran.asked).toEqual(cursors.map((cursor, index) => `GET /records?${query}${cursor}&limit=${6 - 2 * index}`))
+  expect([ran.code, ran.err]).toEqual([1, 'A row. A part. '])
+  expect(JSON.parse(ran.out)).toMatchObject({ count: 6, isMore: false, incomplete: 'A row. A part.', instance: 'blue' })
 })
 
 const status = (changes: Partial<StatusState> = {}): object => toStatus(aStatusState(changes))
