@@ -7,6 +7,7 @@ import { FailedRecord } from '../reconcile/failed-record.ts'
 import { maxNamed } from '../reconcile/books/hours.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import { sumOf } from '../reconcile/reasons.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
@@ -57,7 +58,7 @@ export interface RecordsOptions {
 export interface RecordsReader {
   /** `failure`: why the platform could not be asked, which has more. */
   fromMemory(request: RecordsRequest, failure?: string): Promise<RecordsPage>
-  /** True if the backlog may lack matching records: those of a delivered event, and those before the window. */
+  /** True if the backlog may lack matching records: those of a delivered event, excluded ones, and those before the window. */
   needsPlatform(filter: RecordFilter): boolean
   /** As the platform shows them now, with what the daemon knows of those it holds. The filter has an event, ids, or a start. */
   fromPlatform(request: RecordsRequest): Promise<RecordsPage>
@@ -118,6 +119,16 @@ export function createRecords({
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
+  const windowStart = (): number => reconciler().client.now() - policy.window.lookback
+
+  /** Matching records that the daemon counts, and does not hold; undefined if there are none. */
+  function onlyCounted({ decision, until = Infinity }: RecordFilter): string | undefined {
+    const { beyondWindow, excluded } = reconciler().sweeper.findings()
+    const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (until <= windowStart() ? beyondWindow : 0)
+    if (records === 0) return undefined
+    return `${records} records are only counted: the platform lists them by time (since, or --since TIME).`
+  }
+
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {
     for (let at = 0; at < page.length; at += batchRecords) {
       // A fast reader would take all of them in one turn.
@@ -145,11 +156,12 @@ export function createRecords({
     const all = webhookIds?.flatMap((id) => get(id) ?? []) ?? entries()
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
+    const gaps = gapsOf(current, hasListedAll())
     const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
       notFound: isLast && failure === undefined ? notAmong(filter, (id) => get(id) !== undefined) : [],
-      incomplete: group === undefined ? joined([failure, newer, gapsOf(current, hasListedAll())]) : bookGapsOf(current),
+      incomplete: group === undefined ? joined([failure, newer, gaps, onlyCounted(filter)]) : bookGapsOf(current),
       error: undefined,
     }
     const batches = inBatches(page, (entry) => {
@@ -286,12 +298,12 @@ export function createRecords({
     fromMemory,
     fromPlatform,
     receiverResponses,
-    needsPlatform({ eventId, from, group, webhookIds }) {
-      const { backlog, client } = reconciler()
+    needsPlatform({ decision, eventId, from, group, webhookIds }) {
+      const { backlog } = reconciler()
       if (group !== undefined) return false
       if (eventId !== undefined) return true
       if (webhookIds !== undefined) return webhookIds.some((id) => backlog.get(id) === undefined)
-      return from !== undefined && from < client.now() - policy.window.lookback
+      return from !== undefined && (from < windowStart() || decision?.includes('excluded') === true)
     },
   }
 }

@@ -362,7 +362,21 @@ test('what the backlog may lack is said beside the records', async () => {
     '7 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
   )
   await using day = await beginDay()
-  const daemon = await day.start({ RECONCILER_LEDGER_URL: undefined })
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 3, from: now - 100 * hourMs, to: now - 12 * hourMs })
+  day.sandbox.seed({ count: 2, from: now - 400 * hourMs, to: now - 200 * hourMs })
+  const daemon = await day.start({
+    ...{ RECONCILER_LEDGER_URL: undefined, RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' },
+  })
+  for (const [query, since, count] of [
+    ['decision=excluded', '110h', 3],
+    ['until=190h', '500h', 2],
+  ] as const) {
+    const incomplete = `${count} records are only counted: the platform lists them by time (since, or --since TIME).`
+    expect(await daemon.records(query)).toMatchObject({ source: 'memory', count: 0, incomplete })
+    const listed = await daemon.records(`${query}&since=${since}`)
+    expect(listed).toMatchObject({ source: 'platform', count, incomplete: null })
+  }
   expect(await daemon.records('group=unprocessed')).toMatchObject({
     count: 0,
     incomplete: 'There is no ledger to compare with (ledger.url).',
