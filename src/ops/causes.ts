@@ -7,6 +7,7 @@ import {
   noCounts,
   noRetry,
   refusalOf,
+  retriedUntil,
   soonerOf,
   type Counts,
   type NextRetry,
@@ -95,7 +96,7 @@ function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): St
     }
     cause.byDecision[verdict.decision] += 1
     cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
-    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
+    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, retriedUntil(entry, policy)))
   }
   const first = [...types].toSorted(([, a], [, b]) => b - a).slice(0, maxEventTypes)
   const list = first.map(([eventType, records]) => ({ eventType: redact(eventType), records }))

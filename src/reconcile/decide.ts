@@ -210,17 +210,22 @@ export function decide(known: Known, policy: Policy, { backoffsEndedMs = Infinit
   return { decision: 'due', dueAt: due, because: isExpiring ? 'expiring' : 'due' }
 }
 
-/** The next retry of a decided record, in the same situation. `leavesAt`: its event leaves the window. */
-export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situation, leavesAt: number): NextRetry {
+/** When a record is no longer retried, in epoch ms of the platform's clock: an operator's request holds beyond the window. */
+export function retriedUntil({ askedFor, eventAt }: Pick<Known, 'askedFor' | 'eventAt'>, { window }: Policy): number {
+  return askedFor ? Infinity : eventAt + window.lookback
+}
+
+/** The next retry of a decided record, in the same situation. `until`: it is no longer retried then. */
+export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situation, until: number): NextRetry {
   const { gate, now, pausesForMs = 0, stopsForMs = 0 } = situation
   if (decision === 'due') return { by: 'time', at: now }
   if (decision === 'awaiting') return { by: 'outcome', at: Infinity }
-  if (decision === 'excluded' || decision === 'exhausted' || due > leavesAt) return noRetry
+  if (decision === 'excluded' || decision === 'exhausted' || due > until) return noRetry
   if (stopsForMs === Infinity) return { by: 'gate', at: Infinity }
   const blockedForMs = Math.max(stopsForMs, pausesForMs)
   if (decision === 'blocked' && blockedForMs === 0) return { by: 'outcome', at: Infinity }
   const at = Math.max(due, now + blockedForMs)
-  if (at > leavesAt) return noRetry
+  if (at > until) return noRetry
   if (at === due) return { by: 'time', at }
   // A ping is sent then, and may fail.
   if (gate !== undefined && isBreakers(gate)) return { by: 'gate', at }

@@ -4,6 +4,7 @@ import {
   decide,
   nextRetryOf,
   noRetry,
+  retriedUntil,
   type Decision,
   type NextRetry,
   type Situation,
@@ -46,28 +47,26 @@ export interface ExplainOptions {
 
 type Stated = Pick<Verdict, 'because'> & { state: ExplainedRecord['decision']; next: NextRetry }
 
-function stateOf(
-  entry: FailedRecord,
-  leavesAt: number,
-  { isSelected, policy, situation, status }: ExplainOptions,
-): Stated {
+/** `outside` and `settling` are those that the daemon would retry at another age. */
+function stateOf(entry: FailedRecord, { isSelected, policy, situation, status }: ExplainOptions): Stated {
   if (status !== undefined && status !== 'failed') return { state: status, because: status, next: noRetry }
   const verdict = decide(entry, policy, situation)
   const { because, decision, dueAt } = verdict
-  const decided = { state: decision, because, next: nextRetryOf(verdict, situation, leavesAt) }
-  if (decision === 'excluded' || isSelected === true) return decided
-  if (leavesAt < situation.now) return { state: 'outside', because: 'outside', next: noRetry }
+  const until = retriedUntil(entry, policy)
+  const decided = { state: decision, because, next: nextRetryOf(verdict, situation, until) }
+  const isOfAnyAge = entry.askedFor || ['awaiting', 'excluded', 'exhausted'].includes(decision)
+  if (isOfAnyAge || isSelected === true) return decided
+  if (until < situation.now) return { state: 'outside', because: 'outside', next: noRetry }
   const settledAt = entry.eventAt + policy.window.settle
-  if (settledAt <= situation.now || decision === 'exhausted') return decided
+  if (settledAt <= situation.now) return decided
   const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
-  return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
+  return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, until) }
 }
 
 /** A pure function of the record, the policy and the situation. */
 export function explainRecord(entry: FailedRecord, options: ExplainOptions): ExplainedRecord {
   const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
-  const leavesAt = entry.eventAt + options.policy.window.lookback
-  const { because, next, state } = stateOf(entry, leavesAt, options)
+  const { because, next, state } = stateOf(entry, options)
   return {
     webhookId: entry.id,
     ...{ eventId, subscriptionId, attempts, responseStatusCode },
@@ -76,7 +75,7 @@ export function explainRecord(entry: FailedRecord, options: ExplainOptions): Exp
     decision: state,
     event: toDate(entry.eventAt),
     lastAttempt: entry.lastAttemptLocal === null ? null : toDate(entry.lastAt),
-    leavesWindow: toDate(leavesAt),
+    leavesWindow: toDate(entry.eventAt + options.policy.window.lookback),
     why: because,
     explanation: sentenceOf(because),
     nextRetry: toDate(next.at),

@@ -183,6 +183,12 @@ test('records that the daemon does not hold are found: named though excluded, be
   await daemon.goOn(3)
   expect(await daemon.job('GET', `/${beyond}`)).toMatchObject({ state: 'ended', sums: { recovered: 3 } })
   expect((await daemon.records('')).count).toBe(0)
+  const young = day.sandbox.seed({ count: 1, from: day.clock.now() - 2000, to: day.clock.now() - 1000 })
+  await daemon.ops().control.pause.pause()
+  await start(daemon, { selection: { webhooks: young } })
+  await day.clock.advance(1000)
+  const { records } = await daemon.records('since=1m&source=platform')
+  expect(records).toMatchObject([{ decision: 'blocked', nextRetryBy: 'gate' }])
 })
 
 test.each([
@@ -240,7 +246,7 @@ test.each([30, 1])(
 )
 
 test('a record that expired is missing once while a job retries it, and no more when it has arrived', async () => {
-  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000, meanwhile: 'failed' } })
   const now = day.clock.now()
   day.sandbox.seed({ count: 1, from: now - 168 * hourMs + 5 * minuteMs, to: now - 167 * hourMs, attempts: 30 })
   const daemon = await day.start()
@@ -250,9 +256,16 @@ test('a record that expired is missing once while a job retries it, and no more 
     return { expired, missing }
   }
   expect(shown()).toEqual({ expired: 1, missing: 1 })
+  const listed = async (): Promise<readonly object[]> => (await daemon.records('since=14d')).records
+  expect(await listed()).toMatchObject([{ decision: 'exhausted', nextRetryBy: 'never' }])
+  await daemon.ops().control.pause.pause()
   await start(daemon, { selection: { since: '14d' }, exhausted: true })
   await day.clock.advance(1000)
   expect(shown()).toEqual({ expired: 0, missing: 1 })
+  expect(await listed()).toMatchObject([{ decision: 'blocked', nextRetryBy: 'gate' }])
+  await daemon.ops().control.pause.resume()
+  await day.clock.advance(1000)
+  expect(await listed()).toMatchObject([{ decision: 'awaiting', nextRetryBy: 'outcome' }])
   await daemon.goOn(2)
   expect(shown()).toEqual({ expired: 0, missing: 0 })
 })

@@ -7,6 +7,7 @@ import {
   nextRetryOf,
   noRetry,
   refusalOf,
+  retriedUntil,
   soonerOf,
   type Known,
   type Situation,
@@ -133,14 +134,16 @@ describe('the next retry', () => {
     'too late': { eventAt: leavesIn(30_000), attempts: 5, lastAt: now - 1000 },
     exhausted: { attempts: 30 },
     awaited: { awaiting: {} },
+    'requested, and before the window': { askedFor: true, eventAt: leavesIn(-hour) },
     excluded: { eventType: 'other' },
   } satisfies Record<string, Partial<Known>>
   const always = (next: string): string[] => Object.keys(situations).map(() => next)
 
+  // prettier-ignore
+  const due = ['0 time', '90 probe', 'outcome', 'outcome', '120 time', '120 probe', '120 gate', '120 gate', 'gate', 'gate', 'gate']
   /** Seconds from now, and by what, in the order of the situations. */
   const expected: Record<keyof typeof records, string[]> = {
-    // prettier-ignore
-    due: ['0 time', '90 probe', 'outcome', 'outcome', '120 time', '120 probe', '120 gate', '120 gate', 'gate', 'gate', 'gate'],
+    due,
     // prettier-ignore
     'due, and leaving in 100 s': ['0 time', '90 probe', 'outcome', 'outcome', 'never', 'never', 'never', 'never', 'gate', 'gate', 'gate'],
     // prettier-ignore
@@ -150,6 +153,7 @@ describe('the next retry', () => {
     'too late': always('never'),
     exhausted: always('never'),
     awaited: always('outcome'),
+    'requested, and before the window': due,
     excluded: always('never'),
   }
   const rules = { ...policy, select: { ...policy.select, eventTypes: [record.eventType] } }
@@ -161,7 +165,7 @@ describe('the next retry', () => {
 
   test.each(rows)('of one that is %s, behind %s: %s', (_name, _behind, next, known, situation) => {
     const at = { now, ...situation }
-    const retry = nextRetryOf(decide(known, rules, at), at, known.eventAt + 7 * day)
+    const retry = nextRetryOf(decide(known, rules, at), at, retriedUntil(known, rules))
     expect(retry.at === Infinity ? retry.by : `${(retry.at - now) / 1000} ${retry.by}`).toBe(next)
   })
 
