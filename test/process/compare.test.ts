@@ -208,16 +208,19 @@ describe('compare', () => {
     ])
   })
 
-  test('--type narrows both sides, --output takes what stdout would get', async () => {
+  test('--type narrows both sides, in any case, and is refused if neither has it; --output takes what stdout would get', async () => {
     await using sandbox = await startPlatform()
     const ids = sandbox.seed({ ...delivered, count: 40 })
     const folder = mkdtempSync(join(tmpdir(), 'compare-'))
     const output = join(folder, 'report.json')
-    const flags = ['--type', 'account-activated', '--output', output, '--json']
+    const flags = ['--type', 'Account-ACTIVATED', '--output', output, '--json']
     const { code, out } = await compare(sandbox, ledgerOf(sandbox, ids), flags)
     expect([code, out]).toEqual([0, ''])
     const types = ids.filter((id) => typeOf(sandbox, id) === 'account-activated')
     expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ delivered: types.length, unknown: 0, equal: true })
+    const mistyped = await compare(sandbox, ledgerOf(sandbox, ids), ['--type', 'acount-activated'])
+    expect([mistyped.code, mistyped.out]).toEqual([2, ''])
+    expect(mistyped.err).toContain('has an event of --type acount-activated in this span')
     rmSync(folder, { recursive: true })
   })
 

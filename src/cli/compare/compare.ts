@@ -127,6 +127,11 @@ async function compareSpan({ io, kind, ledger, session, source, span, take, with
       `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(ledger.sample)}", the platform "${shownText(sample)}"`,
     )
   }
+  if (complete && span.only?.type && ledger.lines + compared + withoutKey === 0) {
+    throw new UsageError(
+      `neither the ${source} nor the platform has an event of --type ${shownText(span.only.type.join(' '))} in this span`,
+    )
+  }
   const [unknown, severalEvents] = [ledger.unknown(), ledger.severalEvents()]
   const differences = notProcessed.total + failed.total + processing + unknown + severalEvents + withoutKey
   const equal = complete && differences === 0

@@ -10,7 +10,7 @@ import { spanBetween } from '../window.ts'
 import type { Ledger } from './ledger.ts'
 import { keyOf, keyPart, type KeyKind } from './read-keys.ts'
 
-/** Events from `from` until before `until`, epoch ms; given names restrict them. */
+/** Events from `from` until before `until`, epoch ms; given names in lower case restrict them. */
 export interface SpanSelection {
   from: number
   until: number
@@ -86,7 +86,8 @@ export async function compareRecords(
     const eventAt = laterReadingNotAfter(zone, eventLocal, now)
     if (eventAt < from || eventAt >= Math.min(until, now)) return false
     return (
-      (only.type?.includes(eventType) ?? true) && (only.subscription?.includes(subscriptionId.toLowerCase()) ?? true)
+      (only.type?.includes(keyPart(eventType)) ?? true) &&
+      (only.subscription?.includes(subscriptionId.toLowerCase()) ?? true)
     )
   }
 
