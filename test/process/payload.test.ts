@@ -11,6 +11,7 @@ import { runCommand, type CommandOptions, type Ran } from '../support/command.ts
 import { planted, plantedRecord } from '../support/planted.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
+import { startRawServer } from '../support/raw-server.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 const unknown = '00000000-0000-4000-8000-000000000000'
@@ -174,6 +175,18 @@ test.each([
   expect(stderr).toContain(`Nothing is compared: the ledger (ledger.url) `)
   expect(stderr).toContain(text)
   expect(sandbox.stats.requests.list).toEqual({})
+})
+
+test('compare asks the ledger from the first reading of a time that daylight saving repeats', async () => {
+  await using sandbox = await startPlatform({ timeZone: 'Europe/Riga' })
+  await using ledger = await startRawServer((socket) => socket.end('HTTP/1.1 200 OK\r\n\r\n'))
+  const own = { RECONCILER_LEDGER_URL: String(ledger.url), RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone }
+  const env = { ...(await sandboxEnv(sandbox)), ...own }
+  // The clock shows 03:15 to 03:59, and again 03:00 to 03:59.
+  for (const since of ['2025-10-26T00:15:00Z', '2025-10-26T01:00:00Z'])
+    await runCommand(['compare', '--since', since, '--until', '2025-10-26T02:00:00Z'], { env })
+  const asked = ledger.requests.map((text) => /from=2025-10-26T(..)%3A(..)/.exec(text)?.slice(1).join(':'))
+  expect(asked).toEqual(['00:00', '01:00', '00:00', '01:00'])
 })
 
 test('compare without a file and without a ledger is refused', async () => {

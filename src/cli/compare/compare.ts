@@ -19,6 +19,7 @@ import { LedgerFailure, ledgerKeys } from '../../reconcile/books/ledger-client.t
 import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
 import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
 import { compareRecords, type ComparedRecord, type SpanSelection } from '../../reconcile/books/compare-records.ts'
+import { spanBetween } from '../../reconcile/window.ts'
 import { spanOf } from './span.ts'
 
 type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
@@ -63,9 +64,11 @@ async function* allKeys(
     for await (const parts of readKeys(io.openInput(file), kind)) yield keyOf(parts)
     return
   }
-  const { config, transport } = session
+  const { config, connection, transport } = session
   const { url = '' } = config.ledger
-  for (let from = span.from; from < span.until; from += hourMs) {
+  // If daylight saving repeats an hour, the platform's times may mean either.
+  const [begin] = connection.zone.toInstants(spanBetween(span, io.clock.now(), connection.zone).from * 1000)
+  for (let from = begin; from < span.until; from += hourMs) {
     const until = Math.min(from + hourMs, span.until)
     yield* ledgerKeys({ from, until }, { url, kind, transport }, io.signal)
   }
