@@ -2,7 +2,7 @@
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeCondition } from './condition-notices.ts'
 import type { StatusFacts } from './status-document.ts'
-import { clockTime, count, sinceOf, span, subscriptionName } from './words.ts'
+import { clockTime, count, counted, sinceOf, span, subscriptionName } from './words.ts'
 
 /** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000
@@ -59,7 +59,7 @@ function unprocessedDetail({ unprocessed: { causes, delivered, isConfirmed, tota
 export function booksConditions(status: StatusFacts): NoticeCondition[] {
   const { books, now } = status
   if (books === null) return []
-  const { comparedUntil, problem, unprocessed } = books
+  const { comparedUntil, problem, unprocessed, withoutKey } = books
   const until = `Events since ${clockTime(comparedUntil, now)} UTC are not compared with the ledger`
   return [
     {
@@ -86,6 +86,13 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
       advice: 'Nothing to do: it follows behind retries and sweeps.',
       isAside: true,
       runbook: 'BooksStale',
+    },
+    {
+      isSo: withoutKey > 0,
+      level: 'working',
+      text: `${counted(withoutKey, 'delivery has', 'deliveries have')} no key and cannot be compared with the ledger.`,
+      advice: 'If the receiver knows event or webhook ids, set ledger.key to eventId or webhookId.',
+      isAside: true,
     },
   ]
 }

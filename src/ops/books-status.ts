@@ -8,6 +8,8 @@ export interface BooksStatus {
   comparedUntil: Date
   /** Why an hour or more of events cannot be compared. */
   problem: { text: string; since: Date } | null
+  /** Number of deliveries without a key: not compared. */
+  withoutKey: number
   unprocessed: {
     total: number
     /** Deliveries since the first unprocessed one, with the number of their subscriptions and types. */
@@ -30,7 +32,7 @@ interface UnprocessedCause extends Omit<MissedCause, 'firstAt' | 'lastAt'> {
 /** Null without `ledger.url`. */
 export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'>): BooksStatus | null {
   if (books === undefined) return null
-  const { comparedUntil, missed, problem } = books
+  const { comparedUntil, missed, problem, withoutKey } = books
   const toCause = ({ firstAt, lastAt, ...cause }: MissedCause): UnprocessedCause => ({
     ...cause,
     firstDelivery: new Date(firstAt),
@@ -39,6 +41,7 @@ export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'
   return {
     comparedUntil: new Date(comparedUntil),
     problem: problem === undefined ? null : { text: problem.text, since: new Date(problem.since - skewMs.api) },
+    withoutKey,
     unprocessed: {
       total: missed?.total ?? 0,
       delivered: missed?.delivered ?? 0,

@@ -95,8 +95,11 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
   const state = books.state()
   if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
   const unnamed = (state.missed?.total ?? 0) - books.missed().length
-  if (unnamed > 0) return `${unnamed} more are only counted: ${maxNamed} an hour are kept.`
-  return state.problem && `${state.problem.text}.`
+  return joined([
+    unnamed > 0 ? `${unnamed} more are only counted: ${maxNamed} an hour are kept.` : undefined,
+    state.problem && `${state.problem.text}.`,
+    state.withoutKey > 0 ? `${state.withoutKey} have no key (ledger.key) and cannot be compared.` : undefined,
+  ])
 }
 
 /** Requested ids that no record has. */

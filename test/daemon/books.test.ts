@@ -267,6 +267,25 @@ test('one that answers as another before late deliveries have settled: none of t
   expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
 })
 
+test('deliveries without a key are counted on the page, and in /records: what was lost of them is unknown', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  seedDelivered(day, 96)
+  const requestPayload = { webhook: { type: 'card-created', module: 'cards' }, data: { card: { id: 7 } } }
+  const times = [5, 5, 9].map((age) => ({ eventInstant: clock.now() - age * hourMs }))
+  const delivered = { status: 'successful', responseStatusCode: 200, requestPayload } as const
+  sandbox.ledger.lose(times.map((at) => sandbox.addWebhook({ ...delivered, ...at, lastAttempt: at.eventInstant })))
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(20)
+  const { summary, unprocessed } = await booksOf(daemon)
+  expect([summary.level, unprocessed.total]).toEqual(['well', 0])
+  expect(summary.notices.map(({ text }) => text)).toContain(
+    '3 deliveries have no key and cannot be compared with the ledger.',
+  )
+  const { incomplete } = await daemon.records('group=unprocessed')
+  expect(incomplete).toBe('3 have no key (ledger.key) and cannot be compared.')
+})
+
 test('of the rate the books take a tenth at most, though nothing else wants it', async () => {
   await using day = await beginDay()
   const { sandbox } = day

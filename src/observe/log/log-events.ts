@@ -294,7 +294,7 @@ export const logEvents = {
   hour_compared: [
     ['debug', 'warn'],
     'hour compared with the ledger',
-    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. At warn with any of these; `/records?group=unprocessed` names them.',
+    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. `/records?group=unprocessed` names these. `withoutKey` have no key (`ledger.key`) and were not compared. At warn with any unprocessed, and for the first hour with some `withoutKey`.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [

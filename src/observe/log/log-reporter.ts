@@ -56,6 +56,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const tokenFailure = createCondition(clock, { againMs })
   const noLease = createCondition(clock, { againMs })
   const noBooks = createCondition(clock, { againMs })
+  const noKey = createCondition(clock)
   const skipped = createCondition(clock)
   const expiry = createCondition(clock)
   const unreadable = createCondition(clock, { quietMs: forgottenAfterMs })
@@ -171,6 +172,11 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     if (failures > 0) log.event('ledger_usable', { failures })
   }
 
+  function logHour(event: FactOf<'hour-compared'>): void {
+    const isNews = event.unprocessed > 0 || (event.withoutKey > 0 && noKey.begins())
+    log.event('hour_compared', event, isNews ? 'warn' : 'debug')
+  }
+
   function logNoLease(event: FactOf<'lease-unavailable'>): void {
     const isNew = noLease.begins(event.reason)
     log.event('lease_unavailable', { ...event, ...noLease.soFar() }, isNew ? 'warn' : 'debug')
@@ -178,7 +184,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   /** Forgets what earlier terms logged: another instance has worked since. */
   function logLeading(event: FactOf<'leading'>): void {
-    for (const condition of [sweepFailure, skipped, expiry, noBooks]) condition.ends()
+    for (const condition of [sweepFailure, skipped, expiry, noBooks, noKey]) condition.ends()
     openCircuits.clear()
     since = { ...nothingSince }
     log.event('leading', { ...event, identity })
@@ -223,7 +229,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'ledger':
           return logLedger(event)
         case 'hour-compared':
-          return log.event('hour_compared', event, event.unprocessed > 0 ? 'warn' : 'debug')
+          return logHour(event)
         case 'leading':
           return logLeading(event)
         case 'standing-by':

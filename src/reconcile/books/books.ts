@@ -55,6 +55,8 @@ export interface BooksState {
   /** Why an hour could not be compared, and since when. */
   problem: Hour['problem']
   missed: Missed | undefined
+  /** Number of deliveries without a key: not compared. */
+  withoutKey: number
 }
 
 export interface BooksOptions {
@@ -227,7 +229,12 @@ export function createBooks(options: BooksOptions): Books {
       const now = client.now()
       const known = hoursAt(hours, now, policy)
       const problem = known.find((hour) => hour.problem !== undefined)?.problem
-      return { comparedUntil: comparedUntil(known, now, policy), problem, missed: sumOfMissed(known, policy) }
+      return {
+        comparedUntil: comparedUntil(known, now, policy),
+        problem,
+        missed: sumOfMissed(known, policy),
+        withoutKey: known.reduce((sum, { listing }) => sum + (listing?.withoutKey ?? 0), 0),
+      }
     },
   }
 }

@@ -114,6 +114,7 @@ const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
   ...everyFact.unreadable,
   rows: ids.map((id) => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),
 })
+const withoutKey: TelemetryEvent = { ...everyFact['hour-compared'], unprocessed: 0, withoutKey: 3 }
 const booksAgain = times(2, (): TelemetryEvent => ({ type: 'ledger', result: 'ok' }))
 const ofATerm = ['records_expired', 'slice_skipped', 'ledger_unusable'].map((event) => line(`warn: ${event}`))
 const swept = 'info: full_sweep_completed'
@@ -215,6 +216,13 @@ const cases: Record<string, [TelemetryEvent[], lines: object[], everyMs?: number
       line('warn: token_unavailable'),
       line('error: token_rejected'),
       ...tlsCodes.map((code) => line('warn: token_unavailable', { code })),
+    ],
+  ],
+  'an hour with unprocessed deliveries is a warning, one with deliveries that have no key only the first time': [
+    [...times(2, () => everyFact['hour-compared']), ...times(3, () => withoutKey)],
+    [
+      ...times(2, () => line('warn: hour_compared', { unprocessed: 2 })),
+      line('warn: hour_compared', { withoutKey: 3 }),
     ],
   ],
   'a lease that cannot be had is a warning for each reason, and its end has the number': [

@@ -228,6 +228,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
       books: {
         comparedUntil: 0,
         missed: undefined,
+        withoutKey: 0,
         problem: { text: 'The ledger is down', since: incidentNow - minutes * minuteMs },
       },
     }),
@@ -238,7 +239,12 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   [
     '3 h',
     (hours) => ({
-      books: { comparedUntil: incidentNow - hours * 60 * minuteMs, missed: undefined, problem: undefined },
+      books: {
+        comparedUntil: incidentNow - hours * 60 * minuteMs,
+        missed: undefined,
+        problem: undefined,
+        withoutKey: 0,
+      },
     }),
     3,
     3.1,
