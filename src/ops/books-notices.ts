@@ -60,7 +60,7 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
   const { books, now } = status
   if (books === null) return []
   const { comparedUntil, problem, unprocessed, withoutKey } = books
-  const until = `Events since ${clockTime(comparedUntil, now)} UTC are not compared with the ledger`
+  const until = `Not all events since ${clockTime(comparedUntil, now)} UTC are compared with the ledger`
   return [
     {
       isSo: unprocessed.total > 0,
@@ -74,9 +74,9 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
       isSo: problem !== null,
       level: now.getTime() - (problem?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
       text: `${problem?.text ?? ''}.`,
-      detail: `${until}: losses there are unknown.`,
+      detail: `${until}: losses among them are unknown.`,
       advice:
-        'Fix the endpoint that it names, ledger.url or the platform; it is asked again within 10 min, or an hour if keys did not match.',
+        "Fix what it names: ledger.url, or ask the platform's operator. It is asked again after 10 min, an hour if keys did not match, or up to 8 h if listed in part.",
       runbook: 'BooksStale',
     },
     {

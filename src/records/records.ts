@@ -99,6 +99,9 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
     unnamed > 0 ? `${unnamed} more are only counted: ${maxNamed} an hour are kept.` : undefined,
     state.problem && `${state.problem.text}.`,
     state.withoutKey > 0 ? `${state.withoutKey} have no key (ledger.key) and cannot be compared.` : undefined,
+    state.isBehind
+      ? `Not all events since ${new Date(state.comparedUntil).toISOString()} are compared yet.`
+      : undefined,
   ])
 }
 

@@ -267,6 +267,25 @@ test('one that answers as another before late deliveries have settled: none of t
   expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
 })
 
+test('an hour with an unreadable row is named, with what to do, while later hours are compared', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  seedDelivered(day, 96)
+  sandbox.addWebhook({ eventInstant: clock.now() - 9 * hourMs, status: 'successful', wire: { id: 'none' } })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(20)
+  const { comparedUntil, summary } = await booksOf(daemon)
+  const since = new Date(comparedUntil).toISOString()
+  expect(summary).toMatchObject({
+    headline: 'The platform cannot list all of an hour: a row is unreadable, or a part fails. Nothing is missing.',
+    detail: `Not all events since ${since.slice(11, 19)} UTC are compared with the ledger: losses among them are unknown.`,
+    advice: expect.stringContaining("ask the platform's operator") as string,
+  })
+  expect((await daemon.records('group=unprocessed')).incomplete).toBe(
+    `The platform cannot list all of an hour: a row is unreadable, or a part fails. Not all events since ${since} are compared yet.`,
+  )
+})
+
 test('deliveries without a key are counted on the page, and in /records: what was lost of them is unknown', async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day
@@ -293,6 +312,9 @@ test('of the rate the books take a tenth at most, though nothing else wants it',
   const daemon = await day.start(envOf(sandbox, { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' }))
   const calls = (): Promise<number> => daemon.metric('platform_requests_total', { operation: 'books' })
   const before = await calls()
+  expect((await daemon.records('group=unprocessed')).incomplete).toMatch(
+    /^Not all events since \S+ are compared yet\.$/,
+  )
   await daemon.goOn(10)
   expect((await calls()) - before).toBeGreaterThan(100)
   expect((await calls()) - before).toBeLessThanOrEqual(0.1 * 2 * 600 + 1)

@@ -13,6 +13,7 @@ import {
   comparedUntil,
   hourMs,
   hoursAt,
+  hoursProblem,
   maxNamed,
   minuteOf,
   missedOf,
@@ -52,6 +53,8 @@ export interface HourEvent {
 /** Times in epoch ms of the platform's clock. */
 export interface BooksState {
   comparedUntil: number
+  /** True while a settled hour is not compared completely. */
+  isBehind: boolean
   /** Why an hour could not be compared, and since when. */
   problem: Hour['problem']
   missed: Missed | undefined
@@ -228,10 +231,10 @@ export function createBooks(options: BooksOptions): Books {
       if (url === undefined) return undefined
       const now = client.now()
       const known = hoursAt(hours, now, policy)
-      const problem = known.find((hour) => hour.problem !== undefined)?.problem
       return {
         comparedUntil: comparedUntil(known, now, policy),
-        problem,
+        isBehind: known.some(({ listing }) => listing?.complete !== true),
+        problem: hoursProblem(known),
         missed: sumOfMissed(known, policy),
         withoutKey: known.reduce((sum, { listing }) => sum + (listing?.withoutKey ?? 0), 0),
       }

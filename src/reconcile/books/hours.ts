@@ -133,6 +133,14 @@ export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }:
   return open?.from ?? hourOf(now - settleMs)
 }
 
+/** Why an hour is not compared, or not completely, and since when. A failure comes first: it may affect all. */
+export function hoursProblem(hours: readonly Hour[]): Hour['problem'] {
+  const partial = hours.find(({ listing }) => listing?.complete === false)
+  const text = 'The platform cannot list all of an hour: a row is unreadable, or a part fails'
+  const problem = hours.find((hour) => hour.problem !== undefined)?.problem
+  return problem ?? (partial && { text, since: partial.from + hourMs })
+}
+
 /** Missed records of one subscription, type and response. */
 export interface MissedCause extends Pick<FailedRecord, 'eventType' | 'responseStatusCode' | 'subscriptionId'> {
   records: number

@@ -5,6 +5,7 @@ import {
   comparedUntil,
   hourMs,
   hoursAt,
+  hoursProblem,
   missedOf,
   nextLook,
   sumOfMissed,
@@ -149,7 +150,11 @@ describe('what is missed', () => {
     for (const hour of hours.slice(1))
       takeListing(hour, askedAt, listingOf({ complete: hour.from > start + hourMs }), policy)
     expect(comparedUntil(hours, now, policy)).toBe(start + hourMs)
+    expect(hoursProblem(hours)).toMatchObject({ since: start + 2 * hourMs })
+    const down = { text: 'down', since: now }
+    expect(hoursProblem([...hours, { ...hourOf(), problem: down }])).toBe(down)
     for (const hour of hours.slice(1)) takeListing(hour, askedAt, listingOf(), policy)
+    expect(hoursProblem(hours)).toBeUndefined()
     expect(comparedUntil(hours, now, policy)).toBe(start + 3 * hourMs)
   })
 })
