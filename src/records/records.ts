@@ -132,7 +132,7 @@ export function createRecords({
     const { beyondWindow, excluded } = reconciler().sweeper.findings()
     const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (until <= windowStart() ? beyondWindow : 0)
     if (records === 0) return undefined
-    return `${records} records are only counted: the platform lists them by time (since, or --since TIME).`
+    return `${records === 1 ? '1 record is' : `${records} records are`} only counted: the platform lists them by time (since, or --since TIME).`
   }
 
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {

@@ -1,6 +1,5 @@
 // Selects a span of the platform's records by the flags.
 import type { SpanSelection } from '../../reconcile/books/compare-records.ts'
-import { keyPart } from '../../reconcile/books/read-keys.ts'
 import { UsageError } from '../../runtime/errors.ts'
 import { shownText } from '../../runtime/redact.ts'
 import { isUuid } from '../../runtime/uuid.ts'
@@ -22,5 +21,9 @@ export function spanOf(
   const end = until === undefined ? now : moments.parse(until, { option: '--until', now, edge: 'later' })
   if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
   const ids = subscription?.map((id) => uuidOf(id, '--subscription'))
-  return { from, until: end, only: { ...(type && { type: type.map(keyPart) }), ...(ids && { subscription: ids }) } }
+  return {
+    from,
+    until: end,
+    only: { ...(type && { type: type.map((one) => one.toLowerCase()) }), ...(ids && { subscription: ids }) },
+  }
 }
