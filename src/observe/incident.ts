@@ -123,7 +123,9 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
 
   function noteCounts(open: Open, found: Counts, sweptAt: number): void {
     const isOpen = openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
-    const begins = running === undefined && isOpen && urgentOf(found) > 0 && openOf(found) > leftOver
+    // Those that the receiver rejects; of others it is not known.
+    const ignored = Math.max(leftOver, Math.min(open.refused, minRefused - 1))
+    const begins = running === undefined && urgentOf(found) > 0 && openOf(found) > ignored
     const begun = begins ? begin(open, found, sweptAt) : undefined
     running ??= begun
     leftOver = running === undefined ? Math.min(leftOver, openOf(found)) : openOf(found)

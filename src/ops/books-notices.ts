@@ -6,7 +6,7 @@ import { clockTime, count, counted, sinceOf, span, subscriptionName } from './wo
 
 /** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000
-/** An hour not compared this long after its end is late. */
+/** An hour not compared this long after its beginning is late. */
 const lateMs = 3 * 3_600_000
 /** A truncated ledger response could explain a share this large. */
 const doubtfulShare = 0.5

@@ -130,9 +130,10 @@ export function createRecords({
   /** Matching records that the daemon counts, and does not hold; undefined if there are none. */
   function onlyCounted({ decision, until = Infinity }: RecordFilter): string | undefined {
     const { beyondWindow, excluded } = reconciler().sweeper.findings()
-    const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (until <= windowStart() ? beyondWindow : 0)
+    const isBeyond = until <= windowStart() && (decision?.includes('exhausted') ?? true)
+    const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (isBeyond ? beyondWindow : 0)
     if (records === 0) return undefined
-    return `${records === 1 ? '1 record is' : `${records} records are`} only counted: the platform lists them by time (since, or --since TIME).`
+    return `Up to ${records} more are only counted: the platform lists them by time (since, or --since TIME).`
   }
 
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {
@@ -167,7 +168,10 @@ export function createRecords({
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },
       notFound: isLast && failure === undefined ? notAmong(filter, (id) => get(id) !== undefined) : [],
-      incomplete: group === undefined ? joined([failure, newer, gaps, onlyCounted(filter)]) : bookGapsOf(current),
+      incomplete:
+        group === undefined
+          ? joined([failure, newer, gaps, failure === undefined ? onlyCounted(filter) : undefined])
+          : bookGapsOf(current),
       error: undefined,
     }
     const batches = inBatches(page, (entry) => {

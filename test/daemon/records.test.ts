@@ -372,7 +372,7 @@ test('what the backlog may lack is said beside the records', async () => {
     ['decision=excluded', '110h', 3],
     ['until=190h', '500h', 2],
   ] as const) {
-    const incomplete = `${count} records are only counted: the platform lists them by time (since, or --since TIME).`
+    const incomplete = `Up to ${count} more are only counted: the platform lists them by time (since, or --since TIME).`
     expect(await daemon.records(query)).toMatchObject({ source: 'memory', count: 0, incomplete })
     const listed = await daemon.records(`${query}&since=${since}`)
     expect(listed).toMatchObject({ source: 'platform', count, incomplete: null })

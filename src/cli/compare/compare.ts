@@ -130,7 +130,7 @@ async function compareSpan({ io, kind, ledger, session, source, span, take, with
       `no key of the ${source} matches the platform's in this span: the ${source} has "${shownText(ledger.sample)}", the platform "${shownText(sample)}"`,
     )
   }
-  if (complete && span.only?.type && ledger.lines + compared + withoutKey === 0) {
+  if (complete && span.only?.type && (kind === 'entity' ? ledger.lines : 0) + compared + withoutKey === 0) {
     throw new UsageError(
       `neither the ${source} nor the platform has an event of --type ${shownText(span.only.type.join(' '))} in this span`,
     )

@@ -135,8 +135,9 @@ export function comparedUntil(hours: readonly Hour[], now: number, { settleMs }:
 
 /** Why an hour is not compared, or not completely, and since when. A failure comes first: it may affect all. */
 export function hoursProblem(hours: readonly Hour[]): Hour['problem'] {
-  const partial = hours.find(({ listing }) => listing?.complete === false)
-  const text = 'The platform cannot list all of an hour: a row is unreadable, or a part fails'
+  // A second listing may have what the first one lacked.
+  const partial = hours.find(({ listing, looks }) => listing?.complete === false && looks > 1)
+  const text = 'The platform does not list all of an hour'
   const problem = hours.find((hour) => hour.problem !== undefined)?.problem
   return problem ?? (partial && { text, since: partial.from + hourMs })
 }

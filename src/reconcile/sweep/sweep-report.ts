@@ -44,11 +44,11 @@ export interface UnreadableEvent {
   rows: readonly UnreadableRow[]
 }
 
-/** `open`, with the counts of `report.failed`: records repeatedly rejected by receiver or platform, and the oldest open event, epoch ms. */
+/** `open`, with the counts of `report.failed`: records repeatedly rejected by the receiver, or by receiver or platform, and the oldest open event, epoch ms. */
 export interface SweepEvent {
   type: 'sweep'
   report: SweepReport
-  open?: { refusedAgain: number; oldestAt: number | undefined }
+  open?: { refused: number; refusedAgain: number; oldestAt: number | undefined }
 }
 
 export type SweeperEvent =

@@ -372,7 +372,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     if (isKnown) forgetCircuits()
     const { refused = 0, unproven = 0 } = summary?.endless ?? {}
-    const open = summary && { refusedAgain: refused + unproven, oldestAt: summary.oldestOpenAt }
+    const open = summary && { refused, refusedAgain: refused + unproven, oldestAt: summary.oldestOpenAt }
     emit({ type: 'sweep', report: made, ...(open && { open }) })
     return made
   }

@@ -49,6 +49,10 @@ export const replicas: Scenarios = {
     replicas: [{ [leader]: '0x60 1x9 0x2 1x9 0x2 1x9 0x500', [unreachable]: '0x69 1x11 2x11 3x500', ...listsUntil60 }],
     firing: { 60: none, 90: ['NoLeader'] },
   },
+  'one instance that gives its lease away, and takes it again': {
+    series: { ...leads, [unreachable]: '0x60 1x12 2x12 3x12 4x500', ...listsUntil60 },
+    firing: { 60: none, 86: ['NoLeader'], 90: ['NoLeader'] },
+  },
   'three replicas: all go down': {
     series: goneAt60,
     replicas: [

@@ -8,7 +8,6 @@ import {
   calls,
   complete,
   due,
-  failedDue,
   failing,
   incomplete,
   neverWorked,
@@ -138,18 +137,6 @@ const credentials: Scenarios = {
   },
   'retry refused although lists are allowed': {
     series: { [calls('retry', 'forbidden')]: '0x60 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4' },
-    firing: { 60: none, 80: ['RetriesRefused'] },
-  },
-  'the few that are missing back off for long, and each retry of them is refused': {
-    series: {
-      [failedDue]: '0x60 5x500',
-      [calls('retry', 'forbidden')]: '0x60 1x500',
-      [`${own}gates{gate="unauthorized"}`]: '0x60 1x60 0x500',
-    },
-    firing: { 60: none, 80: ['RetriesRefused'], 119: ['RetriesRefused'], 122: none },
-  },
-  'a gateway intercepts each retry of the few that are missing': {
-    series: { [failedDue]: '0x60 5x500', [`${own}gates{gate="intercepted"}`]: '0x60 1x500' },
     firing: { 60: none, 80: ['RetriesRefused'] },
   },
   'the identity host asks for a pause of hours': {

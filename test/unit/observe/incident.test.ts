@@ -12,7 +12,7 @@ const minuteMs = 60_000
 type Step = Partial<typeof noDecisions> | TelemetryEvent | 'failed' | 'a year ahead'
 
 function sweepOf(seconds: number, failed: typeof noDecisions, refusedAgain = 0): FactOf<'sweep'> {
-  return { ...sweepFact({ seconds, failed }), open: { refusedAgain, oldestAt: -minuteMs } }
+  return { ...sweepFact({ seconds, failed }), open: { refused: refusedAgain, refusedAgain, oldestAt: -minuteMs } }
 }
 
 /**

@@ -144,7 +144,8 @@ describe('a snapshot', () => {
       progressDueAt: 7_500,
       pace: { recoveredPerMs: 0.002, failedShare: 0, isSteady: true },
       timeOffsetMs: -14_500,
-      notAccepted: { inARow: 12, reason: 'server-error' },
+      notAccepted: { inARow: 11, reason: 'server-error' },
+      unknownInARow: 12,
       skewMs: { auth: -250, api: 40_000 },
     } satisfies Snapshot
     const shown = await nonZero(metrics, snapshot)

@@ -150,6 +150,8 @@ describe('what is missed', () => {
     for (const hour of hours.slice(1))
       takeListing(hour, askedAt, listingOf({ complete: hour.from > start + hourMs }), policy)
     expect(comparedUntil(hours, now, policy)).toBe(start + hourMs)
+    expect(hoursProblem(hours)).toBeUndefined()
+    for (const hour of hours.slice(1, 2)) takeListing(hour, askedAt, listingOf({ complete: false }), policy)
     expect(hoursProblem(hours)).toMatchObject({ since: start + 2 * hourMs })
     const down = { text: 'down', since: now }
     expect(hoursProblem([...hours, { ...hourOf(), problem: down }])).toBe(down)
