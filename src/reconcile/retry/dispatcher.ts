@@ -117,8 +117,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
 
   function pick(): Picked | undefined {
-    // While none may be sent, too, records that have left the backlog leave the plan.
-    planner.bringUpToDate()
     if (!mayRetry()) return undefined
     const now = client.now()
     return planner.pick({

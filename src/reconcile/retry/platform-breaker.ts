@@ -48,7 +48,7 @@ export interface PlatformBreaker {
   note(response: RetryResponse, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
-  /** A sweep has listed the window: ends a trouble that is not of retries, else sends the next ping now if the last failed. */
+  /** A sweep has listed the window: sends the next ping now, if lists seemed to fail. A second one ends a trouble that is not of retries. */
   listed(): void
   /** An operator asks for the next ping now; returns whether one was waiting. */
   probe(): boolean
@@ -85,6 +85,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** Monotonic ms. */
   let since: number | undefined
   let call: FailedCall | undefined
+  /** True once a sweep has succeeded in this state. */
+  let hasListed = false
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
   let pingAt: number | undefined
@@ -102,6 +104,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     const before = { reason: reason(), trouble: trouble() }
     const wasOpen = state.name === 'open'
     state = next
+    hasListed = false
     enteredAt = clock.monotonic()
     if (next.name === 'closed') {
       failuresInARow = 0
@@ -186,8 +189,11 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     pingAt: () => (isPinging ? undefined : pingAt),
     listed() {
       respondedAt = clock.monotonic()
-      if (state.name === 'open' && !ofRetries.has(state.trouble)) enter({ name: 'closed' })
-      else if (state.name === 'open' && call?.operation === 'list') pingAt = clock.monotonic()
+      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
+      // The first sweep may have ended its calls before the trouble began.
+      if (state.name === 'open' && !ofRetries.has(state.trouble) && hasListed) enter({ name: 'closed' })
+      else if (isOfLists) pingAt = clock.monotonic()
+      hasListed = true
       options.wake()
     },
     probe() {

@@ -41,9 +41,7 @@ export interface Picked {
 }
 
 export interface Planner {
-  /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. Before each `pick`. */
-  bringUpToDate(): void
-  /** The next record; undefined if none may be sent. It stays in the plan until `take`. */
+  /** The next record; undefined if none may be sent. It stays in the plan until `take`. Rebuilds some lanes. */
   pick(rules: PickRules): Picked | undefined
   /** The picked record is sent: its lane moves to the end. */
   take(picked: Picked): void
@@ -165,6 +163,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     }
   }
 
+  /** Rebuilds some lanes, and moves the records whose backoff has ended into theirs. */
   function bringUpToDate(): void {
     if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) {
       allStaleAt = now()
@@ -218,8 +217,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   }
 
   return {
-    bringUpToDate,
     pick(rules) {
+      bringUpToDate()
       skipped = 0
       return (
         (rules.isTrial ? trialOf(rules) : undefined) ??

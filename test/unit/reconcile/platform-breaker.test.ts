@@ -32,8 +32,8 @@ const scripts: Record<string, string> = {
     'list 500; note 500 3; note accepted; note 500 3; note 429; breaker -> none, platform; lists -> 1',
   'it goes on when the platform answers again':
     'list 500; note 500 3; wait 900ms; list works; breaker -> none, platform; wait 100ms; breaker -> all, no trouble',
-  'and when a sweep succeeds, though a list of all records fails':
-    'list 500 0ms all; note 500 3; breaker -> none, platform; sweep -> complete 0; breaker -> all, no trouble',
+  'and when two sweeps succeed, though a list of all records fails': `list 500 0ms all; note 500 3; breaker -> none, platform
+    sweep -> complete 0; breaker -> none, platform; sweep -> complete 0; breaker -> all, no trouble`,
   'a refusal stops all at once': 'note 401; breaker -> none, unauthorized; lists -> 0',
   'so does no token to be had, until a list goes out':
     'list no-token; note no-token; wait 1s; breaker -> none, no-token; list works; wait 10s; breaker -> all, no trouble',

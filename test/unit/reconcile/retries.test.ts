@@ -1,6 +1,6 @@
 // Retries and their checks at work: how many at once, what is spared, how a stop ends, and storms of failures.
 import { describe, expect, test } from 'vitest'
-import { due, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
+import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
 import { holding, noCircuits } from '../../support/reconcile.ts'
 
@@ -79,19 +79,6 @@ test('a stop in the moment in which the rate lets a retry go: it does not go', a
   }
   await world.start()
   expect(world.platform.retries).toEqual([])
-})
-
-test('while all retries are paused, records that have left the backlog leave the plan', async () => {
-  const record = due()
-  await using world = holding([record])
-  const lanesOf = (): string[] => Object.keys(world.subscriptions.of(record.subscriptionId).lanes)
-  world.pause.pause()
-  void world.start()
-  await world.clock.advance(minuteMs)
-  expect(lanesOf()).toEqual(['old'])
-  learn(world.backlog, listingOf([], { askedAt: world.clock.monotonic() }), testNow)
-  await world.clock.advance(2 * minuteMs)
-  expect(lanesOf()).toEqual([])
 })
 
 describe('checks', () => {

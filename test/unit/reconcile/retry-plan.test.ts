@@ -57,16 +57,11 @@ const calm: PickRules = {
   isTrial: false,
 }
 
-function pick(planner: Planner, rules: Partial<PickRules>): ReturnType<Planner['pick']> {
-  planner.bringUpToDate()
-  return planner.pick({ ...calm, ...rules })
-}
-
 /** Sends records until none may go, or `most` have gone; gives their names. */
 function send(planner: Planner, rules: Partial<PickRules> = {}, most = Infinity): string {
   const sent: string[] = []
   while (sent.length < most) {
-    const picked = pick(planner, rules)
+    const picked = planner.pick({ ...calm, ...rules })
     if (picked === undefined) break
     planner.take(picked)
     picked.record.note({ awaiting: {} as FailedRecord['awaiting'] })
@@ -185,7 +180,7 @@ test('lanes of thousands of records are made anew a few at a look, each minute a
   const rows = ['a', 'b', 'c'].flatMap((name) => Array.from({ length: 4000 }, (_, n) => record(`${name}${n} 2d`)))
   const { clock, held, planner, subscriptions } = planOf(rows)
   const look = (): [lanes: string, msUntilDue: number] => {
-    pick(planner, { admits: () => false })
+    planner.pick({ ...calm, admits: () => false })
     const lanes = ['a', 'b', 'c'].filter((id) => subscriptions.of(id).lanes.old !== undefined)
     return [lanes.join(' '), planner.msUntilDue()]
   }
@@ -221,10 +216,10 @@ test('thousands of records that are put off are skipped, and added again, a few 
   let asked = 0
   const look = (standing: 'ready' | number): [asked: number, msUntilDue: number] => {
     asked = 0
-    pick(planner, { standingOf: () => (asked++, standing) })
+    planner.pick({ ...calm, standingOf: () => (asked++, standing) })
     return [Math.min(asked, 5001), planner.msUntilDue()]
   }
-  for (let time = 0; time < 3; time += 1) pick(planner, { admits: () => false })
+  for (let pick = 0; pick < 3; pick += 1) planner.pick({ ...calm, admits: () => false })
   const until = testNow + 1000
   expect([look(until), look(until), look(until)]).toEqual([
     [5001, 0],
