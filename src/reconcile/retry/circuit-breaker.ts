@@ -136,14 +136,8 @@ export function stateOf(circuit: Circuit, now: number): CircuitState {
 
 function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }: RetryOutcome): LastOutcomes {
   if (verdict === 'refused') return { known, last }
-  const all: LastOutcomes['last'][number][] = []
-  let place = 0
-  // One loop, because it runs for each outcome.
-  for (const other of last) {
-    if (other.record === record) continue
-    all.push(other)
-    if (other.sent < sent) place = all.length
-  }
+  const all = last.filter((other) => other.record !== record)
+  const place = all.findLastIndex((other) => other.sent < sent) + 1
   all.splice(place, 0, { record, sent, failedAt: verdict === 'failed-again' ? now : undefined })
   if (all.length > judgedRecords) all.shift()
   return { known: known + 1, last: all }
