@@ -110,8 +110,8 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 const passingMs = 60_000
 
 /** A Retry-After of more than this time needs a person: all waits for it. */
-const maxPauseSeconds = 900
-const isPausedLong = ({ rate }: StatusFacts): boolean => rate.throttledForSeconds > maxPauseSeconds
+const longPauseSeconds = 900
+const isPausedLong = ({ rate }: StatusFacts): boolean => rate.throttledForSeconds > longPauseSeconds
 const endPause = "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
 
 /** A shorter row may be due to these records alone. */

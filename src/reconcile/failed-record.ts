@@ -173,7 +173,7 @@ export class FailedRecord {
   get askedFor(): boolean {
     return this.#ours.askedBy.some(({ aborted }) => !aborted)
   }
-  /** True while a job with a rate will request it, or has. */
+  /** True while a running job with a rate has found it. */
   get isQueued(): boolean {
     return this.#ours.queuedBy.some(({ aborted }) => !aborted)
   }

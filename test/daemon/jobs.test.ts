@@ -128,13 +128,18 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   expect((await daemon.job('GET', `/${last}`)).status).toBe(404)
 })
 
+/** A subscription to pause, and the number of records of all others. */
+async function withOthers(daemon: RunningDaemon): Promise<{ others: number; paused: string | undefined }> {
+  const { records } = await daemon.records('limit=1000')
+  const paused = records[0]?.subscriptionId
+  return { others: records.filter(({ subscriptionId }) => subscriptionId !== paused).length, paused }
+}
+
 test('a job with a rate goes on beside a subscription that is paused, and keeps it when that is resumed', async () => {
   await using day = await beginDay()
   seed(day, 40)
   const daemon = await day.start()
-  const { records } = await daemon.records('limit=1000')
-  const paused = records[0]?.subscriptionId
-  const others = records.filter(({ subscriptionId }) => subscriptionId !== paused).length
+  const { others, paused } = await withOthers(daemon)
   await daemon.ops().control.pause.pause({ subscriptionId: paused })
   const id = await start(daemon, { ...named, rate: 1 })
   await daemon.goOn(2)
@@ -150,9 +155,7 @@ test('a job with a rate requests other records after the subscription of the req
   await using day = await beginDay()
   seed(day, 40)
   const daemon = await day.start()
-  const { records } = await daemon.records('limit=1000')
-  const paused = records[0]?.subscriptionId
-  const others = records.filter(({ subscriptionId }) => subscriptionId !== paused).length
+  const { others, paused } = await withOthers(daemon)
   const { pause } = daemon.ops().control
   await pause.pause()
   const id = await start(daemon, { ...named, rate: 1 })

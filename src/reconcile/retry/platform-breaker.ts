@@ -189,10 +189,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     pingAt: () => (isPinging ? undefined : pingAt),
     listed() {
       respondedAt = clock.monotonic()
-      const isOfLists = state.name === 'open' && (!ofRetries.has(state.trouble) || call?.operation === 'list')
-      // The first sweep may have ended its calls before the trouble began.
-      if (state.name === 'open' && !ofRetries.has(state.trouble) && hasListed) enter({ name: 'closed' })
-      else if (isOfLists) pingAt = clock.monotonic()
+      if (state.name === 'open') {
+        const isOfRetries = ofRetries.has(state.trouble)
+        // The calls of the first sweep may all precede the trouble.
+        if (hasListed && !isOfRetries) enter({ name: 'closed' })
+        else if (!isOfRetries || call?.operation === 'list') pingAt = clock.monotonic()
+      }
       hasListed = true
       options.wake()
     },
