@@ -100,9 +100,9 @@ export interface DaemonParts {
   end: () => void
 }
 
-function missingNow({ backlog, sweeper }: Reconciler, progress: Progress): number | null {
+function missingNow({ backlog }: Reconciler, progress: Progress): number | null {
   const expired = progress.expired()
-  return expired === undefined ? null : backlog.size() + sweeper.findings().evicted.records + expired
+  return expired === undefined ? null : backlog.size() + backlog.evictions.known().records + expired
 }
 
 /** The state of a minute of the history, without iterating over records. */

@@ -370,7 +370,8 @@ export function createReconciler(
   function* state(situationOf = situations(), look?: LookAt): Steps<ReconcilerState> {
     const { counts, ...summary } = yield* backlog.summary(situationOf, look)
     const monotonic = clock.monotonic()
-    const { evicted, ...findings } = sweeper.findings()
+    const findings = sweeper.findings()
+    const evicted = backlog.evictions.known()
     const oldestOpenAt = Math.min(summary.oldestOpenAt ?? Infinity, evicted.oldestOpenAt)
     const unreadable = [findings.unreadable, confirmer.unreadable()].filter((sum) => sum !== undefined)
     return {

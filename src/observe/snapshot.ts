@@ -24,7 +24,7 @@ export const expiringDecisions = [
 ] as const satisfies readonly Decision[]
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, durations in ms. */
-export interface ReconcilerState extends Omit<SweepFindings, 'evicted'>, Omit<Summary, 'counts' | 'expiring'> {
+export interface ReconcilerState extends SweepFindings, Omit<Summary, 'counts' | 'expiring'> {
   /** Failed records of the window by decision; excluded ones as of the last full sweep. */
   failed: Readonly<Record<Decision, number>>
   /** Evicted records: further failed ones, beyond the limit of the backlog. */

@@ -291,9 +291,9 @@ export function createJobs(options: JobsOptions): Jobs {
           if (event.type === 'retry') noteRetry(job, item, event)
           else noteOutcome(job, item, event)
         } else if (event.type === 'sweep') {
-          const { backlog, sweeper } = reconciler()
+          const { backlog } = reconciler()
           // A full backlog may have evicted it: then it is still failed.
-          const standing = sweeper.findings().evicted.records > 0 ? 'left' : 'absent'
+          const standing = backlog.evictions.known().records > 0 ? 'left' : 'absent'
           for (const item of job.items.values())
             if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)
         } else continue

@@ -75,9 +75,9 @@ function joined(texts: readonly (string | undefined)[]): string | undefined {
 }
 
 /** Why the backlog may lack matching records; undefined if it lacks none. */
-export function gapsOf({ sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
+export function gapsOf({ backlog, sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
   const [left, unlisted, unreadable] = [
-    sweeper.findings().evicted.records,
+    backlog.evictions.known().records,
     sweeper.unlisted().length,
     sweeper.findings().unreadable?.rows,
   ]

@@ -232,6 +232,17 @@ test('a span that begins before the window is listed, and sent; rows that cannot
   expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
 })
 
+test('a job that fills the backlog counts what it evicts: that is still missing', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  seed(day, 60)
+  const webhooks = day.sandbox.seed({ count: 40, from: now - 300 * hourMs, to: now - 200 * hourMs })
+  const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
+  await start(daemon, { selection: { webhooks }, rate: 0.1 })
+  await day.clock.advance(20_000)
+  expect(await daemon.records('')).toMatchObject({ incomplete: '40 records are only counted (backlog.maxRecords).' })
+})
+
 test.each([30, 1])(
   'a job with a rate keeps it for records before the window, which had %i attempts',
   async (attempts) => {

@@ -357,8 +357,9 @@ describe('a request at fault is answered with the field and what is allowed', ()
 })
 
 test('what the backlog may lack is said beside the records', async () => {
-  const sweeper = { findings: () => ({ evicted: { records: 7 }, unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
-  expect(gapsOf({ sweeper } as never, true)).toBe(
+  const backlog = { evictions: { known: () => ({ records: 7 }) } }
+  const sweeper = { findings: () => ({ unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
+  expect(gapsOf({ backlog, sweeper } as never, true)).toBe(
     '7 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
   )
   await using day = await beginDay()

@@ -272,7 +272,7 @@ function sweepCommands(world: Reconcile): Commands {
     /** How long before now the events end whose failures are known. */
     seen: () => `${(world.client.now() - (sweeper.findings().seenUntil ?? NaN)) / 1000}s`,
     listing: () => (sweeper.isFullUnderWay() ? 'a full sweep' : 'nothing long'),
-    counted: () => sweeper.findings().evicted.records,
+    counted: () => backlog.evictions.known().records,
     expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
   }
 }

@@ -20,6 +20,7 @@ import type { Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
+import { createEvictions, noneEvicted, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'> {
@@ -41,19 +42,9 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the backlog: an operator's job found them, or the platform's clock was set back. */
   returned: number
-  evicted: Evictions
+  /** Number of records evicted beyond `maxRecords`. */
+  evicted: number
 }
-
-/** Records evicted beyond `maxRecords`. */
-export interface Evictions {
-  records: number
-  /** Oldest event of those that are not exhausted, epoch ms; Infinity for none. */
-  oldestOpenAt: number
-  /** Subscriptions that lost due ones. */
-  dueOf: Set<string>
-}
-
-export const noEvictions = (): Evictions => ({ records: 0, oldestOpenAt: Infinity, dueOf: new Set() })
 
 export interface BacklogOptions {
   policy: Policy
@@ -89,6 +80,7 @@ export interface Backlog {
   /** The records of each subscription; none is empty. */
   bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
   size(): number
+  readonly evictions: Evictions
   /** True while more than half of the places hold a record that can be sent now. */
   isBusy(now: number): boolean
   /** Records by decision, in the current situation of their subscription; `look` gets each of them. */
@@ -163,6 +155,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
   /** Keys of expired records, until a restart. */
   const expired = new Set<string>()
+  const evictions = createEvictions()
   const topicOf = createTopics()
   const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
 
@@ -254,7 +247,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
-  function* makeRoom(now: number, evicted: Evictions): Steps<void> {
+  function* makeRoom(now: number): Steps<number> {
+    const evicted = noneEvicted()
     while (byKey.size > maxRecords) {
       const { dueOf, records } = yield* overflowOf(byKey.values(), {
         ...{ maxRecords, now, policy, subscriptions },
@@ -263,7 +257,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       for (const subscriptionId of dueOf) evicted.dueOf.add(subscriptionId)
       for (const [index, entry] of records.entries()) {
         if (index > 0 && index % rowsPerStep === 0) yield
-        if (byKey.size <= maxRecords) return
+        if (byKey.size <= maxRecords) break
         if (entry.awaiting !== undefined || !holds(entry)) continue
         drop(entry)
         evicted.records += 1
@@ -271,6 +265,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
           evicted.oldestOpenAt = Math.min(evicted.oldestOpenAt, entry.eventAt)
       }
     }
+    evictions.add(evicted)
+    return evicted.records
   }
 
   function* learn(listing: LearnedListing, now: number): Steps<Learned> {
@@ -281,14 +277,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
       leftWithoutRetry: 0,
       excluded: {},
       returned: 0,
-      evicted: noEvictions(),
+      evicted: 0,
     }
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield
-    yield* makeRoom(now, learned.evicted)
+    learned.evicted = yield* makeRoom(now)
     return learned
   }
 
@@ -315,6 +311,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     entries: () => byKey.values(),
     bySubscription: () => bySubscription,
     size: () => byKey.size,
+    evictions,
     isBusy(now) {
       const monotonic = clock.monotonic()
       let ready = 0

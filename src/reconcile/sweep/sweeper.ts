@@ -8,7 +8,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { stateOf } from '../retry/circuit-breaker.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import { noEvictions, type Backlog, type Evictions } from '../retry/backlog.ts'
+import type { Backlog } from '../retry/backlog.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
@@ -48,8 +48,6 @@ export interface SweeperOptions {
 export interface SweepFindings {
   /** Excluded failed records of the window, by rule. */
   excluded: Excluded
-  /** Further failed records of the window beyond the limit of the backlog: those evicted in or since the last full sweep. */
-  evicted: Evictions
   /** Failed records of events before the window, and ahead of the platform's clock. */
   beyondWindow: number
   aheadOfClock: number
@@ -118,21 +116,19 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   const findings: SweepFindings = {
-    ...{ excluded: {}, evicted: noEvictions(), unreadable: undefined, seenUntil: undefined },
+    ...{ excluded: {}, unreadable: undefined, seenUntil: undefined },
     ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
   }
-  /** Since a full sweep last began. */
-  let evicted = noEvictions()
   /** True if at least half of the places had no sendable record; and when that was checked, monotonic ms. */
   let idle = { at: -Infinity, isHalf: false }
 
   /** True if a full sweep would replace records that cannot be sent by some that can. */
   function hasRoomAgain(): boolean {
-    if (findings.evicted.records === 0) return false
+    const { dueOf, records } = backlog.evictions.known()
+    if (records === 0) return false
     if (backlog.size() <= maxRecords / 2) return true
     const monotonic = clock.monotonic()
-    if (!findings.evicted.dueOf.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed'))
-      return false
+    if (!dueOf.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed')) return false
     // Iterates over all records, and may be called at each turn.
     if (monotonic >= idle.at + 1000) idle = { at: monotonic, isHalf: !backlog.isBusy(client.now()) }
     return idle.isHalf
@@ -178,13 +174,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.leftWithoutRetry += learned.leftWithoutRetry
-    tally.evicted += learned.evicted.records
-    for (const known of [findings.evicted, evicted]) {
-      // Only a full sweep shows their number: evicted records return, and are evicted again.
-      known.records = Math.max(known.records, learned.evicted.records)
-      known.oldestOpenAt = Math.min(known.oldestOpenAt, learned.evicted.oldestOpenAt)
-      for (const subscriptionId of learned.evicted.dueOf) known.dueOf.add(subscriptionId)
-    }
+    tally.evicted += learned.evicted
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
     for (const rule of Object.keys(learned.excluded) as (keyof Excluded)[])
       current.excluded[rule] = (current.excluded[rule] ?? 0) + (learned.excluded[rule] ?? 0)
@@ -256,7 +246,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { signal, tally } = current
     if (current.older === undefined) {
       const whole = forget()
-      evicted = noEvictions()
+      backlog.evictions.begin()
       const newest = await listNewest(current)
       current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [], until: -Infinity }
     }
@@ -265,9 +255,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     unfinished = undefined
     noteSkipped(current, whole)
     const beside = [...current.unshown].filter(backlog.holds).length
-    const notHeld = tally.listed - sumOf(current.excluded) - backlog.size() + beside
-    if (evicted.records > 0) evicted.records = Math.max(evicted.records, notHeld)
-    Object.assign(findings, { excluded: current.excluded, evicted })
+    backlog.evictions.end(tally.listed - sumOf(current.excluded) - backlog.size() + beside)
+    findings.excluded = current.excluded
     idle.at = -Infinity
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window)
@@ -318,7 +307,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const isOpen = (record: FailedRecord): boolean => decide(record, policy, { now }).decision !== 'exhausted'
     subscriptions.forgetIdle(
       // A subscription with evicted records may still have some.
-      (id) => findings.evicted.records > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
+      (id) =>
+        backlog.evictions.known().records > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
       clock.monotonic(),
     )
   }

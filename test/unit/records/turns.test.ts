@@ -25,8 +25,9 @@ function world() {
   const reconciler = {
     situations: () => () => ({ now: testNow }),
     client: { now: () => testNow },
-    sweeper: { unlisted: () => [], findings: () => ({ evicted: { records: 0 }, unreadable: undefined }) },
+    sweeper: { unlisted: () => [], findings: () => ({ unreadable: undefined }) },
     backlog: {
+      evictions: { known: () => ({ records: 0 }) },
       *entries() {
         for (const entry of entries) {
           count(1)
