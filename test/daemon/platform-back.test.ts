@@ -202,3 +202,24 @@ test('lists whose every answer is too large, whatever is asked for: some 10 call
   await daemon.goOn(20, 30_000)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
 })
+
+/** As if each record of `refused` needed another permission, which nobody gives; the others one that is given after 12 hours. */
+test.each([
+  { refused: 0, name: 'one that is given is used within six minutes, however long the records back off' },
+  { refused: 1, name: 'nor is one that is refused for good the only trial' },
+])('a permission to retry: $name', async ({ refused }) => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const ids = sandbox.seed({ count: 3, from: clock.now() - 2 * hourMs, to: clock.now() - hourMs, subscriptions: 1 })
+  let mayRetry = false
+  const daemon = await day.start(env, ({ method, url }) =>
+    method !== 'PATCH' || (mayRetry && !ids.slice(0, refused).some((id) => url.pathname.includes(id)))
+      ? undefined
+      : { status: 403, body: { code: 'access.denied', message: 'no' } },
+  )
+  await daemon.goOn(12, hourMs)
+  expect(await daemon.metric('retries_total', { result: 'unauthorized' })).toBeGreaterThan(100)
+  mayRetry = true
+  await daemon.goOn(36, 10_000)
+  expect(sandbox.counts()).toMatchObject({ failed: refused, successful: 3 - refused })
+})

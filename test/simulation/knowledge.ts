@@ -37,6 +37,8 @@ export interface Known extends Tries {
   inFlight: Call | undefined
   /** Since its retry was answered, or its response given up. */
   owed: { kind: 'accepted' | 'lost'; why: 'answer' | 'timeout' | 'cut'; at: number } | undefined
+  /** Its last retry was a trial: a refusal does not make its rest longer. */
+  isTrial: boolean
   /** The platform refused the token: the call may be made once more, as the same retry. */
   mayReplay: boolean
   /** A PATCH, or the look after it, has shown it as successful. */
@@ -122,6 +124,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   const owed = new Set<string>()
   /** Records whose tries it has to remember. */
   const remembered = new Set<string>()
+  let hasTrouble = false
   let failures: { id: string; until: number }[] = []
 
   const of = (id: string): Known =>
@@ -135,6 +138,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       touchedAt: -Infinity,
       inFlight: undefined,
       owed: undefined,
+      isTrial: false,
       mayReplay: false,
       isDone: false,
     }))
@@ -146,7 +150,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
 
   function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
-      tries.refusals = isLimited ? 1 : tries.refusals + 1
+      tries.refusals = isLimited || known.isTrial ? 1 : tries.refusals + 1
     })
   }
 
@@ -261,6 +265,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       const attempts = known.views.map((view) => view.attempts)
       known.baseline = attempts.length === 0 ? 0 : Math.min(...attempts)
       known.sentAt = timeline.now()
+      known.isTrial = hasTrouble
     },
     told(call, told) {
       if (call.operation === 'retry') toldRetry(call, told)
@@ -268,7 +273,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       if (isSweepPage(call)) forgetAbsent(call, told)
     },
     fact(fact) {
-      if (fact.type === 'retry') {
+      if (fact.type === 'trouble') hasTrouble = fact.trouble !== undefined
+      else if (fact.type === 'retry') {
         const known = of(fact.webhookId)
         // It ended with a refused token, or no other token could be had for the replay.
         if (known.mayReplay) refuse(known)

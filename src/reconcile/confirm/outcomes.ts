@@ -90,7 +90,7 @@ export interface Outcomes {
   note(
     record: FailedRecord,
     response: RetryResponse,
-    at: { respondedAt: number; monotonic: number; report?: () => void },
+    at: { respondedAt: number; monotonic: number; isTrial?: boolean; report?: () => void },
   ): void
   /** Reports a check of a record; undefined if it did not show the record. Affects only pending records. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
@@ -240,13 +240,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         changedAt: monotonic,
       })
     },
-    note(record, response, { respondedAt, monotonic, report }) {
+    note(record, response, { respondedAt, monotonic, isTrial = false, report }) {
       const { awaiting } = record
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
       const { isOfRecord, restsLonger } = meaningOf(response.result)
-      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, restsLonger === true && response.sent)
+      // That of a trial is no news: the platform breaker has a backoff of its own.
+      const isLonger = restsLonger === true && response.sent && !isTrial
+      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, isLonger)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }

@@ -56,6 +56,8 @@ interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
   record: FailedRecord
   subscription: Subscription
   sent: number
+  /** True if it was sent while the platform breaker is half-open. */
+  isTrial: boolean
 }
 
 /** The steps of the retry loop, which waits between them. @see src/reconciler.ts */
@@ -134,14 +136,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     }
   }
 
-  async function patch({ attempt, record, sent, why }: Flight, kill: AbortSignal): Promise<void> {
+  async function patch({ attempt, isTrial, record, sent, why }: Flight, kill: AbortSignal): Promise<void> {
     const sentAt = clock.monotonic()
     const { id: webhookId, eventId, subscriptionId, eventType } = record
     const response = await client.retry(webhookId, kill)
     const report = (): void => {
       options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
     }
-    outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic(), report })
+    outcomes.note(record, response, { respondedAt: client.now(), monotonic: clock.monotonic(), isTrial, report })
     breaker.note(response, sentAt)
     const keepsPlace = outcomes.pending().has(record) || meaningOf(response.result).keepsPlace === true
     if (!keepsPlace) subscriptions.free(subscriptionId, sent)
@@ -160,11 +162,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const subscription = subscriptions.of(record.subscriptionId)
     const why = isHalfOpen(subscription) ? 'probe' : verdictOf(record, client.now()).because
     const attempt = nextAttempt(record)
+    const isTrial = breaker.trouble() !== undefined
     planner.take(picked)
     const sent = subscriptions.send(record, clock.monotonic())
     outcomes.begin(record, sent, { sentAt: client.now(), monotonic: clock.monotonic() })
     subscription.inFlight += 1
-    flights.set(record, fly({ record, subscription, sent, attempt, why }, kill))
+    flights.set(record, fly({ record, subscription, sent, attempt, why, isTrial }, kill))
   }
 
   return {

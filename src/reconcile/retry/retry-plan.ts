@@ -31,7 +31,7 @@ export interface PickRules {
   standingOf: (record: FailedRecord) => 'ready' | 'gone' | number
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next record. */
   isHalfOpen: (subscription: Subscription) => boolean
-  /** True while a trial PATCH is due: a probe is sent, if possible with a record that was not rejected last. */
+  /** True while a trial PATCH is due. */
   isTrial: boolean
 }
 
@@ -206,25 +206,27 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     return undefined
   }
 
-  /** A probe of the first lane with a record that was not rejected last. */
+  /** A probe of the first lane with a record that was not rejected last; else the record that was not tried for longest. */
   function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
-    const isReady = (record: FailedRecord): boolean => record.refusals === 0 && standingOf(record) === 'ready'
-    for (const lane of lanes) {
-      const record = admits(lane.subscription) ? probeOf(lane.subscription, isReady) : undefined
+    const isReady = (record: FailedRecord): boolean => standingOf(record) === 'ready'
+    const admitted = [...lanes].filter(({ subscription }) => admits(subscription))
+    for (const lane of admitted) {
+      const record = probeOf(lane.subscription, (one) => one.refusals === 0 && isReady(one))
       if (record !== undefined) return { lane, record }
     }
-    return undefined
+    let best: Picked | undefined
+    for (const lane of admitted)
+      for (const record of lane.queue.data)
+        if ((best === undefined || record.triedAt < best.record.triedAt) && isReady(record)) best = { lane, record }
+    return best
   }
 
   return {
     pick(rules) {
       bringUpToDate()
       skipped = 0
-      return (
-        (rules.isTrial ? trialOf(rules) : undefined) ??
-        (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isUp(circuit))) ??
-        inTurn(rules, () => true)
-      )
+      if (rules.isTrial) return trialOf(rules)
+      return (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isUp(circuit))) ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
       wentToKnownUp = isUp(lane.subscription.circuit)
