@@ -23,12 +23,13 @@ export const faultKinds = [
   'gateway-page',
   'bad-span',
   'health-404',
+  'ignored',
 ] as const
 
 /**
  * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no response arrives.
  * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `gateway-page`: a page of HTML with any status; `health-404`: the
- * receiver's health address is not there.
+ * receiver's health address is not there; `ignored`: a retry is accepted, and no delivery follows.
  */
 export type FaultKind = (typeof faultKinds)[number]
 

@@ -97,6 +97,11 @@ function operationOf({ method, url }: HttpRequest): Operation {
   return url.hostname === healthHost ? 'health' : 'list'
 }
 
+interface CallOrigin {
+  process: Process
+  fault: FaultKind | undefined
+}
+
 interface Reply extends Answer {
   headers?: Record<string, string>
   retryAfterMs?: number | undefined
@@ -123,7 +128,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   function isHit({ kind, on, eventAt }: FaultWindow, call: Call): boolean {
     const { operation } = call
     if (kind === 'health-404') return operation === 'health'
-    if (kind === 'misrouted') return operation === 'retry'
+    if (kind === 'misrouted' || kind === 'ignored') return operation === 'retry'
     if (kind === 'bad-span') return asksFor(call, eventAt ?? 0)
     if (operation === 'health' || identityFaults.has(kind) !== (operation === 'token')) return false
     return operation === 'token' || on === 'all' || on === operation
@@ -198,7 +203,8 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return undefined
   }
 
-  function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
+  function handle(request: HttpRequest, call: Call, from: CallOrigin, done: (reply: Reply) => void): void {
+    const { fault, process } = from
     const { headers } = request
     if (call.operation === 'token') {
       const [least, most] = habits.tokenTime
@@ -214,7 +220,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     } else if (call.asked !== undefined) {
       done(platform.list(call.asked))
     } else {
-      platform.retry(call.id, process.number, done)
+      platform.retry(call.id, process.number, done, fault === 'ignored')
     }
   }
 
@@ -357,7 +363,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           }
           process.reached(call, 'arrived')
           if (!process.isAlive()) return
-          handle(request, call, process, (reply) => {
+          handle(request, call, { fault, process }, (reply) => {
             timeline.after(latency(fault), () => {
               answer(reply)
             })

@@ -74,8 +74,8 @@ export interface SimulatedPlatform {
   /** The same for a moment, epoch ms of the platform's clock. */
   isInstantBetween(instant: number, from: number, to: number): boolean
   list(asked: Asked): Answer
-  /** `done` is called when the PATCH is answered: at once, or after the delivery. */
-  retry(id: string, actor: Actor, done: (answer: Answer) => void): void
+  /** `done` is called when the PATCH is answered: at once, or after the delivery. If it is ignored, there is none. */
+  retry(id: string, actor: Actor, done: (answer: Answer) => void, isIgnored?: boolean): void
   isUp(receiver: number): boolean
   outageAt(receiver: number, at: number): Outage | undefined
 }
@@ -277,7 +277,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return { status: 200, body, views: [viewOf(record)] }
   }
 
-  function retry(id: string, actor: Actor, done: (answer: Answer) => void): void {
+  function retry(id: string, actor: Actor, done: (answer: Answer) => void, isIgnored = false): void {
     const record = records.get(id.toLowerCase())
     if (record === undefined || record.plan.kind === 'missing') {
       const error = { body: errorBody('svc.not_found', []), code: 'svc.not_found' }
@@ -288,6 +288,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       done({ status: habits.conflictStatus, body, views: [], code: invalidStatusCode, found: record.status })
     } else if (record.plan.kind === 'barred') {
       done({ status: 422, body: errorBody('svc.barred', []), views: [], code: 'svc.barred' })
+    } else if (isIgnored) {
+      done(accepted(record))
     } else if (habits.delivery === 'sync') {
       deliver(record, actor, () => {
         done(accepted(record))
