@@ -236,26 +236,28 @@ export function createRecords({
     }
   }
 
-  async function* listPage(request: RecordsRequest, end: PageEnd): AsyncGenerator<ExplainedRecord[]> {
+  /** The listing ends before the response starts: the retries of the slice being listed wait for it. */
+  async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
     const { filter, limit } = request
     const { cancel, signal } = deadline()
-    const seen = new Set<string>()
+    const end: PageEnd = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
+    const page: ReturnType<typeof listed> = []
     let last: PageEnd['next']
     try {
       for await (const found of partsOf(request, signal)) {
         end.incomplete ??= found.problem
-        const page = listed(found, request).slice(0, limit - seen.size)
-        for (const { entry } of page) {
-          seen.add(entry.id.toLowerCase())
-          last = { id: entry.id, localSecond: entry.localSecond }
-        }
-        yield* inBatches(page, ({ shown }) => shown)
-        end.next = last
-        if (seen.size >= limit) return
+        const fitting = listed(found, request).slice(0, limit - page.length)
+        page.push(...fitting)
+        const entry = fitting.at(-1)?.entry
+        if (entry !== undefined) last = { id: entry.id, localSecond: entry.localSecond }
+        if (page.length === limit) break
         if (found.upTo !== undefined) last = { id: lastId, localSecond: found.upTo - 1 }
       }
-      end.next = undefined
-      if (end.incomplete === undefined) end.notFound = notAmong(filter, (id) => seen.has(id))
+      if (page.length === limit) end.next = last
+      else if (end.incomplete === undefined) {
+        const ids = new Set(page.map(({ entry }) => entry.id.toLowerCase()))
+        end.notFound = notAmong(filter, (id) => ids.has(id))
+      }
     } catch (error) {
       const failure = failureOf(error)
       if (failure === undefined && !isAbort(error, signal)) throw error
@@ -265,22 +267,8 @@ export function createRecords({
     } finally {
       cancel()
     }
-  }
-
-  async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
-    const end: PageEnd = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
-    const pages = listPage(request, end)
-    // A failure to query the platform is known before the response starts.
-    const first = await pages.next()
-    async function* batches(): AsyncGenerator<ExplainedRecord[]> {
-      try {
-        if (first.done !== true) yield first.value
-        yield* pages
-      } finally {
-        await pages.return(undefined)
-      }
-    }
-    return { source: 'platform', isEmpty: first.done === true, batches: batches(), end: () => end }
+    const batches = inBatches(page, ({ shown }) => shown)
+    return { source: 'platform', isEmpty: page.length === 0, batches, end: () => end }
   }
 
   async function receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }> {

@@ -209,6 +209,20 @@ describe('what the daemon does not hold is listed on the platform', () => {
     expect(await daemon.records(`webhook=${old[3]}&webhook=${old[4]}`)).toMatchObject({ source: 'platform', count: 2 })
   })
 
+  test('a reader that hangs up before the first byte holds no retry back', async () => {
+    await using day = await beginDay()
+    const now = day.clock.now()
+    const daemon = await day.start()
+    const { control, records } = daemon.ops()
+    await control.pause.pause()
+    day.sandbox.seed({ count: 4, from: now - hourMs / 2, to: now - hourMs / 4, attempts: 1 })
+    const filter = { from: now - 2 * hourMs }
+    expect(await day.clock.run(records.records.fromPlatform({ filter, limit: 2, after: undefined }))).toBeDefined()
+    await control.pause.resume()
+    await daemon.goOn(5)
+    expect(day.sandbox.counts()).toMatchObject({ successful: 4 })
+  })
+
   test('without a token nothing is asked of the platform', async () => {
     await using day = await beginDay()
     const daemon = await observed(day)
