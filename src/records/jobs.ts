@@ -131,16 +131,17 @@ export function createJobs(options: JobsOptions): Jobs {
     if (decision === 'excluded' && !isNamed) leaveOut(job, decision)
     else if (decision === 'exhausted' && !job.exhausted) leaveOut(job, decision)
     else {
-      const standing = decision === 'awaiting' ? 'awaiting' : 'waiting'
+      const standing = reconciler().outcomes.pending().has(entry) ? 'awaiting' : 'waiting'
       const item: Item = { entry, standing, attempt: null, responseStatusCode: null, detail: null }
       job.items.set(entry.key, item)
       sums.found += 1
       sums.asked += 1
       sums[standing] += 1
-      // It is in flight already: its outcome is this job's.
       if (standing === 'awaiting') job.retried.push(item)
-      else if (!job.dryRun && job.rate === undefined) ask(job, item)
-      else if (!job.dryRun) {
+      // Of a retry in flight, the response comes first: a rejected one is repeated for this job.
+      else if (job.dryRun || decision === 'awaiting') return
+      else if (job.rate === undefined) ask(job, item)
+      else {
         entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
         job.queue.push(item)
       }

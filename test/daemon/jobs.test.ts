@@ -232,6 +232,25 @@ test('a span that begins before the window is listed, and sent; rows that cannot
   expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
 })
 
+test('a record whose retry is in flight for another job, and is throttled, is sent again though that job was cancelled', async () => {
+  await using day = await beginDay()
+  seed(day, 1)
+  const response = Promise.withResolvers<void>()
+  let isThrottled = true
+  const daemon = await day.start({}, ({ method }) =>
+    method === 'PATCH' && isThrottled ? response.promise.then(() => ({ status: 429 })) : undefined,
+  )
+  const first = await start(daemon, named)
+  await day.clock.advance(3000)
+  const second = await start(daemon, named)
+  await day.clock.advance(2000)
+  await daemon.job('DELETE', `/${first}`)
+  isThrottled = false
+  response.resolve()
+  await daemon.goOn(5)
+  expect(await daemon.job('GET', `/${second}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
+})
+
 test('a job that fills the backlog counts what it evicts: that is still missing', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
