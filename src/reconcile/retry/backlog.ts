@@ -20,7 +20,7 @@ import type { Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
-import { createEvictions, noneEvicted, type Evictions } from './evictions.ts'
+import { createEvictions, noneEvicted, type Evicted, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'> {
@@ -42,7 +42,8 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the backlog: an operator's job found them, or the platform's clock was set back. */
   returned: number
-  /** Number of records evicted beyond `maxRecords`. */
+  /** Number of records that were not held before, and of those evicted beyond `maxRecords`. */
+  admitted: number
   evicted: number
 }
 
@@ -217,6 +218,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
     hold(entry)
     dropped.delete(key)
+    learned.admitted += 1
     learned.changed.push(entry)
     if (expired.delete(key)) learned.returned += 1
   }
@@ -247,7 +249,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
-  function* makeRoom(now: number): Steps<number> {
+  function* makeRoom(now: number): Steps<Evicted> {
     const evicted = noneEvicted()
     while (byKey.size > maxRecords) {
       const { dueOf, records } = yield* overflowOf(byKey.values(), {
@@ -265,27 +267,28 @@ export function createBacklog(options: BacklogOptions): Backlog {
           evicted.oldestOpenAt = Math.min(evicted.oldestOpenAt, entry.eventAt)
       }
     }
-    evictions.add(evicted)
-    return evicted.records
+    return evicted
   }
 
   function* learn(listing: LearnedListing, now: number): Steps<Learned> {
-    const learned: Learned = {
+    const learned = {
       changed: [],
+      admitted: 0,
       awaiting: [],
       turned: [],
       leftWithoutRetry: 0,
       excluded: {},
       returned: 0,
       evicted: 0,
-    }
+    } satisfies Learned
     const isLarge = listing.records.length > rowsPerStep
     yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listing, learned)
     if (isLarge) yield
-    learned.evicted = yield* makeRoom(now)
-    return learned
+    const evicted = yield* makeRoom(now)
+    evictions.add(evicted, learned.admitted)
+    return { ...learned, evicted: evicted.records }
   }
 
   return {

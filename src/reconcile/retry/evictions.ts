@@ -10,9 +10,10 @@ export interface Evicted {
 }
 
 export interface Evictions {
-  /** In or since the last full sweep. */
+  /** At least so many failed records are not held, as of the last listing. */
   known(): Readonly<Evicted>
-  add(one: Evicted): void
+  /** A listing added so many records to the backlog, and others were evicted. */
+  add(evicted: Evicted, admitted: number): void
   /** A full sweep begins. */
   begin(): void
   /** It has ended: so many of its failed records are not held. */
@@ -27,10 +28,12 @@ export function createEvictions(): Evictions {
   let current = noneEvicted()
   return {
     known: () => known,
-    add({ dueOf, oldestOpenAt, records }) {
+    add({ dueOf, oldestOpenAt, records }, admitted) {
+      // The added ones may be those evicted before, or new: only a full sweep shows that none is left.
+      const left = Math.max(Math.min(1, known.records), known.records - admitted + records)
+      known.records = Math.max(left, records)
+      current.records = Math.max(current.records, records)
       for (const sums of [known, current]) {
-        // Only a full sweep shows their number: evicted records return, and are evicted again.
-        sums.records = Math.max(sums.records, records)
         sums.oldestOpenAt = Math.min(sums.oldestOpenAt, oldestOpenAt)
         for (const subscriptionId of dueOf) sums.dueOf.add(subscriptionId)
       }
@@ -41,6 +44,7 @@ export function createEvictions(): Evictions {
     end(notHeld) {
       if (current.records > 0) current.records = Math.max(current.records, notHeld)
       known = current
+      current = noneEvicted()
     },
   }
 }

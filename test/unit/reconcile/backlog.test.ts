@@ -254,6 +254,23 @@ describe('learning from a listing', () => {
       noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
     expect([held.length, finish(steps).evicted, backlog.size()]).toEqual([1500, 750, 500])
   })
+
+  test('what was evicted and is listed again no longer counts twice; only a full sweep shows that none is left', () => {
+    const backlog = testBacklog({ maxRecords: 150 })
+    const sizes = (): number[] => [backlog.size(), backlog.evictions.known().records]
+    const records = Array.from({ length: 250 }, () => due())
+    const take = (some: WebhookRecord[]): unknown => learn(backlog, { ...listingOf(some), verdict: 'missed' }, now)
+    take(records)
+    const again = records.filter(({ id }) => backlog.get(id) === undefined)
+    for (const entry of [...backlog.entries()]) backlog.release(entry)
+    take(again.slice(0, 30))
+    expect(sizes()).toEqual([30, 70])
+    take(Array.from({ length: 100 }, () => due()))
+    expect(sizes()).toEqual([130, 1])
+    backlog.evictions.begin()
+    backlog.evictions.end(0)
+    expect(sizes()).toEqual([130, 0])
+  })
 })
 
 describe('the last attempt', () => {
