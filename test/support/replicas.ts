@@ -44,7 +44,7 @@ export interface Replicas extends AsyncDisposable {
   /** Its retries. */
   readonly patches: readonly PlatformCall[]
   terms: readonly Term[]
-  /** The one that leads by its own status; undefined while none does. */
+  /** The one that does not stand by, as it says itself; undefined while none leads. */
   leader(): Replica | undefined
   /** Virtual ms until it is so; throws after five minutes. */
   until(isSo: () => boolean): Promise<number>
@@ -166,9 +166,8 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     },
     terms,
     leader() {
-      // A status costs something, and is asked for twenty times a second: one that never led does not lead.
-      const former = all.filter((one) => terms.some(({ by }) => by === one))
-      return former.find((one) => !one.isGone() && !one.isFrozen() && one.ops().status().leadership?.leading === true)
+      // Not by its status: that costs something, and this is asked for twenty times a second.
+      return all.find((one) => !one.isGone() && !one.isFrozen() && one.ops().records.standsBy() === undefined)
     },
     async until(isSo) {
       const from = clock.monotonic()
