@@ -56,10 +56,10 @@ async function reportOf(...given: Parameters<typeof compare>): Promise<CompareRe
 }
 
 describe('compare', () => {
-  test('10,000 deliveries, 37 of them answered 200 and lost by the receiver: exactly these are named', async () => {
+  test('2,000 deliveries, 37 of them answered 200 and lost by the receiver: exactly these are named', async () => {
     await using sandbox = await startPlatform()
-    const ids = sandbox.seed({ ...delivered, count: 10_000 })
-    const lost = ids.filter((_, index) => index % 270 === 13 && index < 9_990)
+    const ids = sandbox.seed({ ...delivered, count: 2000 })
+    const lost = ids.filter((_, index) => index % 54 === 13)
     expect(lost.length).toBe(37)
     const kept = ids.filter((id) => !lost.includes(id)).toReversed()
     const ledger = ledgerOf(sandbox, [...kept, ...kept.slice(0, 500)])
@@ -72,7 +72,7 @@ describe('compare', () => {
     expect(named.map(({ webhookId }) => webhookId).toSorted()).toEqual(lost.toSorted())
     expect(new Set(named.map(({ group }) => group))).toEqual(new Set(['not-processed']))
     expect(err).toContain('NOT EQUAL\n')
-    expect(err).toMatch(/delivered and processed +9,963\n +delivered, not processed +37\n +failed +0\n/)
+    expect(err).toMatch(/delivered and processed +1,963\n +delivered, not processed +37\n +failed +0\n/)
     expect(err).toContain('... and 17 more: --records lists them\n')
   })
 
