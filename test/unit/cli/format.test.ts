@@ -22,10 +22,6 @@ describe('a table', () => {
     ['123456', 'bb'],
   ]
 
-  test('is aligned, without spaces at the ends', () => {
-    expect(table(columns, rows)).toBe(' COUNT  TYPE\n     7  a\n123456  bb\n')
-  })
-
   test('that just fits stays one; one that does not becomes a block a row', () => {
     expect(table(columns, rows, { width: 12 })).toContain(' COUNT  TYPE\n')
     expect(table(columns, rows, { width: 11 })).toBe('count  7\ntype   a\n\ncount  123456\ntype   bb\n')

@@ -16,14 +16,6 @@ describe('shown', () => {
     expect(createMoments(zone).show(at(moment))).toBe(shown)
   })
 
-  test('what is shown can be given, also in both readings of the hour that daylight saving repeats', () => {
-    const moments = createMoments('Europe/Berlin')
-    for (const moment of ['2026-10-25T00:30:00Z', '2026-10-25T01:30:00Z', '2026-06-01T00:00:00Z']) {
-      const about = { option: '--since', now, edge: 'earlier' } as const
-      expect(moments.parse(moments.show(at(moment)), about)).toBe(at(moment))
-    }
-  })
-
   test.each([null, NaN, Infinity, 9e15])('%s is none', (ms) => {
     expect(createMoments('UTC').show(ms)).toBe('-')
   })

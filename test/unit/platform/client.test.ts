@@ -20,7 +20,6 @@ const good: Record<Operation, Reply> = {
   list: { body: wirePage([wireWebhook()]) },
   retry: { body: wireRetried() },
 }
-const shown: Record<Operation, object> = { list: { rows: 1 }, retry: { result: 'accepted' } }
 
 function call({ client, clock }: ClientUnderTest, operation: Operation, signal = live): Promise<unknown> {
   return clock.run(calls[operation](client, signal))
@@ -89,15 +88,6 @@ describe('what is sent', () => {
 })
 
 describe.each(operations)('401 to a %s', (operation) => {
-  test('is replayed once, with the token that is valid then', async () => {
-    const under = createClientUnderTest()
-    under.server.replies(refused, good[operation])
-    expect(await call(under, operation)).toMatchObject(shown[operation])
-    expect(bearers(under)).toEqual(['Bearer token-1', 'Bearer token-2'])
-    expect(under.tokens.voided).toEqual(['token-1'])
-    expect(under.events.map(({ reason }) => reason)).toEqual(['unauthorized', 'ok'])
-  })
-
   test('says whether a call had succeeded with the token', async () => {
     const under = createClientUnderTest()
     under.server.replies(refused, good[operation], refused, good[operation])

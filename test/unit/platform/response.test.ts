@@ -44,14 +44,6 @@ describe('status and body', () => {
     },
   )
 
-  test.each(['constructor', '__proto__', invalidStatusCode.toUpperCase(), `${invalidStatusCode}2`])(
-    'the code %j is not one that we know',
-    (code) => {
-      expect(read(400, { code }).reason).toBe('bad-request')
-      expect(read(200, { code }).reason).toBe('other')
-    },
-  )
-
   test.each(['', 'null', '1', '"text"', '{"a":', '{} {}', 'NaN', '\0'])(
     'HTTP 200 with %j is no usable body',
     (body) => {

@@ -289,10 +289,3 @@ test.each([false, true])(
     if (waiting !== undefined) expect((await clock.run(waiting)).value).toBe('token-1')
   },
 )
-
-test('an end before the start starts nothing, and a caller still gets a token', async () => {
-  const { cache, clock, commands } = tokenWorld()
-  await cache.run(AbortSignal.abort())
-  expect(clock.sleepers()).toBe(0)
-  await runScript('sent -> 0; get -> token-1', commands)
-})
