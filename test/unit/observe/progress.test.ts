@@ -39,12 +39,6 @@ test('progress is a list, an outcome, or an answer that is about the record', ()
 })
 
 describe('progress is due', () => {
-  test('with the start, also when it never comes', () => {
-    const { progress } = progressOf(minute)
-    progress.observe(failedSweep(), start + 30 * minute)
-    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
-  })
-
   test.each([
     ['half a minute', minute / 2, minute / 2 + minute],
     // Never more than five minutes, however long the period.

@@ -9,7 +9,6 @@ import { ibanOf } from '../../support/canaries.ts'
 import { aCause, anIncident, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
-import type { CircuitView } from '../../../src/reconcile/retry/subscriptions.ts'
 import { finish } from '../../../src/runtime/steps.ts'
 import { aCircuit, aStatusState, noCauses } from '../../support/status.ts'
 
@@ -95,12 +94,6 @@ describe('causes', () => {
     expect(causeOf({ next: noRetry })).toMatchObject({ nextRetry: null, nextRetryBy: 'never' })
   })
 
-  test('the circuit is that of its subscription', () => {
-    const circuitOf = (...circuits: CircuitView[]): unknown => causeOf({}, { circuits })?.circuit
-    expect(circuitOf(aCircuit({ subscriptionId: uuid(1) }))).toBe('open')
-    expect(circuitOf(aCircuit({ subscriptionId: uuid(2) }))).toBe('closed')
-  })
-
   test('an incident: the pace, and when it will be done by it', () => {
     const { causes, drain, exhausted } = toStatus(
       anIncident({ endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 } }),
@@ -166,10 +159,5 @@ describe('bounds', () => {
       aStatusState({ books: { comparedUntil: 0, missed: { firstAt: 0, causes: many } } as never }),
     )
     expect(books?.unprocessed.causes.list).toHaveLength(50)
-  })
-
-  test.each([NaN, Infinity, 9e15])('a time of %d keeps nothing from being shown', (time) => {
-    const status = toStatus(aStatusState({ nextTickAt: time, tokenExpiresAt: time, oldestOpenAt: time }))
-    expect(status).toMatchObject({ nextTick: null, tokenExpires: null, oldestOpenEvent: null, version: '1.2.3' })
   })
 })
