@@ -45,16 +45,6 @@ test('holds since it was first asked for, also when the clock is set back; each 
   expect(heard).toEqual([...all, 'resume all true', 'wake with 0'])
 })
 
-test('of a subscription stands beside that of all, and each is resumed for itself', () => {
-  const { pause } = begin()
-  pause.pause({ subscriptionId: 'eu', reason: 'INC-7' })
-  expect([pause.of('eu')?.reason, pause.of('uk'), pause.of(undefined)]).toEqual(['INC-7', undefined, undefined])
-  pause.pause()
-  expect(pause.resume('uk')).toBe(false)
-  expect(pause.resume()).toBe(true)
-  expect(pause.list()).toMatchObject([{ subscriptionId: 'eu' }])
-})
-
 test('ends by itself at its time: nothing is paused from then on, and the next turn reports it once', () => {
   const { at, pause, heard } = begin()
   pause.pause({ until: 5000 })

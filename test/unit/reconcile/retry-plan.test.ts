@@ -123,15 +123,6 @@ test('a probe is of another event type than the last retry, if there is one', ()
   expect(send(planner, halfOpen)).toBe('b2 b1')
 })
 
-test('a record that backs off goes out once it is due', () => {
-  const { clock, planner } = planOf(recordsOf('a1 2d attempts=1 rests=0s, b1 2d attempts=5 rests=1min'))
-  expect(send(planner)).toBe('')
-  clock.at += minuteMs
-  expect(send(planner)).toBe('a1')
-  clock.at += 15 * minuteMs
-  expect(send(planner)).toBe('b1')
-})
-
 test('a record whose backoff has become longer holds up no other', () => {
   const records = recordsOf('a1 2d attempts=1 rests=0s, a2 2d attempts=1 rests=0s')
   const { clock, planner } = planOf(records)
@@ -139,17 +130,6 @@ test('a record whose backoff has become longer holds up no other', () => {
   records[0]?.note({ refusals: 9, triedAt: testNow })
   clock.at += minuteMs
   expect(send(planner)).toBe('a2')
-})
-
-test('a record that is early again, as the clock was set back, goes out once it is due', () => {
-  const { planner } = planOf(recordsOf('a1 2d attempts=5 rests=15min'))
-  expect(send(planner, { standingOf: () => testNow })).toBe('')
-  expect(send(planner)).toBe('a1')
-})
-
-test('what was not admitted goes with the next turn', () => {
-  const { planner } = planOf(recordsOf('a1 2d, b1 1d'))
-  expect([send(planner, { admits: isB }), send(planner)]).toEqual(['b1', 'a1'])
 })
 
 test('what is put off goes after that time', () => {
@@ -165,15 +145,6 @@ test('a recent record that has become old goes among the old ones', () => {
   send(planner, { admits: () => false })
   clock.at += hourMs
   expect(send(planner)).toBe('a1 a2 a3 a4')
-})
-
-test('the next plan goes on after the lane that was served last', () => {
-  const { clock, planner } = planOf(recordsOf('a1 50h, b1 50h, c1 50h, a2 49h, b2 49h, c2 49h'))
-  const served = Array.from({ length: 6 }, () => {
-    clock.at += minuteMs + 1
-    return send(planner, {}, 1)
-  })
-  expect(served.join(' ')).toBe('a1 b1 c1 a2 b2 c2')
 })
 
 test('lanes of thousands of records are made anew a few at a look, each minute and once the clock was set; those of records that have gone, too', () => {
