@@ -202,7 +202,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   /** Excluded records are only counted. */
   function admit(
     record: WebhookRecord,
-    { askedAt, holdsExcluded = false }: LearnedListing,
+    { askedAt, holdsExcluded = false, span }: LearnedListing,
     now: number,
     learned: Learned,
   ): void {
@@ -216,6 +216,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
     }
+    // A listing of single records may come beside one of their span, which was asked for earlier.
+    if (span.from === span.to) entry.note({ changedAt: askedAt })
     hold(entry)
     dropped.delete(key)
     learned.admitted += 1

@@ -235,6 +235,16 @@ describe('learning from a listing', () => {
     expect(entryOf(backlog, record).attempts).toBe(7)
   })
 
+  test('a record that a job lists while a sweep lists its part stays, though it failed after its page was read', () => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, { ...listingOf([record], { askedAt: 2000 }), span: { from: 0, to: 0 }, verdict: 'missed' }, now)
+    learn(backlog, listingOf([], { askedAt: 1000 }), now)
+    expect(backlog.get(record.id)).toBeDefined()
+    learn(backlog, listingOf([], { askedAt: 3000 }), now)
+    expect(backlog.get(record.id)).toBeUndefined()
+  })
+
   test('steps of a large listing let 500 records in', () => {
     const backlog = testBacklog({ maxRecords: 20_000 })
     const sizes = [0]
