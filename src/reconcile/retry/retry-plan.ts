@@ -104,8 +104,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   const later = new TinyQueue<{ record: FailedRecord; dueAt: number }>([], (a, b) => a.dueAt - b.dueAt)
   /** Records that the current pick has skipped. */
   let skipped = 0
-  /** False if the last retry went to a receiver not known to be up: one that is comes next, or many dead ones would take all calls. */
-  let wentToKnownUp = true
+  /** That of the last retry. */
+  let last: Subscription | undefined
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
@@ -206,10 +206,15 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     return undefined
   }
 
-  /** A probe of the first lane with a record that was not rejected last; else the record that was not tried for longest. */
+  /**
+   * A probe with a record that was not rejected last, if possible of another subscription than the last retry; else the record
+   * that was not tried for longest.
+   */
   function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
     const isReady = (record: FailedRecord): boolean => standingOf(record) === 'ready'
-    const admitted = [...lanes].filter(({ subscription }) => admits(subscription))
+    const admitted = [...lanes]
+      .filter(({ subscription }) => admits(subscription))
+      .sort((a, b) => Number(a.subscription === last) - Number(b.subscription === last))
     for (const lane of admitted) {
       const record = probeOf(lane.subscription, (one) => one.refusals === 0 && isReady(one))
       if (record !== undefined) return { lane, record }
@@ -226,10 +231,12 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       bringUpToDate()
       skipped = 0
       if (rules.isTrial) return trialOf(rules)
-      return (wentToKnownUp ? undefined : inTurn(rules, ({ circuit }) => isUp(circuit))) ?? inTurn(rules, () => true)
+      // After one that is not known to be up, one that is comes next, or many dead receivers would take all calls.
+      const prefersUp = last !== undefined && !isUp(last.circuit)
+      return (prefersUp ? inTurn(rules, ({ circuit }) => isUp(circuit)) : undefined) ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
-      wentToKnownUp = isUp(lane.subscription.circuit)
+      last = lane.subscription
       // A probe may be anywhere in its lane; it is not ready any more.
       if (lane.queue.peek() === record) lane.queue.pop()
       if (lanes.delete(lane)) lanes.add(lane)
