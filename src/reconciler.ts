@@ -14,7 +14,8 @@ import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
-import type { SituationOf } from './reconcile/decide.ts'
+import { decide, retriedUntil, type SituationOf } from './reconcile/decide.ts'
+import type { FailedRecord } from './reconcile/failed-record.ts'
 import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
 import { createBacklog, type Backlog, type LookAt } from './reconcile/retry/backlog.ts'
@@ -91,7 +92,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   books: Books
   breaker: PlatformBreaker
   gates: Gates
-  /** Ends the cooldowns of all open circuits, and the backoff after failed calls. */
+  /** Ends the cooldowns of all open circuits, has each send a probe, and ends the backoff after failed calls. */
   probe(): AllProbes
   /** The situation of each subscription's records at this moment; it is computed at each call. */
   situations(): SituationOf
@@ -316,8 +317,27 @@ export function createReconciler(
     emit,
   })
 
+  /** Requests the record whose backoff ends first, unless one is due. Returns false if none can be sent. */
+  function makeDue(subscriptionId: string): boolean {
+    if (pause.of(subscriptionId) !== undefined) return false
+    const [now, monotonic] = [client.now(), clock.monotonic()]
+    const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
+    let first: { record: FailedRecord; dueAt: number } | undefined
+    for (const record of backlog.bySubscription().get(subscriptionId) ?? []) {
+      const { decision, dueAt } = decide(record, policy, situation)
+      // One that left the window is sent only when its job requests it.
+      if (retriedUntil(record, policy) < now) continue
+      if (decision === 'due') return true
+      if (decision === 'backing-off' && dueAt < (first?.dueAt ?? Infinity)) first = { record, dueAt }
+    }
+    if (first === undefined) return false
+    first.record.note({ askedBy: [new AbortController().signal] })
+    planner.changed([first.record])
+    return true
+  }
+
   function probe(): AllProbes {
-    const probes = subscriptions.probe(clock.monotonic())
+    const probes = subscriptions.probe(clock.monotonic(), makeDue)
     const platform = [connection.tokens.probe(), breaker.probe(), sweeper.probe()].includes(true)
     emit({ type: 'operator', command: 'probe', circuits: probes.circuits, platform })
     wake.retry()

@@ -113,11 +113,11 @@ type ProbeResponse = AllProbes & { instance: string }
 
 function probeText({ circuits, platform, underWay }: AllProbes, blockers: readonly string[]): string {
   const again = 'failed calls are tried again now, a token request within 30 s'
-  if (circuits + underWay === 0) return platform ? `${again}: check the status` : 'no circuit was open'
+  if (circuits + underWay === 0) return platform ? `${again}: check the status` : 'no circuit waits for a probe'
   const first = platform ? `${again}; ` : ''
-  if (blockers.length > 0)
-    return `${first}${counted(circuits + underWay, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
-  if (circuits > 0) return `${first}cooldowns ended: ${counted(circuits, 'circuit')}`
+  if (circuits > 0 && blockers.length > 0)
+    return `${first}${counted(circuits, 'probe waits', 'probes wait')}: ${blockers.join('; ')}`
+  if (circuits > 0) return `${first}a probe is sent now: ${counted(circuits, 'circuit')}`
   return `${first}${counted(underWay, 'probe is', 'probes are')} under way: check the status in a few seconds`
 }
 

@@ -26,7 +26,7 @@ export interface SharedPause {
 
 export interface ControlOptions extends Pick<RecordsEndpointOptions, 'access' | 'instance' | 'subscriptions'> {
   pause: SharedPause
-  /** Ends the cooldowns of all open circuits now. */
+  /** Has each circuit that is not closed send a probe now. */
   probe: () => Done<AllProbes>
   jobs: JobsEndpointOptions
   /** Host clock, epoch ms. */

@@ -88,6 +88,33 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
 })
 
+test('a dead receiver of few records, which all back off: an operator probes with one of them, unless it is paused', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
+  const { clock, sandbox } = day
+  const [now, subscriptionId] = [clock.now(), 'aaaaaaaa-0000-4000-8000-000000000001']
+  sandbox.receiver.down()
+  const times = { from: now - 48 * hourMs, to: now - 12 * hourMs }
+  sandbox.seed({ count: 9, ...times, attempts: 1, subscriptions: [subscriptionId] })
+  const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
+  await daemon.goOn(60)
+  expect(daemon.ops().status()).toMatchObject({
+    circuits: { list: [{ state: 'half-open', outstanding: 0 }] },
+    failed: { 'backing-off': 9 },
+  })
+  const { pause, probe } = daemon.ops().control
+  await pause.pause({ subscriptionId })
+  expect(probe()).toMatchObject({ circuits: 0, underWay: 0 })
+  await pause.resume(subscriptionId)
+  await clock.advance(10_000)
+  const sent = sandbox.stats.retries.accepted
+  expect(sent).toBe(9)
+  expect(probe()).toMatchObject({ circuits: 1, underWay: 0 })
+  await clock.advance(1000)
+  expect(probe()).toMatchObject({ circuits: 0, underWay: 1 })
+  await clock.advance(10_000)
+  expect(sandbox.stats.retries.accepted).toBe(sent + 1)
+})
+
 test('a receiver that takes deliveries again ends the backoffs of its failures, but of none that it refuses', async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day

@@ -134,8 +134,8 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
     },
     blocks: (subscription = '') => subscriptions.blocks(subscription, clock.monotonic()) ?? 'nothing',
     probe: () => {
-      const { circuits: ended, underWay } = subscriptions.probe(clock.monotonic())
-      return `${ended} ended, ${underWay} under way`
+      const { circuits, underWay } = subscriptions.probe(clock.monotonic(), () => true)
+      return `${circuits} due, ${underWay} under way`
     },
     closed: (subscription = '') => {
       const circuit = subscriptions.circuitOf(subscription)

@@ -186,8 +186,8 @@ export const logEvents = {
   platform_available: [['info'], 'retries resumed', 'The platform is back, or access is restored.'],
   operator_probed: [
     ['info'],
-    'cooldowns ended by the operator',
-    '`POST /-/probe`: each circuit that was open sends a probe now; `platform`: calls that had failed are tried again now.',
+    'probes requested by the operator',
+    '`POST /-/probe`: `circuits` that are not closed send a probe now, those of paused subscriptions not; `platform`: calls that had failed are tried again now.',
   ],
   operator_paused: [
     ['info', 'debug'],

@@ -53,7 +53,7 @@ interface JobEnded {
 /** A command of the operator, even if it changed nothing. */
 export type OperatorEvent =
   | PauseEvent
-  /** `circuits`: number of ended cooldowns; `platform`: whether its backoff was ended. */
+  /** `circuits`: number of those whose probe is due now; `platform`: whether its backoff was ended. */
   | { type: 'operator'; command: 'probe'; circuits: number; platform: boolean }
   | JobStarted
   | JobEnded

@@ -26,7 +26,7 @@ export interface CircuitEvent {
   responseStatusCode?: number | null
 }
 
-/** The effect of an operator's probe: ended cooldowns, and circuits that already had a probe under way. */
+/** The effect of an operator's probe: circuits whose probe is due now, and those that already had one under way. */
 export interface Probes {
   circuits: number
   underWay: number
@@ -106,8 +106,8 @@ export interface Subscriptions {
   free(id: string, sent: number): void
   /** Reports expired cooldowns, and frees places whose time is over. */
   turn(now: number): void
-  /** Ends the cooldowns of all open circuits. */
-  probe(now: number): Probes
+  /** Ends the cooldowns of all open circuits. `makeDue`: makes one record due, and returns true if one is. */
+  probe(now: number, makeDue: (id: string) => boolean): Probes
   /** An outage begins: once the outcomes of retries sent before are known, they are too old to open a circuit. */
   ignorePending(now: number): void
   /** When a blocked retry may next be allowed; Infinity if only outcomes can change that. */
@@ -259,18 +259,23 @@ export function createSubscriptions(
     },
     turn,
     ignorePending,
-    probe(now) {
+    probe(now, makeDue) {
       turn(now)
       ignorePending(now)
-      const { 'half-open': underWay, open } = counts(now)
+      const probes = { circuits: 0, underWay: 0 }
       for (const subscription of all.values()) {
-        const { circuit } = subscription
-        if (circuit.name !== 'down' || stateOf(circuit, now) !== 'open') continue
-        // The next cooldown lasts as long as if this one had run out.
-        subscription.circuit = { ...circuit, openUntil: now }
-        report({ type: 'circuit', subscriptionId: subscription.id, to: 'half-open' })
+        const { circuit, id, places } = subscription
+        const state = stateOf(circuit, now)
+        if (circuit.name === 'down' && state === 'open') {
+          // The next cooldown lasts as long as if this one had run out.
+          subscription.circuit = { ...circuit, openUntil: now }
+          report({ type: 'circuit', subscriptionId: id, to: 'half-open' })
+        }
+        if (state === 'closed') continue
+        if (places.size > 0) probes.underWay += 1
+        else if (makeDue(id)) probes.circuits += 1
       }
-      return { circuits: open, underWay }
+      return probes
     },
     nextChangeAt: () => Math.min(held.values().next().value?.endsAt ?? Infinity, ends.peek()?.at ?? Infinity),
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),

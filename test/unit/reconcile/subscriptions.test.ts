@@ -25,12 +25,12 @@ const scripts: Record<string, string> = {
     wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 3, 9/9 503, for 30s, rest 0s
     change -> 0s; changes -> nothing; turn; changes -> a half-open`,
   'the operator ends the cooldowns of all open circuits at once; when the probes fail, the next is twice as long': `
-    probe -> 0 ended, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
-    changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 ended, 0 under way; probe -> 0 ended, 2 under way
-    changes -> a half-open, b half-open; take a 3; blocks a -> circuit; blocks b -> nothing
+    probe -> 0 due, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
+    changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 due, 0 under way; probe -> 2 due, 0 under way
+    changes -> a half-open, b half-open; take a 3; probe -> 1 due, 1 under way; blocks a -> circuit; blocks b -> nothing
     settle a 3 failed-again; changes -> a open 60s 3/3`,
   "outcomes of retries from before the operator's probe open no closed circuit": `
-    take a 5; probe -> 0 ended, 0 under way; settle a 5 failed-again; take a 5; settle a 5 failed-again
+    take a 5; probe -> 0 due, 0 under way; settle a 5 failed-again; take a 5; settle a 5 failed-again
     changes -> nothing; take a 4; settle a 4 failed-again; changes -> a open 30s 9/9`,
   'a circuit is forgotten in any state ten minutes after its last open record': `
     take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
