@@ -177,6 +177,10 @@ export class FailedRecord {
   get isQueued(): boolean {
     return this.#ours.queuedBy.some(({ aborted }) => !aborted)
   }
+  /** True while an operator wants its retry: then it does not expire. */
+  get isWanted(): boolean {
+    return this.askedFor || this.isQueued
+  }
   get failedAgainAt(): number {
     return this.#ours.failedAgainAt
   }

@@ -278,6 +278,32 @@ test.each([30, 1])(
   },
 )
 
+test('records before the window neither expire soon nor have expired: not while a job waits, and not when it fails', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  day.sandbox.receiver.down()
+  day.sandbox.seed({ count: 5, from: now - 720 * hourMs, to: now - 480 * hourMs, subscriptions: 1 })
+  const daemon = await day.start()
+  const shown = async (): Promise<object> => {
+    const { expired, firstExpiry, missing, oldestOpenEvent, summary } = daemon.ops().status()
+    const { headline, notices } = summary
+    const texts = [headline, ...notices.map(({ text }) => text)].join(' ')
+    const said = /expires? soon|left the window/.exec(texts)?.[0]
+    const metric = await daemon.metric('expiring_webhooks')
+    return { expired, firstExpiry, missing, oldestOpenEvent, said, metric }
+  }
+  const calm = { expired: 0, firstExpiry: null, oldestOpenEvent: null, said: undefined, metric: 0 }
+  await daemon.ops().control.pause.pause()
+  const wanted = { selection: { since: '31d' } }
+  const ids = [await start(daemon, wanted), await start(daemon, { ...wanted, rate: 1 })]
+  await daemon.goOn(1)
+  expect(await shown()).toEqual({ ...calm, missing: 5 })
+  await daemon.ops().control.pause.resume()
+  await daemon.goOn(5)
+  for (const id of ids) expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { 'failed-again': 5 } })
+  expect(await shown()).toEqual({ ...calm, missing: 0 })
+})
+
 test('a record that expired is missing once while a job retries it, and no more when it has arrived', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000, meanwhile: 'failed' } })
   const now = day.clock.now()

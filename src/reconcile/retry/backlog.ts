@@ -68,8 +68,8 @@ export interface Backlog {
   /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
   /**
-   * Drops records that left the window, except awaited ones and those of an operator's job. Returns the number of expired
-   * ones.
+   * Drops records that left the window, except awaited ones and those that an operator wants. Returns the number of expired
+   * ones: without those that an operator's job found when they had left it.
    */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
@@ -97,7 +97,7 @@ export interface Summary {
   missingOf: Map<string, number>
   /** Of these, the ones that leave the window soon. */
   expiring: Counts
-  /** Epoch ms of the oldest event that is not exhausted; undefined without one. */
+  /** Epoch ms of the oldest event in the window that is not exhausted; undefined without one. */
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined if none backs off. */
   lastDueAt: number | undefined
@@ -120,13 +120,12 @@ const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
-/** Adds a record to the sums, except the expiring ones. */
+/** Adds a record to the sums, except those about the window. */
 function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict, situation: Situation): void {
   const { endless, mended } = sums
   sums.counts[decision] += 1
   if (decision === 'backing-off') sums.lastDueAt = Math.max(sums.lastDueAt ?? -Infinity, dueAt)
   if (decision === 'exhausted') return
-  sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
   const refusal = refusalOf(entry, situation)
   if (situation.isPaused === true) endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
@@ -156,6 +155,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
   /** Keys of expired records, until a restart. */
   const expired = new Set<string>()
+  /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
+  let windowFrom = -Infinity
+  const neverInWindow = new WeakSet<FailedRecord>()
   const evictions = createEvictions()
   const topicOf = createTopics()
   const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
@@ -176,7 +178,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
     remove(entry)
-    if (entry.askedFor || entry.isQueued) entry.note({ askedBy: [], queuedBy: [] })
+    if (entry.isWanted) entry.note({ askedBy: [], queuedBy: [] })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
     if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
@@ -223,6 +225,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learned.admitted += 1
     learned.changed.push(entry)
     if (expired.delete(key)) learned.returned += 1
+    else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
   /** Updates known records, and adds new ones. */
@@ -297,11 +300,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learn,
     release: drop,
     forgetBefore(localSecond) {
+      windowFrom = localSecond
       let gone = 0
       for (const entry of byKey.values()) {
-        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.askedFor || entry.isQueued)
-          continue
+        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.isWanted) continue
         remove(entry)
+        if (neverInWindow.has(entry)) continue
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1
       }
@@ -349,7 +353,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
           if (verdict.decision !== 'excluded') missing += 1
           addUp(sums, entry, verdict, situation)
           look?.(entry, verdict, situation)
-          if (entry.localSecond < expiringUntil) sums.expiring[verdict.decision] += 1
+          if (entry.localSecond < windowFrom) continue
+          if (verdict.decision !== 'exhausted')
+            sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
+          if (entry.localSecond < expiringUntil && !entry.isWanted) sums.expiring[verdict.decision] += 1
         }
         sums.missingOf.set(subscriptionId, missing)
       }
