@@ -289,10 +289,12 @@ export function createParts(options: DaemonOptions): DaemonParts {
     jobs,
     renew() {
       jobs.endAll()
+      incidents.end()
       const pauses = current.pause.list()
       current = newReconciler()
       current.pause.follow(pauses)
       progress.begin(clock.monotonic())
+      history.endTerm()
     },
     pause: sharedPause(),
     metrics,

@@ -57,6 +57,8 @@ export interface HistorySums {
 }
 
 export interface History {
+  /** The lead has ended: the current state replaces that of its last minute, and lasts until the next event. */
+  endTerm(): void
   /** Counts an event; most only advance the time. */
   note(event: TelemetryEvent): void
   /**
@@ -150,6 +152,9 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   }
 
   return {
+    endTerm() {
+      Object.assign(present(), state())
+    },
     note(event) {
       const minute = present()
       // A sweep may find many in the middle of a minute, and they are retried while it goes on.

@@ -34,7 +34,7 @@ export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
   /** It is told of each event first. */
   history: Pick<History, 'recovered' | 'sums'>
-  /** Called when an incident starts or ends, and when the process ends during one. */
+  /** Called when an incident starts or ends, and when the process or its lead ends during one. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
 }
 
@@ -42,7 +42,7 @@ export interface Incidents {
   note(event: TelemetryEvent): void
   /** The current incident, or the last one; undefined before the first. */
   last(): Incident | undefined
-  /** Reports the current incident at the end of the process. */
+  /** Reports the current incident at the end of the process or of its lead, and forgets it: another instance works on. */
   end(): void
 }
 
@@ -162,16 +162,14 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     note(event) {
       if (event.type === 'sweep') noteSweep(event)
       if (event.type === 'outcome' && event.outcome === 'failed-again') noteFailure(event)
-      if (event.type !== 'leading') return
-      // Another instance has worked since.
-      running = counts = undefined
-      leftOver = 0
-      failingSince.clear()
-      forgetFailures()
     },
     last: () => (running === undefined ? last : shown(running)),
     end() {
       if (running !== undefined) report('open', shown(running))
+      running = counts = calmSince = undefined
+      leftOver = 0
+      failingSince.clear()
+      forgetFailures()
     },
   }
 }

@@ -282,8 +282,8 @@ export const logEvents = {
   ],
   incident_open: [
     ['info'],
-    'incident under way at the end of the process',
-    'The fields of `incident_ended`, so far. After a start another one begins; its `oldestEvent` says since when deliveries are missing.',
+    'incident under way at the end of the process or its lead',
+    'The fields of `incident_ended`, so far. With the next start or lead another one begins; its `oldestEvent` says since when deliveries are missing.',
   ],
   ledger_unusable: [
     ['warn', 'debug'],

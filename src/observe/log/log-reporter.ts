@@ -14,7 +14,7 @@ import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void
-  /** Logs the start or end of an incident, or its state at the end of the process. */
+  /** Logs the start or end of an incident, or its state at the end of the process or its lead. */
   incident(what: 'started' | 'ended' | 'open', incident: Incident): void
 }
 
