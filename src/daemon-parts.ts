@@ -288,7 +288,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     reconciler: () => current,
     jobs,
     renew() {
-      jobs.endAll()
+      jobs.endAll('not-leader')
       incidents.end()
       const pauses = current.pause.list()
       current = newReconciler()
@@ -307,6 +307,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     status,
     emit,
     end() {
+      jobs.endAll('stopped')
       incidents.end()
       isOver = true
     },

@@ -155,6 +155,7 @@ const stops: Readonly<Record<string, string>> = {
   cancelled: 'the job was cancelled',
   'not-leader': 'this instance no longer leads',
   platform: 'the platform cannot be listed',
+  stopped: 'the daemon stopped',
 }
 
 function remarksOf({ blockedBy, listing, problem, stoppedBy, sums }: JobDocument): string[] {

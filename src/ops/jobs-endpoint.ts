@@ -139,6 +139,7 @@ export function createJobsEndpoint(
     const job = readJob(body, options)
     const standby = standsBy()
     if (standby !== undefined) return standbyResponse(standby)
+    if (jobs.isStopping()) return refuse(503, 'The daemon stops: send the request again once one runs.')
     if (!retriesEnabled && !job.dryRun) {
       return refuse(409, 'retry.enabled is false: set it to true, and restart the daemon.', { gate: 'disabled' })
     }

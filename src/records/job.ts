@@ -40,7 +40,7 @@ export interface Item {
   detail: string | null
 }
 
-export type StoppedJob = 'cancelled' | 'dry-run' | 'not-leader' | 'platform'
+export type StoppedJob = 'cancelled' | 'dry-run' | 'not-leader' | 'platform' | 'stopped'
 
 /** A job as shown. Times in epoch ms of the platform's clock. */
 export interface JobView extends Omit<JobRequest, 'filter'> {

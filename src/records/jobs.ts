@@ -45,9 +45,11 @@ export interface Jobs {
   /** Unsent records are left. */
   cancel(id: string): JobView | undefined
   note(event: { type: string } | RetryEvent | OutcomeEvent | SweeperEvent): void
-  /** Ends all jobs at the end of the term. */
-  endAll(): void
-  /** Ends the jobs with the signal. Rejects with its reason, or with the first bug in a job. */
+  /** Ends all jobs, at the end of the term or of the daemon. */
+  endAll(stoppedBy: Extract<StoppedJob, 'not-leader' | 'stopped'>): void
+  /** True once the daemon stops: no job can send a retry any more. */
+  isStopping(): boolean
+  /** Withdraws all requests with the signal. Rejects with its reason, or with the first bug in a job. */
   run(signal: AbortSignal): Promise<never>
 }
 
@@ -61,6 +63,7 @@ export function createJobs(options: JobsOptions): Jobs {
   const jobs = new Map<string, RetryJob>()
   const broken = Promise.withResolvers<never>()
   const tasks = new Set<Promise<void>>()
+  let isStopping = false
   const running = (): RetryJob[] => [...jobs.values()].filter(({ state }) => state !== 'ended')
 
   const waitingOf = (job: RetryJob): Item[] => [...job.items.values()].filter(({ standing }) => standing === 'waiting')
@@ -301,13 +304,15 @@ export function createJobs(options: JobsOptions): Jobs {
         endIfDone(job)
       }
     },
-    endAll() {
-      for (const job of running()) end(job, 'not-leader')
+    endAll(stoppedBy) {
+      for (const job of running()) end(job, stoppedBy)
     },
+    isStopping: () => isStopping,
     async run(signal) {
       try {
         return await abortable(broken.promise, signal)
       } finally {
+        isStopping = true
         for (const { ending } of running()) ending.abort(new Error('the daemon ends'))
         await Promise.all(tasks)
       }

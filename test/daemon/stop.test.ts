@@ -87,3 +87,22 @@ test.each(Object.entries(states))('while %s', async (_, state) => {
   ])
   expect(sandbox.counts()).toEqual({ successful, processing, failed: 8 - successful - processing })
 })
+
+test('while a retry job runs: no other is started, and its end is reported when the retries in flight have ended', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  sandbox.faults.set(slowRetry(5000))
+  sandbox.seed({ count: 40, from: clock.now() - 20 * hourMs, to: clock.now() - hourMs, attempts: 30 })
+  const daemon = await day.start()
+  const wanted = { selection: { since: '1d' }, exhausted: true, rate: 1 }
+  const { job } = await daemon.job('POST', '', wanted)
+  await clock.advance(1500)
+  daemon.stop()
+  await clock.advance(1000)
+  expect(await daemon.job('POST', '', wanted)).toMatchObject({ status: 503 })
+  await daemon.end()
+  expect(daemon.facts.filter(({ type }) => type === 'operator')).toMatchObject([
+    { command: 'retry', job },
+    { command: 'retry-ended', job, stoppedBy: 'stopped', sums: { found: 40, asked: 40, recovered: 1, left: 39 } },
+  ])
+})

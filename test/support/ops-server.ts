@@ -183,6 +183,7 @@ const noJobs: JobsEndpointOptions = {
     cancel: () => undefined,
     note: () => undefined,
     endAll: () => undefined,
+    isStopping: () => false,
     run: () => new Promise(() => undefined),
   },
   retriesEnabled: true,
