@@ -153,7 +153,7 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       const lines = events.flatMap((event) => {
         if (event.type !== 'circuit') return []
         const why = event.to === 'open' ? ` ${(event.pauseMs ?? 0) / 1000}s ${event.failedAgain}/${event.judged}` : ''
-        return [`${event.subscriptionId} ${event.to}${why}`]
+        return [`${event.subscriptionId} ${event.forgotten ? 'forgotten' : event.to}${why}`]
       })
       return lines.join(', ') || 'nothing'
     },

@@ -102,8 +102,8 @@ export interface LogFields {
   lease_available: { failures: number }
   receiver_down: Pick<FactOf<'receiver'>, 'detail'>
   receiver_up: Pick<FactOf<'receiver'>, 'detail'>
-  circuit_opened: Own<FactOf<'circuit'>>
-  circuit_closed: Pick<FactOf<'circuit'>, 'subscriptionId' | 'to'>
+  circuit_opened: Own<Omit<FactOf<'circuit'>, 'forgotten'>>
+  circuit_closed: Pick<FactOf<'circuit'>, 'forgotten' | 'subscriptionId' | 'to'>
   token_obtained: Own<Extract<FactOf<'token-refreshed'>, { result: 'ok' }>> & { failures: number | undefined }
   token_unavailable: RefusalFields & StillFailing
   token_rejected: RefusalFields & StillFailing
@@ -228,7 +228,11 @@ export const logEvents = {
     'circuit opened, retries paused for this subscription',
     '`failedAgain` of the last `judged` retries failed again; `responseStatusCode`: of the last (null: none). At debug when it opens again before it was closed.',
   ],
-  circuit_closed: [['info', 'debug'], 'circuit closed', 'Deliveries succeed again. At debug when it was not open.'],
+  circuit_closed: [
+    ['info', 'debug'],
+    'circuit closed',
+    'Deliveries succeed again; or with `forgotten`, nothing is left to retry, and the receiver may still be dead. At debug when it was not open.',
+  ],
   token_obtained: [
     ['info', 'debug'],
     'access token obtained',

@@ -24,6 +24,8 @@ export interface CircuitEvent {
   failedAgain?: number
   judged?: number
   responseStatusCode?: number | null
+  /** With `closed`: it has had no open record for ten minutes, and its receiver may still be dead. */
+  forgotten?: true
 }
 
 /** The effect of an operator's probe: circuits whose probe is due now, and those that already had one under way. */
@@ -286,7 +288,8 @@ export function createSubscriptions(
         else if (now - neededAt >= idleMs) {
           all.delete(id)
           subscription.circuit = newCircuit
-          if (stateOf(circuit, now) !== 'closed') report({ type: 'circuit', subscriptionId: id, to: 'closed' })
+          if (stateOf(circuit, now) !== 'closed')
+            report({ type: 'circuit', subscriptionId: id, to: 'closed', forgotten: true })
         }
       }
     },

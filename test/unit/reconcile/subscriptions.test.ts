@@ -35,9 +35,9 @@ const scripts: Record<string, string> = {
   'a circuit is forgotten in any state ten minutes after its last open record': `
     take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
     take done 9; settle done 9 failed-again; changes -> needed open 30s 9/9, done open 30s 9/9
-    wait 599999ms; forget needed -> 3; wait 1ms; forget needed -> 1; changes -> done closed
+    wait 599999ms; forget needed -> 3; wait 1ms; forget needed -> 1; changes -> done forgotten
     wait 599999ms; forget - -> 1; wait 1ms; forget - -> 0; circuit needed -> closed; turn
-    changes -> needed closed; change -> Infinitys`,
+    changes -> needed forgotten; change -> Infinitys`,
 }
 
 test.each(Object.entries(scripts))('%s', async (_, script) => {
