@@ -92,17 +92,12 @@ export function createControl(options: ControlOptions): Control {
     if (typeof changed === 'object') return changed
     const pauses = pause.list()
     const found = pauses.find((one) => one.subscriptionId === subscriptionId)
-    const { since, until, reason } = found === undefined ? {} : toPause(found)
+    const none = { subscriptionId: subscriptionId ?? null, since: null, until: null, reason: null }
     return {
-      ...{
-        instance,
-        subscriptionId: subscriptionId ?? null,
-        paused: found !== undefined,
-        since,
-        until,
-        reason,
-        changed,
-      },
+      instance,
+      paused: found !== undefined,
+      ...(found === undefined ? none : toPause(found)),
+      changed,
       ...(pause.outlivesRestart === true && { outlivesRestart: true }),
       pauses: pauses.map(toPause),
     }

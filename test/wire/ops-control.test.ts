@@ -34,8 +34,8 @@ test('pause and resume answer with what is so now, and whether it was so before;
     expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
     return JSON.parse(body)
   }
-  const free = { instance: 'payments', subscriptionId: null, paused: false, pauses: [] }
   const pause = { subscriptionId: null, since, until: null, reason: null }
+  const free = { instance: 'payments', paused: false, ...pause, since: null, pauses: [] }
   const held = { instance: 'payments', paused: true, ...pause, pauses: [pause] }
   expect(await say('/-/resume')).toEqual({ ...free, changed: false })
   expect(await say('/-/pause')).toEqual({ ...held, changed: true })
