@@ -77,6 +77,8 @@ const minuteMs = 60_000
 const hourMinutes = 60
 const dayMinutes = 24 * 60
 const keptMinutes = 7 * dayMinutes
+/** Sums reach back so far. */
+export const keptMs = keptMinutes * minuteMs
 const maxSteps = 120
 /** Minutes of the pace, and the minimum of its time. */
 const [recent, all, minPaceMs] = [1, 5, 5000]

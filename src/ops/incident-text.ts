@@ -1,4 +1,5 @@
 // The incident as names and values, for the page and `status --incident`.
+import { keptMs } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
 import { isWholeKnown } from './figures.ts'
@@ -38,7 +39,7 @@ function failedText({ causes, failedAgain }: Incident, { subscriptions: names }:
 /** Sorts gates by how long they were shut; omits what did not happen. */
 export function incidentPairs(incident: Incident, status: StatusFacts): (readonly [name: string, value: string])[] {
   const { backingOff, endedAt, exhausted, expired, failedAgain, gates, longestSeconds, peak } = incident
-  const { begunBefore, oldestEvent, recovered, leftWithoutRetry, unlistedUntil } = incident
+  const { begunBefore, oldestEvent, recovered, leftWithoutRetry, since, unlistedUntil } = incident
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
   const shut = gates.filter(({ seconds }) => seconds >= 1).toSorted((a, b) => b.seconds - a.seconds)
   return [
@@ -53,6 +54,9 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
     ...(endedAt === null || backingOff === 0
       ? []
       : [['still missing', `${count(backingOff)} at its end: they are retried with backoff`] as const]),
+    ...((endedAt ?? status.now).getTime() - since.getTime() > keptMs
+      ? [['counted', 'its last week; failed retries and those given up: all of it'] as const]
+      : []),
     ['peak', `${count(peak)} missing at once`],
     ['recovered', `${count(recovered)}${slowest}`],
     ...(leftWithoutRetry === 0

@@ -196,6 +196,9 @@ describe('in one look', () => {
     )
     expect(doneOf(toStatus(justOver))).toEqual(['Now', 'All that is known has arrived.'])
     expect(textOf(folded)).toMatch(/Incident[^;]* since 12:00:00 [^;]*; peak 1 missing at once; recovered 1/)
+    const counted = (ms: number): string | undefined =>
+      Object.fromEntries(incidentPairs({ ...under, endedAt: new Date(incidentNow + ms) }, calm))['counted']
+    expect([counted(604_800_000), counted(604_800_001)]).toEqual([undefined, expect.stringContaining('last week')])
     expect(shown({ endedAt: null })).toEqual([
       'Incident, nothing missing now',
       'when nothing has been missing for 5 min',
