@@ -88,6 +88,12 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
+  /** A record held only for jobs leaves the backlog with the last one. */
+  function release({ entry }: Item): void {
+    if (exclusionOf(entry, policy) !== undefined && !entry.isWanted && entry.awaiting === undefined)
+      reconciler().backlog.release(entry)
+  }
+
   /** Requests that the signal of its end withdraws need no walk over the records. */
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
@@ -97,6 +103,7 @@ export function createJobs(options: JobsOptions): Jobs {
     Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
     job.ending.abort(new Error('the job has ended'))
+    for (const item of job.items.values()) if (item.standing === 'waiting') release(item)
     if (!job.dryRun) {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
@@ -111,11 +118,9 @@ export function createJobs(options: JobsOptions): Jobs {
     if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
   }
 
-  /** A record held only by the job leaves the backlog with it. */
   function settle(job: RetryJob, item: Item, standing: Standing): void {
     move(job, item, standing)
-    if (exclusionOf(item.entry, policy) !== undefined && standing !== 'recovered')
-      reconciler().backlog.release(item.entry)
+    release(item)
   }
 
   function ask({ ending }: RetryJob, { entry, standing }: Item): void {

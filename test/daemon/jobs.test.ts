@@ -1,5 +1,5 @@
 // Retry jobs of the whole daemon, beside a sandbox: each record that an operator asks for is sent once, and has an outcome or a reason.
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { beginDay, type Day, type JobDocument, type RunningDaemon } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
@@ -214,6 +214,18 @@ test.each([
   expect(await daemon.job('GET', `/${again}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
 })
 
+test('an excluded record that a cancelled job named is held no longer', async () => {
+  await using day = await beginDay()
+  const webhooks = seed(day, 2)
+  const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
+  await daemon.ops().control.pause.pause()
+  const id = await start(daemon, { selection: { webhooks } })
+  await day.clock.advance(5000)
+  expect((await daemon.records('')).count).toBe(2)
+  await daemon.job('DELETE', `/${id}`)
+  expect((await daemon.records('')).count).toBe(0)
+})
+
 test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
@@ -368,71 +380,5 @@ test('retry.enabled: false refuses a job and takes a dry run; 20 jobs run at onc
   expect(await working.job('POST', '', named)).toMatchObject({
     status: 409,
     error: expect.stringContaining('20 jobs') as string,
-  })
-})
-
-describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
-  const uuid = '123e4567-e89b-12d3-a456-426614174000'
-  test.each<[body: unknown, said: string]>([
-    ['', 'Invalid JSON body'],
-    ['{', 'Invalid JSON body'],
-    ['null', 'The body: a JSON object.'],
-    ['[]', 'The body: a JSON object.'],
-    ['"all"', 'The body: a JSON object.'],
-    ['x'.repeat(1_048_577), 'The body is truncated, or has more than 1048576 bytes.'],
-    [{}, 'selection: a JSON object.'],
-    [{ selection: [] }, 'selection: a JSON object.'],
-    [{ selection: {} }, 'selection: unbounded'],
-    [{ selection: { until: '1h' } }, 'selection: unbounded'],
-    [{ selection: { type: ['x'] } }, 'selection: unbounded'],
-    [{ selection: { since: '1d', event: uuid } }, 'selection: only one of'],
-    [{ selection: { webhooks: [uuid], since: '1d' } }, 'selection: only one of'],
-    [{ selection: { event: uuid, type: ['x'] } }, 'type: requires since.'],
-    [{ selection: { webhooks: [] } }, 'webhook: 1 to 1000 ids, not 0.'],
-    [{ selection: { webhooks: [7] } }, 'webhooks: a text, or a list of texts.'],
-    [{ selection: { webhooks: { length: 1 } } }, 'webhooks: a text, or a list of texts.'],
-    [{ selection: { event: null } }, 'event: a text, or a list of texts.'],
-    [{ selection: { since: 'ever' } }, 'since: a moment with its zone'],
-    [{ selection: { since: '1d', decision: ['due'] } }, 'There is no field "decision": known are webhooks,'],
-    [{ selection: { since: '1d' }, exhausted: 'yes' }, 'exhausted: true or false.'],
-    [{ selection: { since: '1d' }, dryRun: 1 }, 'dryRun: true or false.'],
-    [{ selection: { since: '1d' }, rate: 0 }, 'rate: a number from 0.01 to 1000'],
-    [{ selection: { since: '1d' }, rate: '5' }, 'rate: a number from 0.01 to 1000'],
-    [{ selection: { since: '1d' }, rate: 1e9 }, 'rate: a number from 0.01 to 1000'],
-    [{ selection: { since: '1d' }, force: true }, 'There is no field "force": known are selection,'],
-    ['{"selection":{"since":"1d"},"__proto__":{}}', 'There is no field "__proto__"'],
-  ])('%.60j', async (body, said) => {
-    await using day = await beginDay()
-    seed(day, 1)
-    const daemon = await day.start()
-    expect(await daemon.job('POST', '', body)).toMatchObject({
-      status: 400,
-      error: expect.stringContaining(said) as string,
-    })
-    await daemon.goOn(1)
-    expect(day.sandbox.stats.requests.retry).toEqual({})
-  })
-
-  test.each<[method: string, path: string, status: number]>([
-    ['GET', '', 405],
-    ['DELETE', '', 405],
-    ['PUT', '/x', 405],
-    ['GET', '/', 404],
-    ['GET', '/x', 404],
-    ['GET', '/../pause', 404],
-    ['DELETE', `/${uuid}`, 404],
-    ['GET', '/__proto__', 404],
-  ])('%s %s: %i', async (method, path, status) => {
-    await using day = await beginDay()
-    const daemon = await day.start()
-    expect(await daemon.job(method, path)).toMatchObject({ status })
-  })
-
-  test('a page of a job that is none', async () => {
-    await using day = await beginDay()
-    const daemon = await day.start()
-    const id = await start(daemon, named)
-    for (const query of ['?limit=0', '?limit=1001', '?cursor=x', '?cursor=-1', '?page=1', '?limit=1&limit=2'])
-      expect(await daemon.job('GET', `/${id}${query}`), query).toMatchObject({ status: 400 })
   })
 })

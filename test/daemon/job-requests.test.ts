@@ -1,0 +1,71 @@
+// Requests of retry jobs that are at fault. @see docs/status.md "Retry jobs"
+import { describe, expect, test } from 'vitest'
+import { beginDay } from '../support/daemon.ts'
+
+const hourMs = 3_600_000
+
+describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
+  const uuid = '123e4567-e89b-12d3-a456-426614174000'
+  test.each<[body: unknown, said: string]>([
+    ['', 'Invalid JSON body'],
+    ['{', 'Invalid JSON body'],
+    ['null', 'The body: a JSON object.'],
+    ['[]', 'The body: a JSON object.'],
+    ['"all"', 'The body: a JSON object.'],
+    ['x'.repeat(1_048_577), 'The body is truncated, or has more than 1048576 bytes.'],
+    [{}, 'selection: a JSON object.'],
+    [{ selection: [] }, 'selection: a JSON object.'],
+    [{ selection: {} }, 'selection: unbounded'],
+    [{ selection: { until: '1h' } }, 'selection: unbounded'],
+    [{ selection: { type: ['x'] } }, 'selection: unbounded'],
+    [{ selection: { since: '1d', event: uuid } }, 'selection: only one of'],
+    [{ selection: { webhooks: [uuid], since: '1d' } }, 'selection: only one of'],
+    [{ selection: { event: uuid, type: ['x'] } }, 'type: requires since.'],
+    [{ selection: { webhooks: [] } }, 'webhook: 1 to 1000 ids, not 0.'],
+    [{ selection: { webhooks: [7] } }, 'webhooks: a text, or a list of texts.'],
+    [{ selection: { webhooks: { length: 1 } } }, 'webhooks: a text, or a list of texts.'],
+    [{ selection: { event: null } }, 'event: a text, or a list of texts.'],
+    [{ selection: { since: 'ever' } }, 'since: a moment with its zone'],
+    [{ selection: { since: '1d', decision: ['due'] } }, 'There is no field "decision": known are webhooks,'],
+    [{ selection: { since: '1d' }, exhausted: 'yes' }, 'exhausted: true or false.'],
+    [{ selection: { since: '1d' }, dryRun: 1 }, 'dryRun: true or false.'],
+    [{ selection: { since: '1d' }, rate: 0 }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, rate: '5' }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, rate: 1e9 }, 'rate: a number from 0.01 to 1000'],
+    [{ selection: { since: '1d' }, force: true }, 'There is no field "force": known are selection,'],
+    ['{"selection":{"since":"1d"},"__proto__":{}}', 'There is no field "__proto__"'],
+  ])('%.60j', async (body, said) => {
+    await using day = await beginDay()
+    day.sandbox.seed({ count: 1, from: day.clock.now() - 14 * hourMs, to: day.clock.now() - 12 * hourMs, attempts: 30 })
+    const daemon = await day.start()
+    expect(await daemon.job('POST', '', body)).toMatchObject({
+      status: 400,
+      error: expect.stringContaining(said) as string,
+    })
+    await daemon.goOn(1)
+    expect(day.sandbox.stats.requests.retry).toEqual({})
+  })
+
+  test.each<[method: string, path: string, status: number]>([
+    ['GET', '', 405],
+    ['DELETE', '', 405],
+    ['PUT', '/x', 405],
+    ['GET', '/', 404],
+    ['GET', '/x', 404],
+    ['GET', '/../pause', 404],
+    ['DELETE', `/${uuid}`, 404],
+    ['GET', '/__proto__', 404],
+  ])('%s %s: %i', async (method, path, status) => {
+    await using day = await beginDay()
+    const daemon = await day.start()
+    expect(await daemon.job(method, path)).toMatchObject({ status })
+  })
+
+  test('a page of a job that is none', async () => {
+    await using day = await beginDay()
+    const daemon = await day.start()
+    const { job: id } = await daemon.job('POST', '', { selection: { since: '1d' }, exhausted: true })
+    for (const query of ['?limit=0', '?limit=1001', '?cursor=x', '?cursor=-1', '?page=1', '?limit=1&limit=2'])
+      expect(await daemon.job('GET', `/${id}${query}`), query).toMatchObject({ status: 400 })
+  })
+})
