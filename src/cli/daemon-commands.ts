@@ -1,5 +1,5 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
-import { blockedBy, openOf, isWholeKnown } from '../ops/figures.ts'
+import { blockedBy, isUpToDate, openOf } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
 import { counted, prefixed } from '../ops/words.ts'
 import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
@@ -60,11 +60,9 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
-  const { expired, failed, missing, summary } = status
-  if (missing === 0 && isWholeKnown(status)) return { done: true }
-  const lost = failed.exhausted + expired
-  if (lost > 0 && openOf(status) === 0 && isWholeKnown(status)) return { never: summary.headline }
-  return { awaited: summary.headline }
+  const { missing, summary } = status
+  if (openOf(status) > 0 || !isUpToDate(status)) return { awaited: summary.headline }
+  return missing === 0 ? { done: true } : { never: summary.headline }
 }
 
 /** Runs `wait`; an unreachable daemon may return until the timeout. */

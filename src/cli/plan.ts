@@ -1,6 +1,6 @@
 // `webhook-reconciler plan`: shows what the daemon would retry now, by cause, and how long that would take. Read-only.
 import type { StatusDocument } from '../ops/status-document.ts'
-import { isWholeKnown } from '../ops/figures.ts'
+import { isUnseen, isWholeKnown } from '../ops/figures.ts'
 import { count, counted, retryExhausted, span } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
@@ -17,13 +17,14 @@ import { selectionOf } from './selection.ts'
 const callsPerRecord = 1.05
 
 /** What would be sent now, and what later. With retries disabled, as if they were enabled. */
-function planOf({ failed, gates, instance, now, rate, ...status }: StatusDocument) {
+function planOf(status: StatusDocument) {
+  const { failed, gates, instance, now, rate } = status
   const retriesEnabled = !gates.some(({ gate }) => gate === 'disabled')
   const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
   const seconds = Math.round((records * callsPerRecord) / rate.callsPerSecond)
   return {
     schemaVersion: 3,
-    ...{ instance, now, retriesEnabled, isWhole: isWholeKnown({ failed, gates, instance, now, rate, ...status }) },
+    ...{ instance, now, retriesEnabled, isWhole: isWholeKnown(status) && !isUnseen(status) },
     failed,
     /** Shut gates: of operators, the platform, the receiver. */
     blockedBy: gates.flatMap(({ gate }) => (gate === 'disabled' ? [] : [gate])),

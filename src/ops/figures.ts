@@ -2,7 +2,7 @@
 import { describeGate, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
-import type { StatusFacts } from './status-document.ts'
+import type { GateStatus, StatusFacts } from './status-document.ts'
 import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from './words.ts'
 
 const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
@@ -15,16 +15,20 @@ export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
 
+/** Time since a sweep of any kind ended, or since the first could begin. */
+export function unsweptMs({ lastFullSweep, leadership, now, startedAt, sweeps: [last] }: StatusFacts): number {
+  return now.getTime() - (last?.endedAt ?? lastFullSweep ?? leadership?.since ?? startedAt).getTime()
+}
+
 /** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
-
-const isStale = ({ now, sweeps: [last] }: StatusFacts): boolean =>
-  last !== undefined && now.getTime() - last.endedAt.getTime() > staleMs
 
 /** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with events to come. */
 function isPartlyKnown(status: StatusFacts): boolean {
   const { aheadOfClock, causes, fullSweepUnderWay, missing } = status
-  return aheadOfClock > 0 || (missing > 0 && (fullSweepUnderWay || isStale(status) || causes.onlyCounted > 0))
+  return (
+    aheadOfClock > 0 || (missing > 0 && (fullSweepUnderWay || unsweptMs(status) > staleMs || causes.onlyCounted > 0))
+  )
 }
 
 /** Those of events ahead of the platform's clock are missing, too. */
@@ -118,9 +122,16 @@ export function missingOf(status: StatusFacts): readonly [number: string, parts:
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
 }
 
+/** True for a trouble that only a retry could show to be over, while there is none to send. */
+export function isPast({ call, gate, opensInSeconds }: GateStatus, status: StatusFacts): boolean {
+  const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
+  return isOfRetries && opensInSeconds === null && call?.operation !== 'list' && openOf(status) === 0
+}
+
 /** Gates that block all retries and probes. */
-function blockersOf({ gates, now, tokenExpires, tokenTrouble }: StatusFacts): Gate[] {
-  const shut = gates.map(({ gate }) => gate)
+function blockersOf(status: StatusFacts): Gate[] {
+  const { gates, now, tokenExpires, tokenTrouble } = status
+  const shut = gates.filter((one) => !isPast(one, status)).map(({ gate }) => gate)
   const lacksToken = tokenTrouble !== null && (tokenExpires === null || tokenExpires <= now)
   const all = new Set<Gate>([...(lacksToken ? (['no-token'] as const) : []), ...shut])
   return [...all].filter((gate) => describeGate(gate).blocks === 'everything')
@@ -134,14 +145,16 @@ export const isBroken = (status: StatusFacts): boolean =>
   blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
 /** True when no sweep has ended for longer than any rests: newer failures are unknown. */
-export const isUnseen = ({ now, sweeps: [last] }: StatusFacts): boolean =>
-  last !== undefined && now.getTime() - last.endedAt.getTime() > unsettledMs
+export const isUnseen = (status: StatusFacts): boolean => unsweptMs(status) > unsettledMs
+
+/** True when all is known that can be: of the whole window, as of a recent sweep, and no fault keeps the next one from it. */
+export const isUpToDate = (status: StatusFacts): boolean =>
+  isWholeKnown(status) && !isUnseen(status) && !isBroken(status)
 
 /** Where some have failed lately, newer ones may have as well, which no sweep has seen yet. */
-function isUnsettled(status: StatusFacts): boolean {
-  const { incident, now, recovered } = status
+function isUnsettled({ incident, now, recovered }: StatusFacts): boolean {
   const isRecovering = recovered.lastAt !== null && now.getTime() - recovered.lastAt.getTime() < unsettledMs
-  return isUnseen(status) || isRecovering || incident?.endedAt === null
+  return isRecovering || incident?.endedAt === null
 }
 
 /** The next sweep shows newer failures. */
@@ -198,7 +211,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const { aheadOfClock, books, drain, failed, lastFullSweep, missing, now, tokenTrouble } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
-    if (isWholeKnown(status) && isBroken(status)) return ['Unknown', newerText(status)]
+    if (isWholeKnown(status) && !isUpToDate(status)) return ['Unknown', newerText(status)]
     if (books !== null && books.unprocessed.total > 0) return ['Never', 'Unprocessed deliveries cannot be retried.']
     if (isWholeKnown(status) && tokenTrouble !== null)
       return ['Unknown', 'Newer failures are not known once the token has expired.']
@@ -235,7 +248,7 @@ export function missingText(status: StatusFacts): string {
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   // After an outage, the last failures are seen one settling time later.
-  if (missing === 0 && (isBroken(status) || isUnsettled(status))) return newerText(status)
+  if (missing === 0 && (!isUpToDate(status) || isUnsettled(status))) return newerText(status)
   if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`

@@ -20,6 +20,7 @@ import {
   blockedBy,
   missingText,
   isLastSweepFailed,
+  isPast,
   isUnseen,
   isWholeKnown,
   isZoneWrong,
@@ -165,13 +166,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A platform that received no call is not to blame.
   const isOfToken = ({ call, gate }: GateStatus): boolean =>
     status.tokenTrouble !== null && (gate === 'no-token' || call?.operation === 'token')
-  // Only a retry could show whether it is over, and there is none to send.
-  const isPast = ({ call, gate, opensInSeconds }: GateStatus): boolean =>
-    isIdle &&
-    opensInSeconds === null &&
-    call?.operation !== 'list' &&
-    (gate === 'unauthorized' || gate === 'intercepted')
-  const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one) && !isPast(one))
+  const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one) && !isPast(one, status))
   return [
     ...tokenReasonsOf(status),
     ...shut.map((gate) => gateReason(gate, status)),

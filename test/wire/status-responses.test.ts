@@ -12,6 +12,12 @@ const at = new Date(incidentNow).toISOString()
 const status = (changes: Partial<StatusState> = {}): object => toStatus(aStatusState(changes))
 const seen = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
 
+/** The last sweep ended an hour ago: 429 to every list call since. */
+const unlisted: Partial<StatusState> = {
+  ...{ ...seen, ...shut('throttled'), throttledForMs: 1000 },
+  sweeps: [{ kind: 'recent', result: 'complete', endedAt: new Date(incidentNow - 3_600_000), seconds: 1, listed: 0 }],
+}
+
 const lost = { failed: { ...noDecisions, exhausted: 2 } }
 
 test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
@@ -35,6 +41,13 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     1,
     'Nothing is known yet. Timed out (--timeout).',
   ],
+  [
+    'the known ones have arrived, but nothing was listed for an hour',
+    Array.from({ length: 4 }, () => status(unlisted)),
+    1,
+    'Nothing is missing; newer failures are not known yet. Timed out (--timeout).',
+  ],
+  ['retries that were rejected before none was left', [status({ ...seen, ...shut('intercepted') })], 0, 'is missing'],
   ['of another version', Array.from({ length: 5 }, () => ({ schemaVersion: 3, summary: {} })), 1, 'knows 2'],
 ])('wait: %s', async (_, states, code, said) => {
   const ran = await beside(() => states.shift() ?? {}, ['wait', '--until', 'recovered', '--timeout', '5s'])
@@ -209,6 +222,7 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     1,
     'At least 0 failed records. Nothing was changed. The first sweep is under way. Nothing is known yet.',
   ],
+  ['not listed for an hour', unlisted, 1, 'At least 0 failed records.'],
   ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about'],
   [
     'switched off',
