@@ -1,6 +1,6 @@
 // The sentences of /status for page, terminal and bots: a headline with the cause, and notices with advice.
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
-import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
+import { describeGate } from '../reconcile/retry/gates.ts'
 import { booksConditions } from './books-notices.ts'
 import { circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
@@ -28,7 +28,7 @@ import {
   recoveredOf,
 } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
-import { isRefused, sweepConditions } from './sweep-notices.ts'
+import { isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
 import {
   callText,
   clockTime,
@@ -110,14 +110,19 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 /** What ends within this time needs nobody: a short pause, or the trial after a few intercepted responses. */
 const passingMs = 60_000
 
-/** A Retry-After of more than this time needs a person: all waits for it. */
-const longPauseSeconds = 900
-const isPausedLong = ({ rate }: StatusFacts): boolean => rate.throttledForSeconds > longPauseSeconds
-const endPause = "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
-
 /** A shorter row may be due to these records alone. */
 const minNotAccepted = 10
 const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
+
+/** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
+function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
+  const { call, gate } = shut
+  const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
+  if (!isOfRetries || listsFailing === null || call?.operation !== 'list') return shut
+  if (call.reason === 'unauthorized' || call.reason === 'forbidden') return shut
+  const { advice, reason, runbook = null } = describeGate('platform')
+  return { ...shut, gate: 'platform', since: null, reason, advice, runbook }
+}
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook, since } = shut
@@ -127,14 +132,14 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   if (gate === 'not-leader') return standbyReason(shut, status)
   // The identity host works again; the next call will show it.
   if (gate === 'no-token') return tokenBack
-  const isListRejected = shut.call?.operation === 'list'
-  if (gate === 'unauthorized' && (shut.call === null || (isListRejected && status.listsFailing === null)))
+  const isOfList = shut.call?.operation === 'list'
+  if (gate === 'unauthorized' && (shut.call === null || (isOfList && status.listsFailing === null)))
     return {
       level: 'working',
       text: 'The platform is back: the next retry is a trial.',
       advice: 'Nothing to do.',
     }
-  if (gate === 'unauthorized' && isListRejected)
+  if (gate === 'unauthorized' && isOfList)
     return {
       level,
       text: 'The platform rejects all calls.',
@@ -143,12 +148,13 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
       runbook: 'ClientAuthenticationRejected',
     }
   if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
-  const isOfLists = gate === 'platform' && (shut.call?.operation === 'list' || isLastSweepFailed(status))
+  const isOfLists = gate === 'platform' && (isOfList || isLastSweepFailed(status))
   const notice = {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,
   }
-  if (gate === 'throttled' && isPausedLong(status)) return { ...notice, level: 'trouble', advice: endPause }
+  const endPause = throttleAdvice(status)
+  if (gate === 'throttled' && endPause !== undefined) return { ...notice, level: 'trouble', advice: endPause }
   // Where one pause follows another, no sweep ends.
   if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs && !isUnseen(status))
     return { ...notice, level: 'working' }
@@ -169,7 +175,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   const shut = status.gates.filter((one) => !own.has(one.gate) && !isOfToken(one) && !isPast(one, status))
   return [
     ...tokenReasonsOf(status),
-    ...shut.map((gate) => gateReason(gate, status)),
+    ...shut.map((gate) => gateReason(asNow(gate, status), status)),
     ...pausedReason(status),
     ...(isIdle || circuit === undefined ? [] : [circuit]),
   ]
@@ -185,9 +191,8 @@ const isPausedSoon = ({ expiring: { byDecision }, pausedDeliveries }: StatusFact
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice(status: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
-  const stop = status.gates.find((gate) => blockForUnknownTime([gate]))
-  if (stop !== undefined) return `${stop.advice} ${longer}`
-  if (isPausedLong(status)) return `${endPause} ${longer}`
+  const stop = stopAdvice(status)
+  if (stop !== undefined) return `${stop} ${longer}`
   const isFailing = isDead(status) || status.causes.list.some(({ circuit }) => circuit !== 'closed')
   if (isPausedSoon(status) && !isFailing) return `Resume the paused subscriptions. ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
@@ -195,8 +200,8 @@ function hurryAdvice(status: StatusFacts): string {
 
 /** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
-  const { circuits, gates, refusedAgain } = status
-  if (blockForUnknownTime(gates) || isPausedLong(status) || isDead(status) || isPausedSoon(status)) return true
+  const { circuits, refusedAgain } = status
+  if (stopAdvice(status) !== undefined || isDead(status) || isPausedSoon(status)) return true
   return refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 

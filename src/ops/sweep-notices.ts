@@ -1,12 +1,41 @@
-// Notices about listing: a sweep that failed, list calls that fail, rows that are unreadable, parts that are not listed. Pure functions.
+// Notices about listing: a sweep that failed, list calls that fail or wait, rows that are unreadable, parts that are not listed. Pure functions.
 import { unreadableText } from '../platform/record.ts'
-import { isLastSweepFailed, sawWindow } from './figures.ts'
+import { blockForUnknownTime } from '../reconcile/retry/gates.ts'
+import { isBroken, isLastSweepFailed, sawWindow, unsweptMs } from './figures.ts'
 import { tokenBack, type NoticeCondition } from './condition-notices.ts'
 import type { StatusFacts } from './status-document.ts'
-import { callText, clockTime, fromNow, sentence, unlistedText, waitText } from './words.ts'
+import { callText, clockTime, fromNow, sentence, span, unlistedText, waitText } from './words.ts'
 
 /** True while a gate already reports that calls are rejected. */
 export const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
+
+/** True while a gate already reports that lists fail. One of retries alone does not. */
+const isListReported = ({ gates }: StatusFacts): boolean =>
+  gates.some(({ call, gate }) => call !== null && (call.operation !== 'retry' || gate === 'platform'))
+
+/** All calls wait: a Retry-After of more than this time needs a person, and so do short ones without a sweep for as long. */
+const longWaitMs = 900_000
+
+/** Advice while the platform's rate limit needs a person; undefined otherwise. */
+export function throttleAdvice(status: StatusFacts): string | undefined {
+  const { gates, rate } = status
+  if (rate.throttledForSeconds * 1000 > longWaitMs)
+    return "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
+  const isThrottled = gates.some(({ gate }) => gate === 'throttled')
+  if (!isThrottled || unsweptMs(status) <= longWaitMs) return undefined
+  return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
+}
+
+/** Advice while something keeps all retries from the platform, for long or for an unknown time; undefined otherwise. */
+export function stopAdvice(status: StatusFacts): string | undefined {
+  const { gates, listsFailing, sweeps, tokenTrouble } = status
+  const stop = gates.find((gate) => blockForUnknownTime([gate]))
+  if (stop !== undefined) return stop.advice
+  // No gate shuts before a retry is tried.
+  if (isBroken(status)) return sentence(tokenTrouble?.advice ?? 'see the log')
+  if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
+  return throttleAdvice(status)
+}
 
 /** Age of the data while sweeps fail. */
 function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
@@ -40,7 +69,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       ...tokenBack,
     },
     {
-      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isRefused(status),
+      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isListReported(status),
       level: 'trouble',
       ...(listsFailing === null
         ? {
@@ -52,7 +81,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       runbook: 'SweepStalled',
     },
     {
-      isSo: !isLastSweepFailed(status) && isListFailing && !isRefused(status),
+      isSo: !isLastSweepFailed(status) && isListFailing && !isListReported(status),
       level: 'waiting',
       text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
       advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",

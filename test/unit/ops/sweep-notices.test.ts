@@ -1,0 +1,75 @@
+// Notices about listing that fails or waits: beside rejected retries, and for deliveries that leave the window meanwhile.
+import { expect, test } from 'vitest'
+import { toStatus } from '../../../src/ops/status.ts'
+import type { StatusState } from '../../../src/ops/status-document.ts'
+import { incidentNow, noDecisions } from '../../support/incident.ts'
+import { aStatusState, shut } from '../../support/status.ts'
+
+const hourMs = 3_600_000
+const swept = { lastFullSweepAt: incidentNow - hourMs, lastCompleteSweepAt: incidentNow - hourMs }
+const failure = { stage: 'list', reason: 'timeout', rejected: false, advice: 'raise the timeout' } as const
+const aSweep = { kind: 'full', endedAt: new Date(incidentNow), seconds: 1, listed: 0 } as const
+const sweepFailed: Partial<StatusState> = {
+  sweeps: [{ ...aSweep, result: 'failed', failure }],
+  listsFailing: { since: incidentNow - 12_000, until: incidentNow, reason: 'timeout' },
+}
+
+/** One record leaves the window soon: all that is said. */
+function saidOf(changes: Partial<StatusState>): string[] {
+  const one = { ...noDecisions, 'backing-off': 1 }
+  const { summary } = toStatus(aStatusState({ ...swept, failed: one, expiring: one, ...changes }))
+  const { advice, detail, headline, level, notices } = summary
+  const said = [{ level, text: `${headline} ${detail}`.trim(), advice }, ...notices]
+  return said.map((notice) => `${notice.level}: ${notice.text} ${notice.advice}`)
+}
+
+type Call = NonNullable<StatusState['gates'][number]['call']>
+
+function refused(gate: 'unauthorized' | 'intercepted', call: Call): Partial<StatusState> {
+  return { gates: [{ gate, since: incidentNow - hourMs, subscriptions: undefined, call }] }
+}
+
+const down = { operation: 'list', reason: 'server-error' } as const
+const unavailable =
+  /^trouble: The platform is unavailable\. At least 1 .* The last list call: HTTP 5xx\. Since 11:59:48 UTC\. Retries resume/
+const expires = /^trouble: 1 delivery expires soon .* Or raise window\.lookback and restart\.$/
+
+test.each<[string, Partial<StatusState>, RegExp[]]>([
+  [
+    'a platform that is down after it rejected retries',
+    { ...sweepFailed, ...refused('unauthorized', down) },
+    [unavailable, expires],
+  ],
+  ['or after something intercepted them', { ...sweepFailed, ...refused('intercepted', down) }, [unavailable, expires]],
+  [
+    'lists that fail while retries are rejected',
+    { ...sweepFailed, ...refused('unauthorized', { operation: 'retry', reason: 'forbidden', status: 403 }) },
+    [
+      /^trouble: The platform rejects retries\./,
+      /^trouble: The platform cannot be listed: timed out\. No full sweep has succeeded since 11:00:00 UTC/,
+      expires,
+    ],
+  ],
+  [
+    'lists that fail while no retry is tried',
+    sweepFailed,
+    [/^trouble: The platform cannot be listed/, /^trouble: 1 delivery expires soon .* Raise the timeout\. Or/],
+  ],
+  [
+    'no token while no retry is tried',
+    {
+      tokenTrouble: {
+        ...{ by: 'identity-host', host: 'id.example', kind: 'transient', reason: 'timeout', code: undefined },
+        ...{ since: incidentNow, nextTryAt: incidentNow, advice: 'ask its operator' },
+      },
+    },
+    [/^trouble: No access token/, /^trouble: 1 delivery expires soon .* Ask its operator\. Or/],
+  ],
+  [
+    'short pauses without a sweep for long',
+    { ...shut('throttled'), throttledForMs: 300_000 },
+    [/^trouble: The platform's rate limit .* let calls through: no sweep has ended for 1 h\.$/, expires],
+  ],
+])('%s', (_, changes, texts) => {
+  expect(saidOf(changes)).toEqual(texts.map((text) => expect.stringMatching(text) as string))
+})
