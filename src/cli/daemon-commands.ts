@@ -128,15 +128,26 @@ function spanText({ reason, since, until }: PauseStatus, { show }: Moments): str
 function pauseText(name: string, done: PauseResponse, { subscription }: CommandFlags, moments: Moments): string {
   const whose = subscription === undefined ? '' : ` of subscription ${String(subscription)}`
   if (name === 'resume') return done.changed ? `retries${whose} resumed` : `retries${whose} were not paused`
-  const flag = subscription === undefined ? '' : ` --subscription ${String(subscription)}`
+  // A name may have spaces.
+  const flag = done.subscriptionId === null ? '' : ` --subscription ${done.subscriptionId}`
   const atRestart = done.outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
   if (!done.changed) return `retries${whose} are already paused, ${spanText(done, moments)}`
   return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
 }
 
+/** What blocks retries after a command that has succeeded; undefined if the daemon does not say in time, or Ctrl-C came. */
+async function blockersAfter(daemon: Daemon, io: Io): Promise<string[] | undefined> {
+  try {
+    return blockedBy(await askStatus(daemon, io))
+  } catch (error) {
+    if (error instanceof CommandFailure || isAbort(error, io.signal)) return undefined
+    throw error
+  }
+}
+
 /** What still blocks retries after `resume`: gates and other pauses. */
-async function blockedText(daemon: Daemon, { pauses }: PauseResponse, moments: Moments, io: Io): Promise<string> {
-  const all = blockedBy(await askStatus(daemon, io)).filter((reason) => reason !== reasonOf('paused'))
+function blockedText(blockers: readonly string[], { pauses }: PauseResponse, moments: Moments): string {
+  const all = blockers.filter((reason) => reason !== reasonOf('paused'))
   const held = pauses.map((pause) => `${pause.subscriptionId ?? 'all retries'} paused ${spanText(pause, moments)}`)
   const still = [...all, ...held]
   return still.length === 0 ? '' : `; still blocked: ${still.join('; ')}`
@@ -160,12 +171,15 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   }
   const probed = isProbe ? (fields as ProbeResponse) : undefined
   const paused = isProbe ? undefined : (fields as PauseResponse)
+  const blockers = name === 'pause' ? [] : await blockersAfter(daemon, io)
+  const { instance } = fields as { instance: string }
+  const blocked = name === 'resume' && paused ? blockedText(blockers ?? [], paused, moments) : ''
   const text = paused
     ? pauseText(name, paused, options, moments)
-    : probeText(probed ?? { circuits: 0, underWay: 0, platform: false }, blockedBy(await askStatus(daemon, io)))
-  const blocked = name === 'resume' && paused ? await blockedText(daemon, paused, moments, io) : ''
-  const { instance } = fields as { instance: string }
+    : probeText(probed ?? { circuits: 0, underWay: 0, platform: false }, blockers ?? [])
+  const unknown = '; what still blocks retries is unknown: see webhook-reconciler status'
+  const said = `${instance}: ${text}${blocked}${blockers === undefined ? unknown : ''}\n`
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)
-  else io.stdout.write(visibleText(prefixed(`${instance}: ${text}${blocked}\n`, daemon.commandPrefix)))
+  else io.stdout.write(visibleText(prefixed(said, daemon.commandPrefix)))
   return probed?.circuits === 0 && probed.underWay > 0 && !probed.platform ? exitCode.incomplete : exitCode.done
 }
