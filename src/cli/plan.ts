@@ -1,6 +1,6 @@
 // `webhook-reconciler plan`: shows what the daemon would retry now, by cause, and how long that would take. Read-only.
 import type { StatusDocument } from '../ops/status-document.ts'
-import { isUnseen, isWholeKnown } from '../ops/figures.ts'
+import { isDisabled, isUnseen, isWholeKnown } from '../ops/figures.ts'
 import { count, counted, retryExhausted, span } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
@@ -19,7 +19,7 @@ const callsPerRecord = 1.05
 /** What would be sent now, and what later. With retries disabled, as if they were enabled. */
 function planOf(status: StatusDocument) {
   const { failed, gates, instance, now, rate } = status
-  const retriesEnabled = !gates.some(({ gate }) => gate === 'disabled')
+  const retriesEnabled = !isDisabled(status)
   const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
   const seconds = Math.round((records * callsPerRecord) / rate.callsPerSecond)
   return {
@@ -63,7 +63,7 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
     'failed record',
   )
   const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${isWhole ? '' : 'At least '}${found}. Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`
-  const causes = causeTable(status.causes, { ...status, width })
+  const causes = causeTable(status, width)
   return `${head
     .split('\n')
     .map((line) => paragraph(line, width))

@@ -1,5 +1,6 @@
 // `webhook-reconciler records` and `explain`: shows the daemon's records, each with its decision and the reason.
 import type { ExplainedRecord } from '../records/shown-record.ts'
+import { isDisabled } from '../ops/figures.ts'
 import { counted, nextText, prefixed, response, span } from '../ops/words.ts'
 import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
@@ -60,7 +61,7 @@ function recordTable(records: readonly ExplainedRecord[], now: Date, width: numb
     { name: 'attempts', align: 'right', of: ({ attempts }) => String(attempts) },
     { name: 'response', of: ({ responseStatusCode }) => response(responseStatusCode) },
     { name: 'decision', minWidth: 6, of: ({ decision }) => decision },
-    { name: 'next', of: (record) => nextText(record, now, (at) => `in ${span(at.getTime() - now.getTime())}`) },
+    { name: 'next', of: (record) => nextText(record, now) },
   ]
   return table(columns, records, { width })
 }
@@ -129,14 +130,19 @@ function wordsOf(text: string | null): string {
 }
 
 /** The command that retries a record against its decision; undefined if unneeded or useless. */
-function byHand({ decision, status, webhookId }: ExplainedRecord, commandPrefix: string): string | undefined {
-  if (status !== 'failed' || ['due', 'settling', 'awaiting', 'blocked'].includes(decision)) return undefined
+function byHand(
+  { decision, status, webhookId }: ExplainedRecord,
+  { commandPrefix, isRejected }: BlockShown,
+): string | undefined {
+  if (isRejected || status !== 'failed' || ['due', 'settling', 'awaiting', 'blocked'].includes(decision))
+    return undefined
   const command = `webhook-reconciler retry ${decision === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
   return prefixed(command, commandPrefix)
 }
 
 interface BlockShown {
   commandPrefix: string
+  isRejected: boolean
   names: Readonly<Record<string, string>>
   moments: Moments
   now: Date
@@ -144,7 +150,8 @@ interface BlockShown {
   width: number | undefined
 }
 
-function block(one: ExplainedRecord, { commandPrefix, moments, names, now, width, words }: BlockShown): string {
+function block(one: ExplainedRecord, shown: BlockShown): string {
+  const { moments, names, now, width, words } = shown
   const { attempts, lastAttempt, nextRetryBy, responseStatusCode, subscriptionId: id } = one
   const name = names[id]
   const last = `${attempts}, the last at ${moments.show(lastAttempt)}: ${response(responseStatusCode)}`
@@ -159,7 +166,7 @@ function block(one: ExplainedRecord, { commandPrefix, moments, names, now, width
     ['response body', words && wordsOf(words.body)],
     ['next retry', nextRetryBy === 'probe' ? `${next}: this record, or another one before it` : next],
     ['in the window until', one.status === 'failed' ? moments.show(one.leavesWindow) : undefined],
-    ['to retry it now', byHand(one, commandPrefix)],
+    ['to retry it now', byHand(one, shown)],
   ]
   return `webhook ${cell(one.webhookId)}: ${one.decision}\n${pairs(lines, { indent: '  ', width })}`
 }
@@ -187,7 +194,7 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
   const { response: isAsked, ...flags } = options
   const daemon = findDaemon(io, flags, 'explain')
   const moments = createMoments(flags.zone)
-  const { subscriptions: names } = await askStatus(daemon, io)
+  const status = await askStatus(daemon, io)
   const width = widthOf(io.stdout)
   const documents = []
   let code: ExitCode = exitCode.done
@@ -207,7 +214,8 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     const wordsFor = ({ webhookId }: ExplainedRecord): ReceiverWords | undefined =>
       words.find((one) => one.webhookId.toLowerCase() === webhookId.toLowerCase())
     const head = `Event ${cell(eventId ?? id)} of ${cell(instance)}, ${moments.show(now)}: ${counted(records.length, 'record')}`
-    const blocks = records.map((one) => block(one, { ...daemon, names, moments, now, width, words: wordsFor(one) }))
+    const shown = { ...daemon, isRejected: isDisabled(status), names: status.subscriptions, moments, now, width }
+    const blocks = records.map((one) => block(one, { ...shown, words: wordsFor(one) }))
     const text = [paragraph(head, width), ...blocks, ...remarks.map((remark) => paragraph(remark, width))]
     io.stdout.write(`${documents.length > 1 ? '\n' : ''}${redact(text.join('\n'))}`)
   }

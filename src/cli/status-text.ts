@@ -21,7 +21,7 @@ const adviceLabel = `${' '.repeat(levelWidth)}  -> `
 /** A level and a text, wrapped. */
 function levelLine(level: string, text: string, { paint, width }: StatusShown): string {
   const label = `${level.padEnd(levelWidth)}  `
-  const lines = paragraph(text, width, label)
+  const lines = paragraph(visibleText(text), width, label)
   return paint(colours[level] ?? 'bold', lines.slice(0, level.length)) + lines.slice(level.length)
 }
 
@@ -56,14 +56,14 @@ export function statusText(status: StatusDocument, shown: StatusShown): string {
   const { instance, now, summary, version } = status
   const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(now)}\n`
   const advised = (text: string): string =>
-    text === '' ? '' : paragraph(prefixed(text, shown.commandPrefix), shown.width, adviceLabel)
+    text === '' ? '' : paragraph(visibleText(prefixed(text, shown.commandPrefix)), shown.width, adviceLabel)
   const notices = summary.notices.map(({ advice, level, text }) => levelLine(level, text, shown) + advised(advice))
   return (
     head +
     levelLine(summary.level, summary.headline, shown) +
     advised(`${summary.detail} ${summary.advice}`.trim()) +
-    `\n${pairs(numbers(status), { width: shown.width })}` +
+    `\n${visibleText(pairs(numbers(status), { width: shown.width }))}` +
     (notices.length === 0 ? '' : `\n${notices.join('')}`) +
-    causeTable(status.causes, { ...status, width: shown.width })
+    causeTable(status, shown.width)
   )
 }

@@ -33,8 +33,9 @@ export interface ReconcilerState extends SweepFindings, Omit<Summary, 'counts' |
   lately: readonly Lately[]
   /** Records that leave the window soon. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Retried records with a pending outcome, and retries without a response. */
+  /** Accepted retries with a pending outcome. `failed.awaiting` has those in flight, too. */
   awaiting: number
+  /** Retries without a response. */
   inFlight: number
   /** Parts of the window that the platform does not list, and for how long. */
   unlisted: (UnlistedSum & { forMs: number }) | undefined

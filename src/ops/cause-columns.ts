@@ -5,6 +5,7 @@ import { count, counted, fromNow, nextText, response, span } from './words.ts'
 
 interface CellContext {
   now: Date
+  platformNow: Date
   idOf: (subscriptionId: string) => string
 }
 
@@ -19,10 +20,14 @@ export interface CauseColumn {
 
 const shownTypes = 4
 
-/** Largest first, because a narrow column is truncated; without its number if it is the only one. */
-export function decisionLines(counts: Counts): string[] {
+/** Missing ones of no cause. */
+export const onlyCountedText = (records: number): string =>
+  `${counted(records, 'delivery', 'deliveries')} that are only counted: the backlog is full (backlog.maxRecords).`
+
+/** Largest first, because a narrow column is truncated; without its number if it is the only one, and nothing else follows. */
+export function decisionLines(counts: Counts, isFollowed = false): string[] {
   const some = decisions.filter((decision) => counts[decision] > 0).toSorted((a, b) => counts[b] - counts[a])
-  return some.length === 1 ? some : some.map((decision) => `${count(counts[decision])} ${decision}`)
+  return some.length === 1 && !isFollowed ? some : some.map((decision) => `${count(counts[decision])} ${decision}`)
 }
 
 function stateLines({ byDecision, circuit, records }: CauseStatus): string[] {
@@ -53,7 +58,8 @@ export const causeColumns: readonly CauseColumn[] = [
   {
     name: 'oldest',
     isOptional: true,
-    lines: ({ oldestEvent }, { now }) => (oldestEvent === null ? [] : [span(now.getTime() - oldestEvent.getTime())]),
+    lines: ({ oldestEvent }, { platformNow }) =>
+      oldestEvent === null ? [] : [span(platformNow.getTime() - oldestEvent.getTime())],
   },
   { name: 'event types', minWidth: 9, lines: typeLines },
 ]

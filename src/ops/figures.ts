@@ -70,6 +70,14 @@ export function refusedText(records: number, causes: readonly CauseStatus[]): st
   return `The receiver ${does} ${counted(records, 'delivery', 'deliveries')}.`
 }
 
+/** True where the daemon rejects commands that retry. */
+export const isDisabled = ({ gates }: Pick<StatusFacts, 'gates'>): boolean =>
+  gates.some(({ gate }) => gate === 'disabled')
+
+/** The platform's time, by which event times and those of single records are given. */
+export const platformNow = ({ clock, now }: Pick<StatusFacts, 'clock' | 'now'>): Date =>
+  new Date(now.getTime() + 1000 * clock.skewSeconds.api)
+
 /** Why the end is unknown. */
 function unknownEnd(status: StatusFacts): string {
   const { circuits, drain, failed, mended, refusedAgain, subscriptions: names } = status
@@ -111,12 +119,13 @@ function unknownEnd(status: StatusFacts): string {
 
 /** The number of missing deliveries (`7,000`, `at least 12`, `none known`), and their decisions. */
 export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
-  const { aheadOfClock, expired, failed, lastFullSweep, missing } = status
-  const parts = [
-    ...decisionLines({ ...failed, excluded: 0 }),
+  const { aheadOfClock, causes, expired, failed, lastFullSweep, missing } = status
+  const others = [
+    ...(causes.onlyCounted > 0 ? [`${count(causes.onlyCounted)} only counted`] : []),
     ...(expired > 0 ? [`${count(expired)} expired`] : []),
     ...(aheadOfClock > 0 ? [`${count(aheadOfClock)} ahead of the clock`] : []),
   ]
+  const parts = [...decisionLines({ ...failed, excluded: 0 }, others.length > 0), ...others]
   if (isWholeKnown(status)) return [count(missing), parts]
   if (knownMissing(status) > 0) return [`at least ${count(knownMissing(status))}`, parts]
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]

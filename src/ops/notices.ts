@@ -18,6 +18,7 @@ import {
 } from './condition-notices.ts'
 import {
   blockedBy,
+  isDisabled,
   missingText,
   isLastSweepFailed,
   isPast,
@@ -336,7 +337,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: exhausted.total > 0,
       level: 'waiting',
       text: `${counted(exhausted.total, 'delivery', 'deliveries')} reached retry.maxAttempts.${soon}`,
-      advice: `Find out why they fail, then: ${retryExhausted([exhausted.oldest])}`,
+      advice: `Find out why they fail${isDisabled(status) ? '.' : `, then: ${retryExhausted([exhausted.oldest])}`}`,
       isAside: true,
       runbook: 'ExhaustedRising',
     },

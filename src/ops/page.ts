@@ -1,11 +1,21 @@
 // The status page: the status document as HTML without scripts. A pure function.
 import type { CauseStatus } from './causes.ts'
-import { causeColumns } from './cause-columns.ts'
+import { causeColumns, onlyCountedText } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
 import { recordsSection, searchForm, type FoundOnPage } from './records-page.ts'
-import { countedUntil, doneOf, isBroken, isWholeKnown, missingOf, recoveredOf, seenText } from './figures.ts'
+import {
+  countedUntil,
+  doneOf,
+  isBroken,
+  isDisabled,
+  isWholeKnown,
+  missingOf,
+  platformNow,
+  recoveredOf,
+  seenText,
+} from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import {
@@ -101,7 +111,7 @@ function headline({ summary }: StatusDocument, { commandPrefix }: PageView): Htm
 }
 
 function figures(status: StatusDocument): Html {
-  const { failed, firstExpiry, inFlight, missing, now, exhausted: atLimit } = status
+  const { awaiting, firstExpiry, inFlight, missing, now, exhausted: atLimit } = status
   const [number, parts] = missingOf(status)
   const oldest = status.oldestOpenEvent ?? atLimit.oldest
   const { atPace, since, total } = recoveredOf(status)
@@ -109,7 +119,11 @@ function figures(status: StatusDocument): Html {
     ['Missing', number, lines([...parts, ...(missing === 0 ? [] : countedUntil(status, 'of events'))])],
     [
       'Oldest',
-      oldest === null ? (isWholeKnown(status) ? 'none' : 'none known') : span(now.getTime() - oldest.getTime()),
+      oldest === null
+        ? isWholeKnown(status)
+          ? 'none'
+          : 'none known'
+        : span(platformNow(status).getTime() - oldest.getTime()),
       oldest &&
         html`event of ${time(oldest, now)},
         ${firstExpiry === null ? 'exhausted' : `expires ${fromNow(firstExpiry, now)}`}`,
@@ -119,7 +133,7 @@ function figures(status: StatusDocument): Html {
       atPace ?? total,
       lines([
         atPace === undefined ? since : `${total} ${since}`,
-        ...(missing === 0 ? [] : [`${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`]),
+        ...(missing === 0 ? [] : [`${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome`]),
       ]),
     ],
     ['Done', ...doneOf(status)],
@@ -136,7 +150,9 @@ function figures(status: StatusDocument): Html {
 }
 
 /** A link to the records of a cause. While its circuit is not closed, its response is not that of each record. */
-function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Html {
+function recordsLink({ circuit, responseStatusCode, subscriptionId }: CauseStatus, text: Part): Part {
+  // No query matches an empty id.
+  if (subscriptionId === '') return text
   const filter = circuit === 'closed' ? `&response=${responseStatusCode ?? 'none'}` : ''
   return html`<a href="?subscription=${encodeURIComponent(subscriptionId)}${filter}#records">${text}</a>`
 }
@@ -153,8 +169,9 @@ function causes(status: StatusDocument, options: PageView): Part {
   const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
   const idOf = (id: string): string =>
     options.refreshes ? subscriptionName(id, subscriptions) : (subscriptions[id] ?? id)
+  const context = { now, platformNow: platformNow(status), idOf }
   const rows = shown.map((cause, index) => {
-    const [subscription, ...cells] = causeColumns.map((column) => lines(column.lines(cause, { now, idOf })))
+    const [subscription, ...cells]: Part[] = causeColumns.map((column) => lines(column.lines(cause, context)))
     cells[1] = [recordsLink(cause, cells[1])]
     const isOfSame = shown[index - 1]?.subscriptionId === cause.subscriptionId
     return [isOfSame ? undefined : subscription, ...cells]
@@ -163,10 +180,7 @@ function causes(status: StatusDocument, options: PageView): Part {
   return section('causes', 'Missing by cause', [
     table('By subscription and the response to the last failed delivery.', causeColumns, rows),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
-    onlyCounted > 0 &&
-      more(
-        `And ${counted(onlyCounted, 'delivery', 'deliveries')} that are only counted: the backlog is full (backlog.maxRecords).`,
-      ),
+    onlyCounted > 0 && more(`And ${onlyCountedText(onlyCounted)}`),
     commands(shown, status, options),
   ])
 }
@@ -194,8 +208,8 @@ function commandOf(
   status: StatusDocument,
 ): string | undefined {
   const isExhausted = byDecision.exhausted === records
-  if (oldestEvent === null || subscriptionId === '' || isBroken(status) || (circuit !== 'closed' && !isExhausted))
-    return undefined
+  if (isBroken(status) || isDisabled(status) || (circuit !== 'closed' && !isExhausted)) return undefined
+  if (oldestEvent === null || subscriptionId === '') return undefined
   const which = `--since ${sinceOf([oldestEvent])} --subscription ${subscriptionId} --response ${responseStatusCode ?? 'none'}`
   return `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
 }
@@ -220,9 +234,11 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
         word(names[subscriptionId] ?? subscriptionId),
         word(eventType),
         response(code),
-        html`<a href="?${String(new URLSearchParams({ group: 'unprocessed', ...which }))}#records"
-          >${count(records)}</a
-        >`,
+        subscriptionId === '' || eventType === ''
+          ? count(records)
+          : html`<a href="?${String(new URLSearchParams({ group: 'unprocessed', ...which }))}#records"
+              >${count(records)}</a
+            >`,
         time(firstDelivery, now),
         time(lastDelivery, now),
       ]
@@ -295,7 +311,7 @@ function conditions(
         const text = `${kind}, ${result}, ${counted(listed, 'row', 'rows')}, ${fromNow(endedAt, now)}`
         return [result === 'failed' ? 'Failed sweep' : 'Last sweep', text] as const
       }),
-    ['Next sweep', rest.nextSweep === null ? 'unknown' : fromNow(rest.nextSweep, now)],
+    ['Next sweep', rest.nextSweep === null ? 'none' : fromNow(rest.nextSweep, now)],
     ['Token expiry', expiry(rest.tokenExpires)],
     ['Certificate expiry', expiry(certificateExpires)],
     ['Platform clock', ahead(clock.skewSeconds.api)],

@@ -3,6 +3,7 @@ import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
 import type { RecordsPage } from '../records/records.ts'
 import type { ExplainedRecord } from '../records/shown-record.ts'
+import { platformNow } from './figures.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import type { RecordsEndpointOptions } from './records-endpoint.ts'
 import type { StatusDocument } from './status-document.ts'
@@ -10,7 +11,8 @@ import { clockTime, counted, nextText, response, word } from './words.ts'
 
 /** Records for the page. */
 export interface FoundOnPage {
-  records: readonly ExplainedRecord[]
+  /** Undefined: none were looked for, see `problem`. */
+  records: readonly ExplainedRecord[] | undefined
   /** Query of the next page; undefined on the last. */
   next: string | undefined
   /** Why records may be missing, or why there are none. */
@@ -35,7 +37,7 @@ async function all({ batches }: RecordsPage): Promise<ExplainedRecord[]> {
   return records
 }
 
-const none = { records: [], next: undefined, searched: undefined }
+const none = { records: undefined, next: undefined, searched: undefined }
 
 /** Searches memory for the id of an event, then of a webhook. */
 export async function findForPage(
@@ -71,7 +73,7 @@ export async function findForPage(
     }
     if (searched === '') return await find(meant, params.get('cursor') ?? undefined)
     const ofEvent = await find({ event: [searched] })
-    const found = ofEvent.records.length > 0 ? ofEvent : await find({ webhook: [searched] })
+    const found = ofEvent.records?.length !== 0 ? ofEvent : await find({ webhook: [searched] })
     return { ...found, searched }
   } catch (error) {
     if (error instanceof BadRequest) return { ...none, problem: error.message }
@@ -95,10 +97,12 @@ function commandOf(searched: string, commandPrefix: string): Html {
 
 export function recordsSection(
   { next, problem, records, searched }: FoundOnPage,
-  { now, subscriptions }: StatusDocument,
+  status: StatusDocument,
   commandPrefix: string,
 ): Part {
-  const rows = records.map((record): Part[] => {
+  const { subscriptions } = status
+  const now = platformNow(status)
+  const rows = records?.map((record): Part[] => {
     const { event, eventId, subscriptionId, webhookId } = record
     return [
       html`<code>${webhookId}</code>`,
@@ -109,10 +113,10 @@ export function recordsSection(
       nextText(record, now),
     ]
   })
-  const notHeld = searched !== undefined && records.length === 0
+  const notHeld = searched !== undefined && records?.length === 0
   const command = searched && commandOf(searched, commandPrefix)
   return section('records', searched === undefined ? 'Records' : 'Found', [
-    records.length > 0 && table('The oldest event first.', columns, rows),
+    rows !== undefined && rows.length > 0 && table('The oldest event first.', columns, rows),
     notHeld &&
       html`<p>
         The daemon has no failed record with this id: it was delivered, is being delivered, is beyond the window, or is
@@ -120,7 +124,7 @@ export function recordsSection(
       </p>`,
     problem !== undefined && html`<p class="sub">${problem}</p>`,
     command !== undefined && html`<p class="sub">Details from the platform: ${command}</p>`,
-    searched === undefined && records.length === 0 && html`<p>None.</p>`,
+    searched === undefined && records?.length === 0 && html`<p>None.</p>`,
     next !== undefined && html`<p class="sub"><a href="?${next}#records">Next ${shown}</a></p>`,
     html`<p class="sub"><a href="?refresh=on">Back</a></p>`,
   ])

@@ -232,7 +232,7 @@ test('each is in /records?group=unprocessed, in pages and by cause, as the page 
     findForPage(new URLSearchParams(query.replaceAll('&amp;', '&')), daemon.ops().records),
   )
   expect(found.records).toHaveLength(cause?.records ?? 0)
-  expect(found.records.every(({ eventType }) => eventType === cause?.eventType)).toBe(true)
+  expect(found.records?.every(({ eventType }) => eventType === cause?.eventType)).toBe(true)
 })
 
 test('the only delivery of the first hour that is compared: it is named once a key of another hour has matched', async () => {

@@ -4,7 +4,7 @@ import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import { beside, type Reply, type Script } from '../support/beside.ts'
 import { incidentNow, uuid } from '../support/incident.ts'
-import { aStatusState } from '../support/status.ts'
+import { aStatusState, shut } from '../support/status.ts'
 
 const id = uuid(1)
 const results = [
@@ -206,7 +206,8 @@ test.each<[string[], string]>([
   expect(ran.err).toContain(said)
 })
 
-const at = new Date(incidentNow).toISOString()
+const inMs = (ms: number): string => new Date(incidentNow + ms).toISOString()
+const at = inMs(0)
 
 function aRecord(changes: object = {}): object {
   return {
@@ -231,6 +232,8 @@ function aPage(records: readonly object[], changes: object = {}): object {
 test.each<[what: string, page: object, flags: string[], code: number, out: string, err: string]>([
   ['none', aPage([]), [], 0, 'No match found.', ''],
   ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
+  ['times as on the page', aPage([aRecord({ nextRetry: inMs(400) })]), [], 0, ' due now', ''],
+  ['whole seconds left', aPage([aRecord({ nextRetry: inMs(1400) })]), [], 0, ' due in 2 s', ''],
   [
     'seen in part',
     aPage([aRecord()], { incomplete: 'No full sweep has ended.' }),
@@ -302,6 +305,14 @@ test.each<[what: string, record: object, said: string]>([
   expect(ran.out).toContain(said)
   expect(ran.out).not.toMatch(/\u001b|x{452}/)
   expect(ran.out.includes('such account')).toBe(what === 'words')
+})
+
+test('explain prints no command that is rejected while retries are switched off', async () => {
+  const script: Script = (_, url) =>
+    url === '/status' ? status(shut('disabled')) : aPage([aRecord({ decision: 'backing-off' })])
+  const ran = await beside(script, ['explain', id])
+  expect(ran.out).toContain('backing-off')
+  expect(ran.out).not.toContain('to retry it now')
 })
 
 test('an event that is none is looked for as a webhook; several come as one document', async () => {

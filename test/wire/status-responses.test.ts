@@ -66,15 +66,18 @@ test('wait asks until the end of the time, also a daemon that is away: 69', asyn
   expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
 })
 
-const notices = [{ level: 'trouble', text: 'A notice.', advice: 'Mend it.' }]
+const notices = [{ level: 'trouble', text: 'A notice.\u202e', advice: 'Mend\u001b[2J it.' }]
 const eventTypes = { total: 1, list: [{ eventType: 'a\u001b[2Jb', records: 3 }] }
 
 /** Sentences that are no daemon's, and an event type that would clear the screen. */
 const shownNow: object = {
   ...toStatus(
-    anIncident({ causes: { ...noCauses, total: 12, records: 5, list: [aCause({ records: 3, eventTypes })] } }),
+    anIncident({
+      ...{ onlyCounted: 500, subscriptions: { [uuid(2)]: 'eu\u001b[2J' } },
+      causes: { ...noCauses, total: 12, records: 5, list: [aCause({ records: 3, eventTypes })] },
+    }),
   ),
-  summary: { level: 'waiting', headline: 'A headline.', detail: 'Details.', advice: 'Advice.', notices },
+  summary: { level: 'waiting', headline: 'A \u001b[2Jheadline.', detail: 'Details.', advice: 'Advice.', notices },
 }
 
 test('status shows the sentences of the daemon, its numbers and causes, and as JSON its document', async () => {
@@ -82,23 +85,24 @@ test('status shows the sentences of the daemon, its numbers and causes, and as J
   expect(code).toBe(0)
   expect(text.replaceAll(/:\d{4,5},/g, ':PORT,'))
     .toBe(`payments-eu at http://127.0.0.1:PORT, version 1.2.3, 2026-01-15T12:00:00Z
-waiting  A headline.
+waiting  A ?[2Jheadline.
          -> Details. Advice.
 
-missing          7,000 (4,300 due, 1,791 blocked, 876 backing-off, 24 awaiting, 9 exhausted)
+missing          at least 7,500 (4,300 due, 1,791 blocked, 876 backing-off, 24 awaiting, 9 exhausted, 500 only counted)
 recovered        95 a minute, 1,240 in the last 24 h; the last 2 s ago
 first expiry     in 6 d 21 h
-done             Unknown: 1,791 deliveries wait for subscription 3c6ef362.
+done             Unknown: 1,791 deliveries wait for subscription eu?[2J.
 retries          8 in flight, 16 awaiting outcome, at most 20 calls/s
 last full sweep  12 s ago, newest events up to 11:58:48
 next sweep       in 18 s
 
-trouble  A notice.
-         -> Mend it.
+trouble  A notice.?
+         -> Mend?[2J it.
 
 SUBSCRIPTION  LAST FAILURE         MISSING  DECISION  NEXT RETRY  OLDEST  EVENT TYPES
 9e3779b1      HTTP 503, 5 min ago        3  due       now         3 h     a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
+... and 500 deliveries that are only counted: the backlog is full (backlog.maxRecords).
 `)
   const quiet = await beside(() => status(seen), ['status'])
   expect(quiet.out).toContain('recovered 0 in the 1 h since the start first expiry none')
@@ -188,6 +192,12 @@ test.each<[args: string[], answer: object, code: number, said: string, state?: P
     'retries of subscription eu paused since',
   ],
   [['pause'], { ...aPause, paused: true, changed: false, pauses: [] }, 0, 'retries are already paused, since'],
+  [
+    ['pause', '--subscription', 'payments eu'],
+    { ...aPause, subscriptionId: uuid(5), paused: true, changed: true, pauses: [] },
+    0,
+    `webhook-reconciler resume --subscription ${uuid(5)} or a restart`,
+  ],
   [
     ['resume', '--subscription', 'eu'],
     { ...aPause, paused: false, changed: false, pauses: [] },
@@ -287,6 +297,19 @@ test('a signal while a command is under way: it may have been done', async () =>
   }
   const ran = await beside(script, ['pause'], { signal: stop.signal })
   expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have taken effect') as string])
+})
+
+test.each<[string, object, string]>([
+  ['resume', { ...aPause, paused: false, changed: true, pauses: [] }, 'retries resumed'],
+  ['probe', { circuits: 2, underWay: 0 }, 'cooldowns ended: 2 circuits'],
+])('%s was done, though the status cannot be had after it', async (name, answer, said) => {
+  const script = (_: string, url: string): object =>
+    url === '/status' ? { status: 0, body: {} } : { instance: 'blue', ...answer }
+  const ran = await beside(script, [name])
+  expect([ran.code, ran.err]).toEqual([0, ''])
+  expect(ran.out).toBe(
+    `blue: ${said}; what still blocks retries is unknown: see podman exec app webhook-reconciler status `,
+  )
 })
 
 test('what still blocks after resume: gates that block everything, and a pause of all', async () => {

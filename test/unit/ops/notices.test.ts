@@ -412,6 +412,9 @@ describe('notices', () => {
     const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
     expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
     expect(adviceOf({ endless: refusing(1) })).toMatch(/^See the causes/)
+    // The daemon would reject the command.
+    const gaveUp = { ...shut('disabled'), causes: { ...noCauses, exhausted: { total: 1, oldestAt: incidentNow } } }
+    expect(summaryOf(gaveUp).notices[0]?.advice).toBe('Find out why they fail.')
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
     expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(

@@ -59,7 +59,7 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
   // A selection would not outlive a refresh.
   expect(causes({}, { refreshes: true })).not.toContain('--response')
   expect(causes(shut('paused'))).toContain(command)
-  expect(causes(shut('unauthorized'))).not.toContain('--response')
+  for (const gate of ['unauthorized', 'disabled'] as const) expect(causes(shut(gate))).not.toContain('--response')
   const open = causes({ ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] })
   expect(open).toContain('Subscription payments &lt;eu&gt; returns HTTP 503')
   expect(open).not.toContain('--response')
@@ -68,6 +68,13 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
     { commandPrefix: 'podman exec app' },
   )
   expect(prefixed).toContain('podman exec app webhook-reconciler probe')
+})
+
+test('a cause without a subscription id has no link: a query needs one', () => {
+  const list = [aCause({ subscriptionId: '' })]
+  expect(pageOf(aStatusState({ ...swept, causes: { ...noCauses, total: 1, records: 1, list } }))).not.toContain(
+    '#records',
+  )
 })
 
 test('causes of one subscription stand together, under its name once', () => {
@@ -137,7 +144,7 @@ describe('in one look', () => {
     )
     expect(text).toContain('Oldest 3 h event of 09:00:00')
     expect(text).toContain(
-      'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
+      'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 16 awaiting outcome',
     )
     expect(text).toContain(`Done Unknown 1,791 deliveries wait for subscription ${uuid(2).slice(0, 8)}.`)
     // 6,991 at 95 a minute.
@@ -290,15 +297,20 @@ test('records of a cause, with the time of the next retry; none is said; a stand
     ...{ webhookId: uuid(1), eventId: uuid(2), subscriptionId: uuid(3), eventType: 'a-b', status: 'failed' as const },
     ...{ decision: 'due' as const, why: 'due' as const, explanation: 'Its backoff has ended.', attempts: 2 },
     ...{ event: new Date(incidentNow - minuteMs), lastAttempt: null, leavesWindow: null, responseStatusCode: 503 },
-    ...{ nextRetry: new Date(incidentNow), nextRetryBy: 'time' as const },
+    ...{ nextRetry: new Date(incidentNow + 10.5 * minuteMs), nextRetryBy: 'time' as const },
   }
   const found = { records: [record], next: 'cursor=x', problem: undefined, searched: undefined }
-  const textWith = (changes: object): string => textOf(pageOf(anIncident(), { found: { ...found, ...changes } }))
+  const skewMs = { auth: 0, api: 10 * minuteMs }
+  const textWith = (changes: object): string =>
+    textOf(pageOf(anIncident({ skewMs }), { found: { ...found, ...changes } }))
+  // All times of a record are the platform's, whose clock is ahead.
   expect(textWith({})).toContain(
-    `${uuid(2)} 11:59:00 a-b ${uuid(3)} HTTP 503, 2 attempts due Its backoff has ended. now`,
+    `${uuid(2)} 11:59:00 a-b ${uuid(3)} HTTP 503, 2 attempts due Its backoff has ended. in 30 s `,
   )
+  expect(textWith({})).toMatch(/Oldest 3 h 10 min event of 09:00:00.* 3 h 10 min outgoing-transfer/)
   expect(textWith({})).toContain('Next 100')
   expect(textWith({ records: [] })).toContain('Records None.')
+  expect(textWith({ records: undefined, problem: 'event: a UUID.' })).toContain('Records event: a UUID. Next 100')
   expect(textWith({ records: [], searched: uuid(9), problem: 'This instance stands by.' })).toMatch(
     /Found The daemon has no failed record with this id[^]*This instance stands by\./,
   )
