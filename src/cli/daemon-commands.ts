@@ -1,7 +1,7 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
 import { blockedBy, isUpToDate, openOf } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
-import { counted, prefixed } from '../ops/words.ts'
+import { counted, prefixed, standbyText } from '../ops/words.ts'
 import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import { reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
@@ -60,7 +60,9 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
-  const { missing, summary } = status
+  const { leadership, missing, summary } = status
+  // Without a leader this instance may become it.
+  if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
   if (openOf(status) > 0 || !isUpToDate(status)) return { awaited: summary.headline }
   return missing === 0 ? { done: true } : { never: summary.headline }
 }

@@ -1,9 +1,9 @@
 // `webhook-reconciler plan`: shows what the daemon would retry now, by cause, and how long that would take. Read-only.
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isDisabled, isUnseen, isWholeKnown } from '../ops/figures.ts'
-import { count, counted, retryExhausted, span } from '../ops/words.ts'
+import { count, counted, retryExhausted, span, standbyText } from '../ops/words.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
-import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import { CommandFailure, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import { causeTable } from './cause-table.ts'
@@ -84,6 +84,8 @@ export async function planCommand(io: Io, options: CommandFlags, ids: readonly s
   }
   const daemon = findDaemon(io, options, 'plan')
   const status = await askStatus(daemon, io)
+  const { leadership } = status
+  if (leadership?.leading === false) throw new CommandFailure(exitCode.incomplete, standbyText(leadership.leader))
   const plan = planOf(status)
   const shown = { ...daemon, moments, width: widthOf(io.stdout) }
   print(io.stdout, options, plan, () => visibleText(planText(plan, status, shown)))

@@ -6,7 +6,7 @@ import type { ExplainedRecord } from '../records/shown-record.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
 import { json, type OpsResponse } from './listen.ts'
-import type { SubscriptionNames } from './words.ts'
+import { standbyText, type SubscriptionNames } from './words.ts'
 
 export interface RecordsEndpointOptions {
   records: RecordsReader
@@ -40,8 +40,7 @@ export function refuseAccess({ error, status }: { status: 401 | 403; error: stri
 
 /** A standby holds no records and retries none. */
 export function standbyResponse({ leader }: { leader: string | undefined }): OpsResponse {
-  const error = `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
-  return refuse(409, error, { leader: leader ?? null })
+  return refuse(409, standbyText(leader), { leader: leader ?? null })
 }
 
 /** @throws BadRequest for a field that is not among these */

@@ -7,7 +7,7 @@ import { platformNow } from './figures.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import type { RecordsEndpointOptions } from './records-endpoint.ts'
 import type { StatusDocument } from './status-document.ts'
-import { clockTime, counted, nextText, response, word } from './words.ts'
+import { clockTime, counted, nextText, response, standbyText, word } from './words.ts'
 
 /** Records for the page. */
 export interface FoundOnPage {
@@ -45,8 +45,7 @@ export async function findForPage(
   { now, records, standsBy, subscriptions }: RecordsEndpointOptions,
 ): Promise<FoundOnPage> {
   const standby = standsBy()
-  if (standby !== undefined)
-    return { ...none, problem: `This instance stands by. ${standby.leader ?? 'No instance'} leads: ask there.` }
+  if (standby !== undefined) return { ...none, problem: standbyText(standby.leader) }
   const searched = (params.get('event') ?? '').trim()
   const meant: Fields = Object.fromEntries(
     listNames.flatMap((name) => (params.has(name) ? [[name, params.getAll(name)] as const] : [])),

@@ -121,6 +121,10 @@ export function prefixed(text: string, commandPrefix: string): string {
   return commandPrefix === '' ? text : text.replaceAll(/webhook-reconciler (?=[a-z])/g, `${commandPrefix} $&`)
 }
 
+/** Why an instance that does not lead gives no records, and which one does. */
+export const standbyText = (leader: string | null | undefined): string =>
+  `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
+
 /** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
 export function failureText({ code, stage, ...call }: SweepFailure): string {
   const what = stage === 'token' ? 'no access token' : 'the platform cannot be listed'

@@ -18,6 +18,11 @@ const unlisted: Partial<StatusState> = {
   sweeps: [{ kind: 'recent', result: 'complete', endedAt: new Date(incidentNow - 3_600_000), seconds: 1, listed: 0 }],
 }
 
+const standby: Partial<StatusState> = {
+  ...shut('not-leader'),
+  leadership: { isLeading: false, lease: 'a/b', identity: 'b_1', leader: 'a_1', since: 0, problem: undefined },
+}
+
 const lost = { failed: { ...noDecisions, exhausted: 2 } }
 
 test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
@@ -48,6 +53,7 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     'Nothing is missing; newer failures are not known yet. Timed out (--timeout).',
   ],
   ['retries that were rejected before none was left', [status({ ...seen, ...shut('intercepted') })], 0, 'is missing'],
+  ['on a standby', [status({ ...seen, ...standby })], 1, 'This instance stands by. a_1 leads: ask there.'],
   ['of another version', Array.from({ length: 5 }, () => ({ schemaVersion: 3, summary: {} })), 1, 'knows 2'],
 ])('wait: %s', async (_, states, code, said) => {
   const ran = await beside(() => states.shift() ?? {}, ['wait', '--until', 'recovered', '--timeout', '5s'])
@@ -260,6 +266,11 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
   expect(ran.out).toContain(said)
   const conclusions = /(?:Would retry now|Blocked|Under way|Later|Manual only|Not at all): \d+/g
   expect(ran.out.match(conclusions)).toEqual(said.match(conclusions))
+})
+
+test('plan on a standby names the leader', async () => {
+  const { code, err, out } = await beside(() => status({ ...seen, ...standby }), ['plan'])
+  expect([code, err, out]).toEqual([1, 'This instance stands by. a_1 leads: ask there. ', ''])
 })
 
 test('status --watch --json: a line each time, a daemon that is away may come back, and a signal ends it', async () => {
