@@ -3,7 +3,7 @@ import { causeColumns, onlyCountedText } from '../ops/cause-columns.ts'
 import type { CauseStatus } from '../ops/causes.ts'
 import { platformNow } from '../ops/figures.ts'
 import type { StatusFacts } from '../ops/status-document.ts'
-import { count, counted } from '../ops/words.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { cell, createShortIds, paragraph, table } from './format.ts'
 
 const maxCauses = 10

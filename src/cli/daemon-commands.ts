@@ -1,7 +1,8 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
 import { blockedBy, isUpToDate, openOf } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
-import { counted, prefixed, standbyText } from '../ops/words.ts'
+import { prefixed, standbyText } from '../ops/words.ts'
+import { counted } from '../runtime/counted.ts'
 import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import { reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'

@@ -1,7 +1,8 @@
 // Text for terminals: results, tables that fit the width, short ids, colours, and a progress line.
 import { styleText } from 'node:util'
 import type { Clock } from '../runtime/clock.ts'
-import { count, prefixed, type SubscriptionNames } from '../ops/words.ts'
+import { prefixed, type SubscriptionNames } from '../ops/words.ts'
+import { count } from '../runtime/counted.ts'
 import { redact, redactedJson, shownText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'

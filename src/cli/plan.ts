@@ -1,7 +1,8 @@
 // `webhook-reconciler plan`: shows what the daemon would retry now, by cause, and how long that would take. Read-only.
 import type { StatusDocument } from '../ops/status-document.ts'
 import { isDisabled, isUnseen, isWholeKnown } from '../ops/figures.ts'
-import { count, counted, retryExhausted, span, standbyText } from '../ops/words.ts'
+import { retryExhausted, span, standbyText } from '../ops/words.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'

@@ -1,7 +1,8 @@
 // `webhook-reconciler records` and `explain`: shows the daemon's records, each with its decision and the reason.
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { isDisabled } from '../ops/figures.ts'
-import { counted, nextText, prefixed, response, span } from '../ops/words.ts'
+import { nextText, prefixed, response, span } from '../ops/words.ts'
+import { counted } from '../runtime/counted.ts'
 import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'

@@ -1,5 +1,6 @@
 // `webhook-reconciler retry` and its dry run: starts a job in the daemon and follows it to its end.
-import { count, counted, response, sentence } from '../ops/words.ts'
+import { response, sentence } from '../ops/words.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { JobView, RetriedView, Standing } from '../records/job.ts'
 import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'

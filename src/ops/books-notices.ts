@@ -1,8 +1,9 @@
 // Notices of the books: unprocessed deliveries, and why an hour cannot be compared. Pure functions.
+import { count, counted } from '../runtime/counted.ts'
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeCondition } from './condition-notices.ts'
 import type { StatusFacts } from './status-document.ts'
-import { clockTime, count, counted, sinceOf, span, subscriptionName } from './words.ts'
+import { clockTime, sinceOf, span, subscriptionName } from './words.ts'
 
 /** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000

@@ -1,7 +1,8 @@
 // The table of causes: its columns and the lines of each cell. The page renders HTML, commands text.
 import { decisions, type Counts } from '../reconcile/decide.ts'
+import { count, counted } from '../runtime/counted.ts'
 import type { CauseStatus } from './causes.ts'
-import { count, counted, fromNow, nextText, response, span } from './words.ts'
+import { fromNow, nextText, response, span } from './words.ts'
 
 interface CellContext {
   now: Date

@@ -1,9 +1,10 @@
 // The chart of the status page as inline SVG: missing and recovered deliveries since the incident began, in the last hour, or in the week.
 import type { HistoryStep } from '../observe/history.ts'
+import { count } from '../runtime/counted.ts'
 import { isWholeKnown } from './figures.ts'
 import { html, section, type Html, type Part } from './html.ts'
 import type { StatusFacts } from './status-document.ts'
-import { count, span } from './words.ts'
+import { span } from './words.ts'
 
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
 /** `20:18`; with the date if the chart spans more than a day. */

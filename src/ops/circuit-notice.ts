@@ -1,8 +1,9 @@
 // The notice about circuits that are not closed: whose receiver fails, with which response, and when the next probe is sent.
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { blockedBy } from './figures.ts'
 import type { CircuitStatus, Notice, StatusFacts } from './status-document.ts'
-import { clockTime, count, counted, response, subscriptionName, waitText } from './words.ts'
+import { clockTime, response, subscriptionName, waitText } from './words.ts'
 
 /**
  * `deliveries`: the number of missing ones it mentions. `detail`: what may change each minute. `isAside`: never the headline.

@@ -2,22 +2,12 @@
 import { minRefused } from '../observe/incident.ts'
 import { refusesRecord } from '../platform/record.ts'
 import { maxLately } from '../reconcile/retry/receiver-responses.ts'
+import { count, counted } from '../runtime/counted.ts'
 import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
 import { openOf, refusedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import {
-  callText,
-  clockTime,
-  count,
-  counted,
-  response,
-  retryExhausted,
-  sentence,
-  span,
-  subscriptionName,
-  waitText,
-} from './words.ts'
+import { callText, clockTime, response, retryExhausted, sentence, span, subscriptionName, waitText } from './words.ts'
 
 /** A notice, and whether it applies now. */
 export type NoticeCondition = NoticeReason & { isSo: boolean }
@@ -253,7 +243,7 @@ export function zoneNotice({ aheadOfClock, timeZone }: StatusFacts): Pick<Notice
   const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
   const unseen =
     seconds > 0 ? `Failures of the last ${off} are not seen yet` : `The oldest ${off} of the window are not seen`
-  const onlyCounted = seconds > 0 && aheadOfClock > 0 ? `: ${count(aheadOfClock)} are only counted` : ''
+  const onlyCounted = seconds > 0 && aheadOfClock > 0 ? `: ${counted(aheadOfClock, 'is', 'are')} only counted` : ''
   return {
     text: `platform.timeZone (${platform}) is wrong: the platform's times are ${ahead} it.`,
     detail: `${unseen}${onlyCounted}. Event times are ${off} off.`,

@@ -1,9 +1,10 @@
 // The figures of /status for page and terminal: missing and recovered deliveries, the estimated end, and the age of the data.
 import { describeGate, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
 import type { GateStatus, StatusFacts } from './status-document.ts'
-import { clockTime, count, counted, fromNow, pace, span, subscriptionName } from './words.ts'
+import { clockTime, fromNow, pace, span, subscriptionName } from './words.ts'
 
 const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
 

@@ -2,9 +2,10 @@
 import { keptMs } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { isWholeKnown } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { clockTime, count, counted, fromNow, response, span, subscriptionName } from './words.ts'
+import { clockTime, fromNow, response, span, subscriptionName } from './words.ts'
 
 /** An incident stays open for minutes after its last delivery arrived: more may follow. */
 function isCalm({ endedAt }: Incident, status: StatusFacts): boolean {

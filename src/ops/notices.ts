@@ -1,6 +1,7 @@
 // The sentences of /status for page, terminal and bots: a headline with the cause, and notices with advice.
 import { exclusions, type Excluded } from '../reconcile/reasons.ts'
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { booksConditions } from './books-notices.ts'
 import { circuitReason, type NoticeReason } from './circuit-notice.ts'
 import {
@@ -30,17 +31,7 @@ import {
 } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import { isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
-import {
-  callText,
-  clockTime,
-  count,
-  counted,
-  rateText,
-  retryExhausted,
-  sentence,
-  subscriptionName,
-  waitText,
-} from './words.ts'
+import { callText, clockTime, rateText, retryExhausted, sentence, subscriptionName, waitText } from './words.ts'
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
   const leader = leadership?.leader ?? null

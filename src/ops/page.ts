@@ -1,4 +1,5 @@
 // The status page: the status document as HTML without scripts. A pure function.
+import { count, counted } from '../runtime/counted.ts'
 import type { CauseStatus } from './causes.ts'
 import { causeColumns, onlyCountedText } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
@@ -18,18 +19,7 @@ import {
 } from './figures.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
-import {
-  clockTime,
-  count,
-  counted,
-  fromNow,
-  rateText,
-  response,
-  sinceOf,
-  span,
-  subscriptionName,
-  word,
-} from './words.ts'
+import { clockTime, fromNow, rateText, response, sinceOf, span, subscriptionName, word } from './words.ts'
 
 const refreshSeconds = 10
 /** /status lists more. */

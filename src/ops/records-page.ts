@@ -3,11 +3,12 @@ import { readCursor, writeCursor } from '../records/cursor.ts'
 import { BadRequest, readFilter, type Fields } from '../records/filter.ts'
 import type { RecordsPage } from '../records/records.ts'
 import type { ExplainedRecord } from '../records/shown-record.ts'
+import { counted } from '../runtime/counted.ts'
 import { platformNow } from './figures.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import type { RecordsEndpointOptions } from './records-endpoint.ts'
 import type { StatusDocument } from './status-document.ts'
-import { clockTime, counted, nextText, response, standbyText, word } from './words.ts'
+import { clockTime, nextText, response, standbyText, word } from './words.ts'
 
 /** Records for the page. */
 export interface FoundOnPage {

@@ -4,21 +4,10 @@ import type { Reason } from '../platform/http/http.ts'
 import type { CallResponse } from '../platform/operations.ts'
 import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
+import { count } from '../runtime/counted.ts'
 
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
 const maxWordLength = 80
-
-/** `7,000`, `0.5`. Without Intl, whose tables take 17 ms to load. */
-export function count(value: number): string {
-  const [whole = '', fraction] = String(Math.round(value * 10) / 10).split('.')
-  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
-  return fraction === undefined ? grouped : `${grouped}.${fraction}`
-}
-
-/** `1 record`, `7,000 deliveries`; a plural that does not end in `s` is given. */
-export function counted(value: number, one: string, many = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : many}`
-}
 
 /** `1.9 of the 20 calls/s`: the learned rate, and the configured one if that is higher. */
 export function rateText(rate: { callsPerSecond: number; maxCallsPerSecond: number }): string {

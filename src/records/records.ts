@@ -9,6 +9,7 @@ import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sumOf } from '../reconcile/reasons.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { count, counted } from '../runtime/counted.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
@@ -83,9 +84,9 @@ export function gapsOf({ backlog, sweeper }: Reconciler, hasListedAll: boolean):
   ]
   const gaps = [
     ...(hasListedAll ? [] : ['No full sweep has ended yet since the start.']),
-    ...(left > 0 ? [`${left} records are only counted (backlog.maxRecords).`] : []),
-    ...(unlisted > 0 ? [`${unlisted} parts of the window cannot be listed.`] : []),
-    ...(unreadable === undefined ? [] : [`${unreadable} rows cannot be read.`]),
+    ...(left > 0 ? [`${counted(left, 'record is', 'records are')} only counted (backlog.maxRecords).`] : []),
+    ...(unlisted > 0 ? [`${counted(unlisted, 'part')} of the window cannot be listed.`] : []),
+    ...(unreadable === undefined ? [] : [`${counted(unreadable, 'row')} cannot be read.`]),
   ]
   return joined(gaps)
 }
@@ -96,9 +97,13 @@ function bookGapsOf({ books }: Reconciler): string | undefined {
   if (state === undefined) return 'There is no ledger to compare with (ledger.url).'
   const unnamed = (state.missed?.total ?? 0) - books.missed().length
   return joined([
-    unnamed > 0 ? `${unnamed} more are only counted: ${maxNamed} an hour are kept.` : undefined,
+    unnamed > 0
+      ? `${counted(unnamed, 'more is', 'more are')} only counted: ${count(maxNamed)} an hour are kept.`
+      : undefined,
     state.problem && `${state.problem.text}.`,
-    state.withoutKey > 0 ? `${state.withoutKey} have no key (ledger.key) and cannot be compared.` : undefined,
+    state.withoutKey > 0
+      ? `${counted(state.withoutKey, 'has', 'have')} no key (ledger.key) and cannot be compared.`
+      : undefined,
     state.isBehind
       ? `Not all events since ${new Date(state.comparedUntil).toISOString()} are compared yet.`
       : undefined,
@@ -133,7 +138,7 @@ export function createRecords({
     const isBeyond = until <= windowStart() && (decision?.includes('exhausted') ?? true)
     const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (isBeyond ? beyondWindow : 0)
     if (records === 0) return undefined
-    return `Up to ${records} more are only counted: the platform lists them by time (since, or --since TIME).`
+    return `Up to ${counted(records, 'more is', 'more are')} only counted: the platform lists them by time (since, or --since TIME).`
   }
 
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {

@@ -372,10 +372,17 @@ describe('a request at fault is answered with the field and what is allowed', ()
 })
 
 test('what the backlog may lack is said beside the records', async () => {
-  const backlog = { evictions: { known: () => ({ records: 7 }) } }
+  const backlog = { evictions: { known: () => ({ records: 7000 }) } }
   const sweeper = { findings: () => ({ unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
   expect(gapsOf({ backlog, sweeper } as never, true)).toBe(
-    '7 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
+    '7,000 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
+  )
+  const one = {
+    backlog: { evictions: { known: () => ({ records: 1 }) } },
+    sweeper: { findings: () => ({ unreadable: { rows: 1 } }), unlisted: () => [{}] },
+  }
+  expect(gapsOf(one as never, true)).toBe(
+    '1 record is only counted (backlog.maxRecords). 1 part of the window cannot be listed. 1 row cannot be read.',
   )
   await using day = await beginDay()
   const now = day.clock.now()

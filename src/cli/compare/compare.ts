@@ -1,7 +1,8 @@
 // `webhook-reconciler compare`: checks the deliveries of the platform against the events that the receiver has processed. Read-only. @see docs/compare.md
 import { decisionLines } from '../../ops/cause-columns.ts'
 import { shownText } from '../../runtime/redact.ts'
-import { count, counted, response } from '../../ops/words.ts'
+import { response } from '../../ops/words.ts'
+import { count, counted } from '../../runtime/counted.ts'
 import { noCounts, type Decision } from '../../reconcile/decide.ts'
 import { learnTime } from '../../platform/client.ts'
 import { exitCode, UsageError, type ExitCode } from '../../runtime/errors.ts'

@@ -1,7 +1,8 @@
 // Numbers, times and spans as people read them.
 import { expect, test } from 'vitest'
 import type { CallResponse } from '../../../src/platform/operations.ts'
-import { callText, clockTime, count, counted, fromNow, response, span, word } from '../../../src/ops/words.ts'
+import { callText, clockTime, fromNow, response, span, word } from '../../../src/ops/words.ts'
+import { count, counted } from '../../../src/runtime/counted.ts'
 
 const now = new Date('2026-01-15T12:00:00.000Z')
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
