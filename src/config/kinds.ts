@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
 import { parseInstant } from '../runtime/instant.ts'
-import { uuidPattern } from '../runtime/uuid.ts'
+import { isUuid, uuidPattern } from '../runtime/uuid.ts'
 import { durationPattern, parseDuration } from './duration.ts'
 
 /** A kind of value. Its zod schema parses the YAML value; `fromText` first converts the text of an environment variable. */
@@ -254,21 +254,35 @@ export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
-/** Names by UUID, normalized to lower case. */
+/** Names by UUID, normalized to lower case. Each name means one UUID; metrics have `other` for all without a name. */
 export function namesByUuid(): Kind<z.ZodMiniType<Record<string, string>, Record<string, string>>> {
   const type = 'names by UUID'
   const error =
-    'must be names of up to 40 characters by UUID, such as {123e4567-e89b-12d3-a456-426614174000: payments-eu}; ' +
-    'in the environment UUID=name, separated by commas'
-  const name = z.string({ error }).check(z.regex(/^(?! )[^\x00-\x1f\x7f-\x9f]{1,40}$/, { error }))
+    'must be names of up to 40 characters by UUID, such as {123e4567-e89b-12d3-a456-426614174000: payments-eu}, ' +
+    'each UUID and each name once, and no name a UUID or other; in the environment UUID=name, separated by commas'
+  const name = z.string({ error }).check(
+    z.regex(/^(?! |other$)[^\x00-\x1f\x7f-\x9f]{1,40}$/, { error }),
+    z.refine((text) => !isUuid(text), { error }),
+  )
+  const areUnique = (texts: string[]): boolean => new Set(texts).size === texts.length
   const schema = z.pipe(
-    z.record(z.string().check(z.regex(uuidPattern, { error })), name, { error }),
+    z.record(z.string().check(z.regex(uuidPattern, { error })), name, { error }).check(
+      z.refine((named) => areUnique(Object.entries(named).flatMap(([id, text]) => [id.toLowerCase(), text])), {
+        error,
+      }),
+    ),
     z.transform((named: Record<string, string>) =>
       Object.fromEntries(Object.entries(named).map(([id, text]) => [id.toLowerCase(), text])),
     ),
   )
-  const fromText = (text: string): unknown =>
-    Object.fromEntries(listFromText(text).map((entry) => [entry.split('=')[0], entry.split('=').slice(1).join('=')]))
+  /** An object would keep the last of repeated UUIDs. */
+  const fromText = (text: string): unknown => {
+    const entries = listFromText(text).map((entry) => {
+      const [id = '', ...rest] = entry.split('=')
+      return [id, rest.join('=')] as const
+    })
+    return areUnique(entries.map(([id]) => id)) ? Object.fromEntries(entries) : text
+  }
   return { schema, type, fromText, shown: true }
 }
 

@@ -61,9 +61,8 @@ export function uuidOf(text: string, name: string): string {
 
 /** The id of a subscription, given by id or name. @throws BadRequest */
 export function subscriptionIdOf(text: string, names: Names): string {
-  const [named, ...others] = Object.entries(names).flatMap(([id, name]) => (name === text ? [id] : []))
-  if (others.length > 0) throw new BadRequest('subscription: several have that name; give the id of one.')
-  if (named !== undefined) return named.toLowerCase()
+  const [named] = Object.entries(names).find(([, name]) => name === text) ?? []
+  if (named !== undefined) return named
   if (isUuid(text)) return text.toLowerCase()
   const known = Object.values(names).slice(0, 20).join(', ')
   const which = `an id (a whole UUID, as explain shows it), or a name of subscriptions in the configuration${known && `: ${known}`}`

@@ -18,6 +18,7 @@ function read(config: unknown, key: string): unknown {
 }
 
 const id = '123e4567-e89b-12d3-a456-426614174000'
+const otherId = id.replaceAll('4', '5')
 const pem = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nQUJD\nREVG\n-----END ENCRYPTED PRIVATE KEY-----\n'
 const token = '0123456789abcdef0123456789abcde~'
 
@@ -62,7 +63,16 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
   'retry.enabled': [{ FALSE: false }, ['yes', '1', '"true"']],
   subscriptions: [
     { [`{${id.toUpperCase()}: payments eu}`]: { [id]: 'payments eu' } },
-    [`{payments: ${id}}`, `{${id}: ""}`, `{${id}: ${'x'.repeat(41)}}`, '[payments]'],
+    [
+      ...[
+        `{payments: ${id}}`,
+        `{${id}: ""}`,
+        `{${id}: ${'x'.repeat(41)}}`,
+        '[payments]',
+        `{${id}: ${id.toUpperCase()}}`,
+      ],
+      ...[`{${id}: other}`, `{${id}: a, ${id.toUpperCase()}: b}`, `{${id}: a, ${otherId}: a}`],
+    ],
   ],
   'server.host': [
     { '"fe80::1%eth0"': 'fe80::1%eth0', localhost: 'localhost' },
@@ -95,7 +105,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
   ],
   'leaderElection.leaseName': [{}, ['Team', 'a_b', '-a', 'a-', 'a'.repeat(254)]],
   'control.token': [{ [token]: token }, ['""']],
-  RECONCILER_SUBSCRIPTIONS: [{ [`${id}=a=b`]: { [id]: 'a=b' } }, []],
+  RECONCILER_SUBSCRIPTIONS: [{ [`${id}=a=b`]: { [id]: 'a=b' } }, [`${id}=a,${id}=b`]],
   RECONCILER_WINDOW_LOOKBACK: [{ ' 3d\n': 259_200_000 }, []],
   RECONCILER_WINDOW_NOT_BEFORE: [{}, ['']],
   RECONCILER_RETRY_CONCURRENCY: [{ '+012': 12 }, ['eight', '1e1', '8,0']],
