@@ -169,9 +169,10 @@ export const schema = z.strictObject({
       'Time for the receiver to enter a delivery into its ledger. An hour is compared this long after its end.',
     ),
     lookback: setting(
-      duration('1h', '30d'),
+      // An hour that differs is listed four times more within 15 hours.
+      duration('16h', '30d'),
       '1d',
-      'How far back hours are compared, by event time: after a start, and again where the two sides differed.',
+      'How far back hours are compared, from the last one that has settled: after a start, and again where the two sides differed.',
     ),
   }),
   select: z.strictObject({

@@ -206,7 +206,7 @@ function ledgerOf(draw: Draw, scenario: Scenario): Scenario | undefined {
       RECONCILER_LEDGER_URL: ledgerUrl,
       RECONCILER_LEDGER_KEY: 'webhookId',
       RECONCILER_LEDGER_SETTLE: `${settleMs}ms`,
-      RECONCILER_LEDGER_LOOKBACK: `${draw.within(1, 6)}h`,
+      RECONCILER_LEDGER_LOOKBACK: `${draw.within(16, 24)}h`,
     },
   }
 }

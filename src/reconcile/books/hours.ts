@@ -59,10 +59,10 @@ export interface HoursPolicy {
 export const minuteOf = ({ from }: Pick<Hour, 'from'>, at: number): number => Math.floor((at - from) / minuteMs)
 const hourOf = (at: number): number => Math.floor(at / hourMs) * hourMs
 
-/** Drops the hours that left the lookback, and adds those that have settled. Oldest first. */
+/** Drops the hours that left the lookback, which ends with the last settled hour, and adds those that have settled. Oldest first. */
 export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settleMs }: HoursPolicy): Hour[] {
   const end = hourOf(now - settleMs)
-  const first = Math.min(hourOf(now - lookbackMs), end - hourMs)
+  const first = hourOf(end - lookbackMs)
   const byStart = new Map(known.map((hour) => [hour.from, hour]))
   return Array.from({ length: (end - first) / hourMs }, (_, index) => {
     const from = first + index * hourMs

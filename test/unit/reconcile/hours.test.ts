@@ -56,19 +56,29 @@ function hourOf(listing?: HourListing): Hour {
 
 describe('which hours there are', () => {
   test.each([
-    ['before the last one has settled', start + hourMs + policy.settleMs - 1, start - 23 * hourMs, start - hourMs],
+    ['before the last one has settled', start + hourMs + policy.settleMs - 1, start - 24 * hourMs, start - hourMs],
     ['when it has', start + hourMs + policy.settleMs, start - 23 * hourMs, start],
-    ['until the next has', start + 2 * hourMs + policy.settleMs - 1, start - 22 * hourMs, start],
+    ['until the next has', start + 2 * hourMs + policy.settleMs - 1, start - 23 * hourMs, start],
   ])('%s', (_, now, first, last) => {
     const hours = hoursAt([], now, policy)
     expect([hours[0]?.from, hours.at(-1)?.from]).toEqual([first, last])
     expect(comparedUntil(hours, now, policy)).toBe(first)
   })
 
-  test('known ones are kept until they leave the lookback', () => {
-    const hour = hourOf(listingOf())
-    expect(hoursAt([hour], start + 20 * hourMs, policy)).toContain(hour)
-    expect(hoursAt([hour], start + 25 * hourMs + policy.settleMs, policy)).not.toContain(hour)
+  // The minimum of ledger.lookback.
+  test.each([0, 24])('settled after %i h, one that differs is kept until its last look, and then not', (hours) => {
+    const policy = { settleMs: hours * hourMs, lookbackMs: 16 * hourMs }
+    const settledAt = start + hourMs + policy.settleMs
+    const [hour] = hoursAt([], settledAt, policy).slice(-1)
+    if (hour === undefined) throw new Error('there is no hour')
+    const lookedAt = [settledAt]
+    while (lookedAt.length < 5) {
+      takeListing(hour, lookedAt.at(-1) ?? 0, listingOf({ open: 1 }), policy)
+      lookedAt.push(hour.listAt)
+    }
+    for (const at of lookedAt) expect(hoursAt([hour], at, policy)).toContain(hour)
+    expect(lookedAt.at(-1)).toBe(settledAt + 15 * hourMs)
+    expect(hoursAt([hour], settledAt + policy.lookbackMs, policy)).not.toContain(hour)
   })
 })
 
@@ -76,7 +86,7 @@ describe('the next look', () => {
   test('is at the oldest hour that was never listed, then at the ledger alone, then at an hour again', () => {
     const differs = hourOf(listingOf({ missed: [missed(1)] }))
     const now = start + 3 * hourMs
-    const hours = hoursAt([differs], now, { ...policy, lookbackMs: 3 * hourMs })
+    const hours = hoursAt([differs], now, { ...policy, lookbackMs: 2 * hourMs })
     expect(nextLook(hours, now)).toMatchObject({ kind: 'list', hour: { from: start + hourMs } })
     for (const hour of hours) if (hour !== differs) takeListing(hour, askedAt, listingOf(), policy)
     expect(nextLook(hours, now)).toEqual({ kind: 'ask', hour: differs })
