@@ -233,6 +233,11 @@ export const metricDefinitions = {
     help: 'Event time before which all records of ledger.lookback were compared with the ledger. Only with ledger.url.',
     read: ({ books }) => books && books.comparedUntil / 1000,
   },
+  comparison_due_timestamp_seconds: {
+    type: 'gauge',
+    help: 'Deadline for comparing the next hour with the ledger: ledger.settle and three hours after it began. Only with ledger.url.',
+    read: ({ books }) => books && books.dueAt / 1000,
+  },
   ledger_requests_total: {
     type: 'counter',
     help: 'Requests to ledger.url, by result. no-answer: none, or a truncated one. refused: not 2xx. unusable: no keys. mismatch: no key known to the platform.',

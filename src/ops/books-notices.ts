@@ -7,8 +7,6 @@ import { clockTime, sinceOf, span, subscriptionName } from './words.ts'
 
 /** A ledger that is unusable for less than this may be restarting. */
 const passingMs = 1_800_000
-/** An hour not compared this long after its beginning is late. */
-const lateMs = 3 * 3_600_000
 /** A truncated ledger response could explain a share this large. */
 const doubtfulShare = 0.5
 
@@ -60,7 +58,7 @@ function unprocessedDetail({ unprocessed: { causes, delivered, isConfirmed, tota
 export function booksConditions(status: StatusFacts): NoticeCondition[] {
   const { books, now } = status
   if (books === null) return []
-  const { comparedUntil, problem, unprocessed, withoutKey } = books
+  const { comparedUntil, due, problem, unprocessed, withoutKey } = books
   const until = `Not all events since ${clockTime(comparedUntil, now)} UTC are compared with the ledger`
   return [
     {
@@ -81,7 +79,7 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
       runbook: 'BooksStale',
     },
     {
-      isSo: problem === null && now.getTime() - comparedUntil.getTime() > lateMs,
+      isSo: problem === null && now > due,
       level: 'working',
       text: `${until} yet: ${span(now.getTime() - comparedUntil.getTime())}.`,
       advice: 'Nothing to do: it follows behind retries and sweeps.',

@@ -6,6 +6,8 @@ import { maxCauses } from './causes.ts'
 /** Event times are the platform's, as in requests to the ledger. */
 export interface BooksStatus {
   comparedUntil: Date
+  /** Deadline for comparing the hour that begins there. */
+  due: Date
   /** Why an hour or more of events cannot be compared. */
   problem: { text: string; since: Date } | null
   /** Number of deliveries without a key: not compared. */
@@ -32,7 +34,7 @@ interface UnprocessedCause extends Omit<MissedCause, 'firstAt' | 'lastAt'> {
 /** Null without `ledger.url`. */
 export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'>): BooksStatus | null {
   if (books === undefined) return null
-  const { comparedUntil, missed, problem, withoutKey } = books
+  const { comparedUntil, dueAt, missed, problem, withoutKey } = books
   const toCause = ({ firstAt, lastAt, ...cause }: MissedCause): UnprocessedCause => ({
     ...cause,
     firstDelivery: new Date(firstAt),
@@ -40,6 +42,7 @@ export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'
   })
   return {
     comparedUntil: new Date(comparedUntil),
+    due: new Date(dueAt),
     problem: problem === undefined ? null : { text: problem.text, since: new Date(problem.since - skewMs.api) },
     withoutKey,
     unprocessed: {

@@ -53,6 +53,8 @@ export interface HourEvent {
 /** Times in epoch ms of the platform's clock. */
 export interface BooksState {
   comparedUntil: number
+  /** The hour that begins there is late from then on. */
+  dueAt: number
   /** True while a settled hour is not compared completely. */
   isBehind: boolean
   /** Why an hour could not be compared, and since when. */
@@ -89,6 +91,8 @@ export interface Books {
 
 /** Maximum and minimum time between two looks for due hours, and the rest after a failure of either side. */
 const [maxPauseMs, minPauseMs, restMs] = [30_000, 1000, 60_000]
+/** An hour not compared this long after its beginning, and settling, is late. */
+const lateMs = 3 * hourMs
 /** A failed hour is retried after this time; a mismatch, after an hour. */
 const failedMs = 600_000
 export function createBooks(options: BooksOptions): Books {
@@ -244,8 +248,10 @@ export function createBooks(options: BooksOptions): Books {
       if (url === undefined) return undefined
       const now = client.now()
       const known = hoursAt(hours, now, policy)
+      const until = comparedUntil(known, now, policy)
       return {
-        comparedUntil: comparedUntil(known, now, policy),
+        comparedUntil: until,
+        dueAt: until + settleMs + lateMs,
         isBehind: known.some(({ listing }) => listing?.complete !== true),
         problem: hoursProblem(known),
         missed: sumOfMissed(known, policy),

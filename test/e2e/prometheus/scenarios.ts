@@ -284,8 +284,18 @@ const platform: Scenarios = {
     firing: { 30: none, 60: ['Unprocessed'] },
   },
   'no hour is compared any more, and then they are again': {
-    series: { [`${own}compared_until_timestamp_seconds`]: '0x290 14400x500' },
-    firing: { 180: none, 205: none, 220: ['BooksStale'], 300: none },
+    series: {
+      [`${own}compared_until_timestamp_seconds`]: '0x290 14400x500',
+      [`${own}comparison_due_timestamp_seconds`]: '11700x290 26100x500',
+    },
+    firing: { 195: none, 220: none, 235: ['BooksStale'], 300: none },
+  },
+  'ledger.settle of a day: each hour is compared in its time': {
+    series: {
+      [`${own}compared_until_timestamp_seconds`]: '-90000+60x500',
+      [`${own}comparison_due_timestamp_seconds`]: '7200+60x500',
+    },
+    firing: { 30: none, 300: none, 500: none },
   },
   'records that cannot be read': {
     series: { [`${own}unreadable_records`]: '0x30 3x60 0x500' },

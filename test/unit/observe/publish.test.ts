@@ -155,6 +155,7 @@ describe('a snapshot', () => {
     const others = [
       ...['failed_webhooks_only_counted', 'failed_webhooks_ahead', 'unreadable_records', 'build_info'],
       ...['unprocessed_webhooks', 'delivered_since_unprocessed_webhooks', 'compared_until_timestamp_seconds'],
+      'comparison_due_timestamp_seconds',
     ]
     expect(gauges.filter((name) => !names.has(name)).toSorted()).toEqual(others.toSorted())
     expect(shown).toEqual({

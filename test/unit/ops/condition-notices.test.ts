@@ -227,6 +227,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     (minutes) => ({
       books: {
         comparedUntil: 0,
+        dueAt: incidentNow,
         missed: undefined,
         withoutKey: 0,
         isBehind: true,
@@ -238,18 +239,19 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
     /^trouble The ledger is down\./,
   ],
   [
-    '3 h',
-    (hours) => ({
+    'past the deadline of an hour',
+    (minutes) => ({
       books: {
-        comparedUntil: incidentNow - hours * 60 * minuteMs,
+        comparedUntil: 0,
+        dueAt: incidentNow - minutes * minuteMs,
         missed: undefined,
         problem: undefined,
         withoutKey: 0,
         isBehind: true,
       },
     }),
-    3,
-    3.1,
+    0,
+    1,
     /compared with the ledger yet/,
   ],
   [

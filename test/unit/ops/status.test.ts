@@ -156,7 +156,7 @@ describe('bounds', () => {
       lastAt: 0,
     })) as never
     const { books } = toStatus(
-      aStatusState({ books: { comparedUntil: 0, missed: { firstAt: 0, causes: many } } as never }),
+      aStatusState({ books: { comparedUntil: 0, dueAt: 0, missed: { firstAt: 0, causes: many } } as never }),
     )
     expect(books?.unprocessed.causes.list).toHaveLength(50)
   })
