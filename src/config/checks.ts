@@ -1,5 +1,6 @@
 // Checks that involve several keys. Each uses only keys that are valid on their own, so that no problem is reported twice.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
+import { maxGapOf } from '../runtime/schedule.ts'
 import { formatDuration } from './duration.ts'
 import { isLoopback } from './url.ts'
 
@@ -8,6 +9,8 @@ export interface Checked {
   value(key: string): unknown
   /** True if a source has the key, valid or not; undefined for one that is not checked. */
   isSet: (key: string) => boolean | undefined
+  /** True if the value in use is the default, given or not. */
+  isDefault(key: string): boolean
   origin(key: string): string
   /** Epoch ms of this host's clock; undefined if unknown. */
   now: number | undefined
@@ -46,19 +49,26 @@ function oneOf(group: (typeof alternatives)[number]): Check {
   }
 }
 
-/** Requires the certificate whose key verifies the program's signatures. */
-const verified: Check = (config) => {
-  const [command, key] = ['auth.signCommand', 'auth.certificateFile']
-  if (config.isSet(command) !== true || config.isSet(key) !== false) return none()
-  const message = `is required, as ${command} is set (${config.origin(command)}): its key verifies the signatures`
-  return [{ key, origin: 'missing', message }]
+/** A program that signs requires the certificate whose key verifies its signatures, and has its own passphrase. */
+const signed: Check = (config) => {
+  const [command, certificate, passphrase] = ['auth.signCommand', 'auth.certificateFile', 'auth.privateKeyPassphrase']
+  if (config.isSet(command) !== true) return none()
+  const reason = `as ${command} is set (${config.origin(command)})`
+  const required = `is required, ${reason}: its key verifies the signatures`
+  const useless = `has no effect, ${reason}: omit it`
+  return [
+    ...(config.isSet(certificate) === false ? [{ key: certificate, origin: 'missing', message: required }] : []),
+    ...(config.isSet(passphrase) === true
+      ? [{ key: passphrase, origin: config.origin(passphrase), message: useless }]
+      : []),
+  ]
 }
 
 /** Addresses that include too much, or belong to another key. */
 const misplaced: readonly (readonly [key: string, form: RegExp, message: string])[] = [
   [
     'platform.baseUrl',
-    /\/webhooks(?:\/[^/]*)?$/i,
+    /\/webhooks(?:\/[\da-f-]{36})?$/i,
     'ends in /webhooks, which each call appends: give the part before it',
   ],
   ['platform.baseUrl', /\/realms\//i, 'is an address of the identity host: give that of the API'],
@@ -81,17 +91,19 @@ const inPlace: Check = (config) =>
     return typeof url === 'string' && form.test(url) ? [{ key, origin: config.origin(key), message }] : []
   })
 
-/** Keys without effect unless another one is set. */
+/** Keys without effect unless another one is set. Their defaults do no harm: config/default.yaml has them all. */
 const dependent: readonly (readonly [key: string, needed: string])[] = [
   ['control.allowRemote', 'control.token'],
+  ['ledger.key', 'ledger.url'],
+  ['ledger.settle', 'ledger.url'],
+  ['ledger.lookback', 'ledger.url'],
   ['leaderElection.leaseName', 'leaderElection.kind'],
   ['leaderElection.leaseDuration', 'leaderElection.kind'],
 ]
 
 const inEffect: Check = (config) =>
   dependent.flatMap(([key, needed]) => {
-    const value = config.isSet(key) === true ? config.value(key) : undefined
-    if (value === undefined || value === false || config.isSet(needed) !== false) return []
+    if (config.value(key) === undefined || config.isDefault(key) || config.isSet(needed) !== false) return []
     const message = `has no effect without ${needed}: set that too, or omit this`
     return [{ key, origin: config.origin(key), message }]
   })
@@ -136,6 +148,7 @@ interface Range {
 const ranges: readonly Range[] = [
   { key: 'window.settle', must: 'below', of: 'window.lookback' },
   { key: 'retry.backoff.initial', must: 'at most', of: 'retry.backoff.max' },
+  { key: 'retry.backoff.initial', must: 'below', of: 'window.lookback' },
 ]
 
 const inRange: Check = (config) =>
@@ -147,6 +160,21 @@ const inRange: Check = (config) =>
     const message = `is ${shown(value)}, but must be ${must} ${of}, which is ${shown(bound)} (${config.origin(of)})`
     return [{ key, origin: config.origin(key), message }]
   })
+
+/** The rest is left for retries before a delivery that a late sweep finds leaves the window. */
+const maxGapShare = 0.75
+
+/** Deliveries that fail after a sweep must still be in the window at the next one. */
+const sweptInTime: Check = (config) => {
+  const key = 'schedule.cron'
+  const [cron, lookback, settle] = [key, 'window.lookback', 'window.settle'].map((each) => config.value(each))
+  if (typeof cron !== 'string' || typeof lookback !== 'number' || typeof settle !== 'number') return none()
+  const gap = maxGapOf(cron)
+  if (settle >= lookback || gap <= maxGapShare * (lookback - settle)) return none()
+  const window = `from window.lookback, which is ${formatDuration(lookback)} (${config.origin('window.lookback')}), to window.settle`
+  const message = `leaves up to ${formatDuration(gap)} between two sweeps, more than three quarters of the time ${window}: failures would leave the window before their retry; sweep more often, or raise window.lookback`
+  return [{ key, origin: config.origin(key), message }]
+}
 
 /** With `control.allowRemote`, only the token stands between an attacker and a pause. */
 const minTokenLength = 32
@@ -175,9 +203,10 @@ export const checks: readonly Check[] = [
   certificatesCount,
   notBeforeHasCome,
   ...alternatives.map(oneOf),
-  verified,
+  signed,
   inPlace,
   inEffect,
   safeToken,
   inRange,
+  sweptInTime,
 ]

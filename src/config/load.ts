@@ -38,6 +38,8 @@ function refusalOf(key: Key, raw: unknown, message: string): string {
 interface CheckedKey {
   given: Given | undefined
   value: unknown
+  /** The default value; undefined without one. */
+  fallback: unknown
   problem?: ConfigurationProblem
 }
 
@@ -46,12 +48,13 @@ function checkKey(key: Key, given: Given | undefined): CheckedKey {
   const text = Array.isArray(raw) ? raw.join() : raw
   const misread = typeof text === 'string' && !key.verbatim ? misreadOf(text, key) : undefined
   const result = key.schema.safeParse(raw)
-  if (result.success && misread === undefined) return { given, value: result.data }
+  const fallback = key.schema.safeParse(undefined).data
+  if (result.success && misread === undefined) return { given, value: result.data, fallback }
   const [origin, message] =
     given === undefined
       ? ['missing', `is required: set it in the file that --config names, or as ${key.environment}`]
       : [given.origin, misread ?? refusalOf(key, raw, result.error?.issues[0]?.message ?? 'is not what it should be')]
-  return { given, value: undefined, problem: { key: key.key, origin, message } }
+  return { given, value: undefined, fallback, problem: { key: key.key, origin, message } }
 }
 
 /** Nests flat values under their sections. */
@@ -87,6 +90,7 @@ function askable(checked: ReadonlyMap<string, CheckedKey>, { clock, env }: Confi
   return {
     value: (key) => checked.get(key)?.value,
     isSet: (key) => (checked.has(key) ? checked.get(key)?.given !== undefined : undefined),
+    isDefault: (key) => checked.get(key)?.value === checked.get(key)?.fallback,
     origin: (key) => checked.get(key)?.given?.origin ?? 'default',
     now: clock?.now(),
     variable: (name) => env[name],

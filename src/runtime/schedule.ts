@@ -65,6 +65,34 @@ export function periodOf({ cron }: ScheduleOptions): number {
   }
 }
 
+/** Two years, from a January: they hold two days of a schedule that names one a year. */
+const daysAhead = 731
+
+/** Longest time from a run day to the next one, in days. */
+function maxDays(cron: string): number {
+  const dayFields = cron.trim().split(/\s+/).slice(3)
+  if (dayFields.every((field) => field === '*')) return 1
+  const days = askable(['*', '*', '*', ...dayFields].join(' '))
+  let [max, last] = [0, 0]
+  for (let day = 0; day <= daysAhead; day += 1) {
+    if (day < daysAhead && !days.match(new Date(Date.UTC(2024, 0, 1 + day)))) continue
+    max = Math.max(max, day - last)
+    last = day
+  }
+  return max
+}
+
+/** Longest time between two ticks, in ms, apart from an hour that daylight saving skips. At most two years. */
+export function maxGapOf(cron: string): number {
+  const { hour, minute, second } = parse(cron)
+  const runs = hour
+    .flatMap((h) => minute.flatMap((m) => second.map((s) => 3600 * h + 60 * m + s)))
+    .toSorted((a, b) => a - b)
+  const [first = 0, last = 0] = [runs[0], runs.at(-1)]
+  const overDays = 86_400 * maxDays(cron) + first - last
+  return 1000 * runs.reduce((max, run, index) => Math.max(max, run - (runs[index - 1] ?? run)), overDays)
+}
+
 /**
  * The first run after a time; both in epoch ms. Skips time without a run in the largest units that the zone allows, so that the
  * cost does not grow with the distance. Runs in an hour repeated by daylight saving occur twice.

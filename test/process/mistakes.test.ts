@@ -16,7 +16,7 @@ test.each<[given: Given, said: string, code: number]>([
     'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): ends in /webhooks, which each call appends: give the part before it',
     78,
   ],
-  [{ PLATFORM_BASE_URL: 'https://a.example/v1/webhooks/17' }, 'ends in /webhooks', 78],
+  [{ PLATFORM_BASE_URL: 'https://a.example/webhooks/123e4567-e89b-12d3-a456-426614174000' }, 'ends in /webhooks', 78],
   [{ PLATFORM_BASE_URL: realm }, 'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): is an address of the identity', 78],
   [{ AUTH_AUTH_URL: `${id}/auth`, AUTH_REALM: 'main' }, 'ends in /auth, which the issuer appends', 78],
   [{ AUTH_AUTH_URL: realm, AUTH_REALM: 'main' }, 'holds a realm already, so it is an issuer', 78],
@@ -30,6 +30,17 @@ test.each<[given: Given, said: string, code: number]>([
     78,
   ],
   [{ NOTIFY_URL: 'https://hooks.example' }, 'RECONCILER_NOTIFY_URL', 78],
+  // An API whose own path has a part of that name.
+  [{ PLATFORM_BASE_URL: `${id}/webhooks/v1` }, `issuer ${realm}`, 69],
+  [{ LEDGER_KEY: 'webhookId' }, 'has no effect without ledger.url', 78],
+  [{ LEDGER_SETTLE: '1h' }, 'has no effect without ledger.url', 78],
+  [{ LEDGER_LOOKBACK: '2d' }, 'has no effect without ledger.url', 78],
+  [
+    { SCHEDULE_CRON: '0 0 0 31 4,6,9,11 *' },
+    'must be a cron expression of 6 fields (second minute hour day month weekday) with moments that come',
+    78,
+  ],
+  [{ SCHEDULE_CRON: '0 0 0 L-30 2 *' }, 'leaves up to 731d between two sweeps', 78],
   [{ LEADER_ELECTION_LEASE_NAME: 'mine' }, 'has no effect without leaderElection.kind', 78],
   [{ LEADER_ELECTION_LEASE_DURATION: '30s' }, 'has no effect without leaderElection.kind', 78],
   // A switch that is off, and one that was set on purpose, need nothing.

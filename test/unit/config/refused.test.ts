@@ -92,6 +92,15 @@ const files: Record<string, string> = {
     'a?log.level (config.yaml:1)?[2J (config.yaml:1): there is no such key',
   'window: {lookback: 1h, settle: 1h}': 'window.settle (config.yaml:1): is 1h, but must be below',
   'retry: {backoff: {max: 30s}}': 'retry.backoff.initial (default): is 1m, but must be at most',
+  'window: {lookback: 90s, settle: 0s}\nretry: {backoff: {initial: 90s}}':
+    'retry.backoff.initial (config.yaml:2): is 90s, but must be below window.lookback, which is 90s',
+  // Deliveries would leave the window between two sweeps.
+  'window: {lookback: 12h}\nschedule: {cron: 0 0 2 * * *}':
+    'schedule.cron (config.yaml:2): leaves up to 1d between two sweeps, more than three quarters of the time from window.lookback',
+  'window: {lookback: 1d}\nschedule: {cron: 0 0 2 1 1 *}': 'schedule.cron (config.yaml:2): leaves up to 366d between',
+  'window: {lookback: 7d}\nschedule: {cron: 0 0 0 * * SUN}': 'schedule.cron (config.yaml:2): leaves up to 7d between',
+  'window: {lookback: 3d}\nschedule: {cron: "* * 8-18 * * MON-FRI"}': 'schedule.cron (config.yaml:2): leaves up to ',
+  'window: {lookback: 1h}\nschedule: {cron: 0 0 22 * * *}': 'schedule.cron (config.yaml:2): leaves up to 1d between',
   // A wrong maximum says nothing of what it bounds.
   'retry: {backoff: {max: 30}}': 'retry.backoff.max (config.yaml:1): must be a duration',
 }
@@ -100,12 +109,14 @@ test.each(Object.entries(files))('%j', (yaml, told) => {
   expect(toldOf(() => loadWith({ yaml }))).toEqual([expect.stringContaining(told)])
 })
 
-test.each(['retry: {backoff: {max: 1m}}', 'window: {lookback: 1h, settle: 59m}'])(
-  'bounds that touch are taken: %s',
-  (yaml) => {
-    expect(() => loadWith({ yaml })).not.toThrow()
-  },
-)
+test.each([
+  'retry: {backoff: {max: 1m}}',
+  'window: {lookback: 1h, settle: 59m}',
+  'window: {lookback: 32h, settle: 0s}\nschedule: {cron: 0 0 2 * * *}',
+  'schedule: {cron: "* * 8-18 * * MON-FRI"}',
+])('bounds that touch are taken: %s', (yaml) => {
+  expect(() => loadWith({ yaml })).not.toThrow()
+})
 
 const key = 'privateKeyFile: /k'
 const issuer = 'issuerUrl: https://i.example.com'
@@ -125,6 +136,8 @@ const authentications: Record<string, string> = {
   [`${issuer}, ${key}, signCommand: [sign], certificateFile: /c`]:
     'auth.privateKeyFile (config.yaml:1): auth.signCommand',
   [`${issuer}, signCommand: [sign]`]: 'auth.certificateFile (missing): is required, as auth.signCommand is set',
+  [`${issuer}, signCommand: [sign], certificateFile: /c, privateKeyPassphrase: p`]:
+    'auth.privateKeyPassphrase (config.yaml:1): has no effect, as auth.signCommand is set',
   [`${issuer}, signCommand: sign --key a, certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',
   [`${issuer}, signCommand: [], certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',
   [`${issuer}, signCommand: ['', x], certificateFile: /c`]: 'auth.signCommand (config.yaml:1): must be a list',

@@ -84,7 +84,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
     {
       '"*/59 */5 * * * *"': '*/59 */5 * * * *',
       '"0 0 */23 * * *"': '0 0 */23 * * *',
-      '"  0  0 3 * jan-mar MON  "': '0 0 3 * jan-mar MON',
+      '"  0  0 3 * jan-dec MON-FRI  "': '0 0 3 * jan-dec MON-FRI',
     },
     ['"* * * * *"', '"* * * * * * *"', '"@hourly"', '"*/60 * * * * *"', '"0 */90 * * * *"', '"0 0 */24 * * *"', '30s'],
   ],
