@@ -228,7 +228,7 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
 /**
  * Runs until `stop` is aborted, or once until nothing is left to do, then lets retries in flight finish within
  * `shutdown.grace`.
- * @throws ConfigurationError if the port is taken; any other error is a bug.
+ * @throws ConfigurationError or CommandFailure if it cannot listen; any other error is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
   const { clock, config, log, stop } = options

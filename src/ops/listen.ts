@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
-import { ConfigurationError } from '../runtime/errors.ts'
+import { CommandFailure, ConfigurationError, exitCode } from '../runtime/errors.ts'
 
 export interface OpsResponse {
   status: number
@@ -61,11 +61,15 @@ const listenProblems: Readonly<Record<string, readonly [key: 'host' | 'port', me
   EAI_AGAIN: ['host', 'the host name cannot be looked up now; choose an address of this host, or 0.0.0.0'],
 }
 
-function listenError({ code, name }: NodeJS.ErrnoException, options: ListenOptions): ConfigurationError {
+/** An earlier process may still be ending, and interfaces and names may come up later: a new start may succeed. */
+const passing: ReadonlySet<string> = new Set(['EADDRINUSE', 'EADDRNOTAVAIL', 'EAI_AGAIN'])
+
+function listenError({ code, name }: NodeJS.ErrnoException, options: ListenOptions): Error {
   const general = ['port', `listening there fails with ${code ?? name}`] as const
   const [key, message] = listenProblems[code ?? ''] ?? general
   const origin = `${options.host}:${options.port}`
-  return new ConfigurationError([{ key: `server.${key}`, origin, message }])
+  const problem = new ConfigurationError([{ key: `server.${key}`, origin, message }])
+  return passing.has(code ?? '') ? new CommandFailure(exitCode.platformUnreachable, problem.message) : problem
 }
 
 function open(server: Server, options: ListenOptions): Promise<void> {
@@ -181,7 +185,7 @@ export async function bodyOf(request: IncomingMessage, maxBytes: number): Promis
   }
 }
 
-/** Starts listening. @throws ConfigurationError if the port is unavailable */
+/** Starts listening. @throws ConfigurationError, or CommandFailure for a port or address that may become available */
 export async function listen(options: ListenOptions): Promise<Listener> {
   async function respondTo(request: IncomingMessage): Promise<OpsResponse> {
     try {

@@ -131,7 +131,7 @@ function readsOf(
   ])
 }
 
-/** Starts the server. @throws ConfigurationError if the port is unavailable */
+/** Starts the server. @throws like `listen` */
 export function startOpsServer(options: OpsServerOptions): Promise<Listener> {
   const shared = createShared(options)
   const reads = readsOf(options, shared)
