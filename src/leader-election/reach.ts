@@ -18,28 +18,30 @@ export interface Reach {
   swept(result: UnansweredSweep, isLeading: boolean): string | undefined
   /** True while another instance should take the lease. */
   isAbstaining(): boolean
-  /** Why it was last released. */
+  /** Why it was last released, while that keeps it from being released again, and until a sweep succeeds. */
   problem(): string | undefined
 }
 
 export function createReach(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: number): Reach {
   let unanswered = 0
-  /** When it was last released, and why; monotonic ms. */
-  let given: { problem: string; at: number } | undefined
+  /** When it was last released; monotonic ms. */
+  let givenAt = -Infinity
+  let given: string | undefined
+  const isRecent = (ms: number): boolean => clock.monotonic() < givenAt + ms
   return {
     begin() {
       unanswered = 0
     },
     swept(result, isLeading) {
       unanswered = result !== undefined && noResponse.has(result.reason) ? unanswered + 1 : 0
-      const { at = -Infinity } = given ?? {}
-      const isDue = unanswered >= maxUnanswered && clock.monotonic() >= at + minBetweenGivingMs
+      if (result === undefined) given = undefined
+      const isDue = unanswered >= maxUnanswered && !isRecent(minBetweenGivingMs)
       if (result === undefined || !isDue || !isLeading) return undefined
-      const problem = `${unanswered} sweeps in a row got no response (${result.code ?? result.reason}): ${result.advice}`
-      given = { problem, at: clock.monotonic() }
-      return problem
+      given = `${unanswered} sweeps in a row got no response (${result.code ?? result.reason}): ${result.advice}`
+      givenAt = clock.monotonic()
+      return given
     },
-    isAbstaining: () => given !== undefined && clock.monotonic() < given.at + abstainFactor * leaseDurationMs,
-    problem: () => given?.problem,
+    isAbstaining: () => isRecent(abstainFactor * leaseDurationMs),
+    problem: () => (isRecent(minBetweenGivingMs) ? given : undefined),
   }
 }

@@ -217,6 +217,8 @@ test('is given away by a leader that cannot reach the platform, once in ten minu
   expect(gone).toMatchObject([{ cause: 'unreachable', problem }])
   expect(first.ops().status().leadership).toMatchObject({ leading: false, problem: gone[0]?.problem })
   expect(await first.metric('leader_terms_ended_total', { cause: 'unreachable' })).toBe(1)
+  await clock.advance(10 * 60_000)
+  expect(first.ops().status().leadership).toMatchObject({ leading: false, problem: null })
   second.hasEgress = false
   await clock.advance(30 * 60_000)
   // Each of the two gave it away at most once in ten minutes, and one leads.
