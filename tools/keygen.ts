@@ -1,7 +1,7 @@
 // `npm run keygen -- --out FOLDER`: makes the service account's RSA-4096 key and its self-signed certificate. @see docs/platform-api.md "Service account"
 import 'reflect-metadata'
 import { webcrypto, X509Certificate } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as x509 from '@peculiar/x509'
 import { Command, InvalidArgumentError } from 'commander'
@@ -52,19 +52,25 @@ if (import.meta.main) {
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
     .parse()
   const { days, name, out } = program.opts<Record<'days' | 'name' | 'out', string>>()
+  const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
+  const refuse = (problem: string): never =>
+    program.error(`${problem}\nNothing is overwritten: name another folder with --out, or move the files away.`)
+  // Before either is written: a new key beside an old certificate looks like a pair.
+  for (const file of [keyFile, certificateFile])
+    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) refuse(`${file} exists.`)
   // From a minute ago: a server's clock may be a little behind.
   const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
   try {
     mkdirSync(out, { recursive: true, mode: 0o700 })
     // `wx` fails where a file or a link is.
-    writeFileSync(join(out, 'private-key.pem'), privateKey, { flag: 'wx', mode: 0o600 })
-    writeFileSync(join(out, 'certificate.pem'), certificate, { flag: 'wx' })
+    writeFileSync(keyFile, privateKey, { flag: 'wx', mode: 0o600 })
+    writeFileSync(certificateFile, certificate, { flag: 'wx' })
   } catch (error) {
-    program.error(`${String(error)}\nNothing is overwritten: name another folder with --out, or move the files away.`)
+    refuse(String(error))
   }
   process.stdout.write(
-    `${out}/private-key.pem: the daemon's secret (auth.privateKeyFile). Give it to nobody, not even to the platform's operator.\n` +
-      `${out}/certificate.pem: send it to the platform's operator, who returns the client id (auth.clientId). Name it in\n` +
+    `${keyFile}: the daemon's secret (auth.privateKeyFile). Give it to nobody, not even to the platform's operator.\n` +
+      `${certificateFile}: send it to the platform's operator, who returns the client id (auth.clientId). Name it in\n` +
       `auth.certificateFile too: its expiry, ${new X509Certificate(certificate).validTo}, is watched.\n`,
   )
 }

@@ -1,6 +1,6 @@
 // keygen: a pair that fits together, files that only their owner can read, nothing overwritten.
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
-import { mkdir, readdir, readFile, stat, symlink } from 'node:fs/promises'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadCertificate } from '../../src/platform/auth/certificate.ts'
@@ -54,8 +54,15 @@ test('overwrites nothing, and follows no link, not even one that leads nowhere',
   await symlink(join(folder.path, 'elsewhere'), join(out, 'private-key.pem'))
   const { code, stderr, stdout } = await keygen('--out', out)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(stderr).toMatch(/EEXIST: .*private-key\.pem'\nNothing is overwritten: name another folder/)
+  expect(stderr).toMatch(/private-key\.pem exists\.\nNothing is overwritten: name another folder/)
   expect(await readdir(folder.path)).toEqual(['out'])
+})
+
+test('beside a certificate it leaves no key', async () => {
+  await using folder = await makeFolder()
+  await writeFile(join(folder.path, 'certificate.pem'), '')
+  expect(await keygen('--out', folder.path)).toMatchObject({ code: 2 })
+  expect(await readdir(folder.path)).toEqual(['certificate.pem'])
 })
 
 test.each([
