@@ -240,7 +240,8 @@ export function createBooks(options: BooksOptions): Books {
     recovered(eventAt) {
       const hour = hours.find(({ from }) => from <= eventAt && eventAt < from + hourMs)
       if (hour === undefined) return
-      hour.listAt = Math.min(hour.listAt, client.now() + settleMs)
+      hour.recoveredAt = client.now()
+      hour.listAt = Math.min(hour.listAt, hour.recoveredAt + settleMs)
       notifier.notify()
     },
     missed: () => hoursAt(hours, client.now(), policy).flatMap((hour) => missedOf(hour, policy)),

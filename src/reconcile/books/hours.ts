@@ -38,6 +38,8 @@ export interface Hour {
   from: number
   listAt: number
   askAt: number
+  /** When a retry of one of its records was last seen to arrive: a listing that began before may not show that. */
+  recoveredAt: number
   /** Number of listings. */
   looks: number
   askedAt: number
@@ -71,6 +73,7 @@ export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settl
         from,
         listAt: from,
         askAt: Infinity,
+        recoveredAt: -Infinity,
         looks: 0,
         askedAt: 0,
         listing: undefined,
@@ -114,7 +117,8 @@ export function takeListing(hour: Hour, askedAt: number, listing: HourListing, p
   const { complete, missed, open } = listing
   Object.assign(hour, { listing, askedAt, problem: undefined, looks: hour.looks + 1 })
   const againMs = Math.min(firstListAgainMs * 2 ** (hour.looks - 1), maxListAgainMs)
-  hour.listAt = complete && missed.length + open === 0 ? Infinity : askedAt + againMs
+  const againAt = complete && missed.length + open === 0 ? Infinity : askedAt + againMs
+  hour.listAt = hour.recoveredAt < askedAt ? againAt : Math.min(againAt, hour.recoveredAt + policy.settleMs)
   hour.askAt = nextAsk(hour, askedAt, policy)
 }
 
