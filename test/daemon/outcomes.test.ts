@@ -1,5 +1,7 @@
 // Outcomes and gates of the whole daemon beside a sandbox, in virtual time: retries that take long, get lost or fail all the time.
 import { expect, test } from 'vitest'
+import type { SandboxRequest } from '../../sandbox/api/http.ts'
+import { listParameter } from '../../src/platform/wire.ts'
 import { beginDay, startDaemon, type Day } from '../support/daemon.ts'
 import { startPlatform } from '../support/platform.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
@@ -38,6 +40,34 @@ test('a record whose event id is no UUID is never looked up by it', async () => 
   await daemon.goOn(2)
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
   expect(day.sandbox.requestLog().filter(({ target }) => target.includes('order-7'))).toEqual([])
+})
+
+/** Checks of outcomes list without a status. */
+function isOldCheck({ query }: SandboxRequest): boolean {
+  const to = Date.parse(`${query.get(listParameter.to) ?? ''}Z`)
+  return !query.has(listParameter.status) && to < Date.UTC(2026, 0, 15)
+}
+
+// Records of the same hour share a span; without an id of its event, one is searched by its second.
+test.each<{
+  what: string
+  isRefused: (request: SandboxRequest) => boolean
+  perHour: number
+  wire: Record<string, unknown>
+  recovered: number
+}>([
+  { what: 'events', isRefused: ({ query }) => query.has(listParameter.eventId), perHour: 1, wire: {}, recovered: 60 },
+  { what: 'old seconds', isRefused: isOldCheck, perHour: 1, wire: { eventId: 'order-7' }, recovered: 9 },
+  { what: 'old spans', isRefused: isOldCheck, perHour: 2, wire: {}, recovered: 60 },
+])('a platform that cannot list $what keeps no other outcome waiting', async (row) => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 } })
+  for (let n = 0; n < 60; n += 1) {
+    const ageMs = 1.2 * hourMs * Math.floor(1 + n / row.perHour) + n * 1000
+    day.sandbox.addWebhook({ wire: row.wire, eventInstant: day.clock.now() - ageMs, attempts: 1 })
+  }
+  day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 400 }, when: row.isRefused })
+  const daemon = await day.start({ RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' })
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(row.recovered)
 })
 
 test('failures become sure while the records beside them are checked all the time', async () => {

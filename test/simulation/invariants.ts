@@ -5,6 +5,7 @@ import { isSweepPage } from './asked.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createEndedBackoffs } from './ended-backoffs.ts'
 import type { Expectations } from './expectations.ts'
+import type { FaultWindow } from './fault-kinds.ts'
 import type { Call, NetworkWatch } from './network.ts'
 import { createKnowledge, type Known } from './knowledge.ts'
 import type { KeyFiles } from './key-files.ts'
@@ -278,9 +279,15 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('books', `reports an outcome of ${fact.webhookId} that it does not owe`)
   }
 
-  /** True when no fault of the scenario touches the time since then. */
-  function isFaultlessSince(at: number): boolean {
-    return !scenario.faults.some(({ from, to }) => from <= timeline.now() && to > at)
+  /** A fault that keeps no list of this record from its answer. */
+  function isOfOthers({ eventAt = 0, kind }: FaultWindow, { eventLocal }: SimulatedRecord): boolean {
+    const second = Math.floor(eventLocal / 1000)
+    return kind === 'bad-span' && !platform.isInstantBetween(scenario.startAt + eventAt, second - 2, second + 3)
+  }
+
+  function isFaultlessSince(at: number, record?: SimulatedRecord): boolean {
+    const since = scenario.faults.filter(({ from, to }) => from <= timeline.now() && to > at)
+    return since.every((fault) => record !== undefined && isOfOthers(fault, record))
   }
 
   /** Trouble lasts no longer than the longest pause after what caused it; records that are not there cause some at any time. */

@@ -319,8 +319,9 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.eventIdFilter === 'works' && record.eventId === eventId
   }
 
-  function isRefused({ from, to }: Asked): boolean {
-    const { listsAtOnce = Infinity, listsFor = Infinity } = habits
+  function isRefused({ eventId, from, to }: Asked): boolean {
+    const { eventIdFilter, listsAtOnce = Infinity, listsFor = Infinity } = habits
+    if (eventId !== undefined && eventIdFilter === 'refused') return true
     if (from === undefined || to === undefined) return false
     return from < (zone.toLocal(now()) - listsFor) / 1000 || to - from > listsAtOnce / 1000 + 2
   }

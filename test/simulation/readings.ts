@@ -167,6 +167,39 @@ function outagesBesideSweeps(draw: Draw, scenario: Scenario): Scenario {
   return { ...beside, faults, sweep, habits: { ...habits, latency: [1500, 2000] } }
 }
 
+/** The seconds of some records cannot be listed any more once these are retried, and nothing else shows them. */
+function badSeconds(draw: Draw, scenario: Scenario): Scenario {
+  const { habits, ...plain } = withoutTrouble(scenario)
+  const record = (at: number, subscription: number): PlannedRecord => ({
+    ...{ at, subscription, kind: 'plain', attempts: 1, lastAttemptAt: -minuteMs, entity: 0 },
+    eventType: 'account-activated',
+  })
+  const bad = Array.from({ length: draw.within(4, 6) }, (_, index) => -(index + 3) * 4 * hourMs)
+  const pause = { from: 1, to: 3 * minuteMs }
+  return {
+    ...plain,
+    calmAt: 2 * hourMs,
+    patienceMs: 16 * hourMs,
+    periodMs: minuteMs,
+    sweep: { sliceRecords: 4000, concurrency: 4 },
+    habits: { ...habits, withoutEventId: 1, latency: [20, 60], counts: 'end' },
+    subscriptions: [0, 1],
+    receivers: [
+      { outages: [], flaky: 0 },
+      { outages: [], flaky: 0.5 },
+    ],
+    records: [
+      ...bad.map((at) => record(at, 0)),
+      ...Array.from({ length: 120 }, (_, index) => record((index < 60 ? -15 - index : index - 50) * minuteMs, 1)),
+    ],
+    pauses: [pause],
+    faults: bad.map((eventAt) => ({
+      ...{ from: pause.to - secondMs, to: 2 * hourMs, kind: 'bad-span', share: 1, on: 'list', eventAt },
+    })),
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20', RECONCILER_CIRCUIT_INITIAL_LIMIT: '50' },
+  }
+}
+
 /** Whatever a gateway, a proxy or a firewall says when it does not pass a call on, and when it gave up on its response. */
 const gatewayStatuses: readonly [number, ...number[]] = [
   200, 302, 400, 403, 404, 405, 405, 413, 414, 422, 451, 500, 501, 502, 503, 504,
@@ -253,6 +286,7 @@ const stages: Readonly<Record<string, Reading>> = {
   'over the bound': overBound,
   'probes over the limit': probesOverLimit,
   'outages beside sweeps': outagesBesideSweeps,
+  'seconds that cannot be listed': badSeconds,
 }
 /** Share of the seeds of each stage. */
 const stageShare = 0.01

@@ -67,7 +67,7 @@ export interface Habits {
   /** Share of records without an event id. */
   withoutEventId: number
   /** What a list does with the parameter `data.webhook.eventId`. */
-  eventIdFilter: 'works' | 'ignored' | 'finds-nothing'
+  eventIdFilter: 'works' | 'ignored' | 'finds-nothing' | 'refused'
   /** `mixed`: the ids of a record come in lower or upper case, by chance, in each response. */
   idCase: 'lower' | 'mixed'
   /** Limits of the rate of list calls and retries. */

@@ -43,7 +43,6 @@ export interface Confirmer {
 interface Round {
   signal: AbortSignal
   calls: number
-  responses: number
   /** Consecutive failed calls. */
   failures: number
   /** Failed searches of single records, with the time of their request. */
@@ -55,7 +54,7 @@ interface Round {
 const roundMs = 1000
 /** No search begins after this many calls of a round: the next round starts with the most urgent ones. */
 const maxCallsInRound = 50
-/** After this many consecutive failed calls, the platform is the problem, not one record. */
+/** After this many consecutive failed calls, a list of one row shows whether the platform is the problem, or these searches. */
 const maxFailures = 3
 /** Maximum event time between two records that share a call. */
 const maxGapSeconds = 3600
@@ -98,6 +97,18 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
+  /** Rejects if the platform does not respond at all. */
+  async function ask(round: Round): Promise<void> {
+    await client.list({ status: 'failed', page: 0, size: 1 }, round.signal, 'confirm')
+    round.failures = 0
+  }
+
+  /** An unlistable span is searched record by record, an event by its second. Those that were searched in vain come last. */
+  function narrower(kind: 'span' | 'event', records: readonly FailedRecord[]): Search[] {
+    if (kind === 'event') for (const { awaiting } of records) if (awaiting !== undefined) awaiting.missedByEvent = true
+    return ownSearches(records.toSorted((a, b) => missedMs(a) - missedMs(b)))
+  }
+
   /** Reads one page of a search. Returns the searches that follow it. */
   async function advance(search: Search, round: Round): Promise<Search[]> {
     const records = search.records.filter(isDue)
@@ -108,7 +119,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     round.calls += 1
     try {
       const response = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
-      round.responses += 1
       round.failures = 0
       take(response, askedAt, round)
       const left = records.filter(isDue)
@@ -119,9 +129,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
       if (search.kind !== 'span') round.failed.push({ search: { ...search, records }, askedAt })
-      if (round.failures >= maxFailures) throw error
-      // An unlistable span is searched record by record; those that were searched in vain come last.
-      return search.kind === 'span' ? ownSearches(records.toSorted((a, b) => missedMs(a) - missedMs(b))) : []
+      if (round.failures === maxFailures) await ask(round)
+      return search.kind === 'second' ? [] : narrower(search.kind, records)
     }
   }
 
@@ -129,11 +138,14 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     const due = [...outcomes.pending()].filter(isDue).sort((a, b) => dueAt(a) - dueAt(b))
     let searches = planSearches(due, maxGapSeconds)
     while (searches.length > 0) {
-      const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
-      searches = [...next.flat(), ...searches.slice(concurrency)]
+      // After a failure, few calls show whether all fail.
+      const atOnce = round.failures > 0 ? 1 : concurrency
+      const next = await Promise.all(searches.slice(0, atOnce).map((search) => advance(search, round)))
+      searches = [...next.flat(), ...searches.slice(atOnce)]
       // Finishes started searches: in the next round they would start again.
       if (round.calls >= maxCallsInRound) searches = searches.filter(({ page }) => page > 0)
     }
+    if (round.failures > 0) await ask(round)
   }
 
   /** Time between two rounds: a second, or a quarter of the usual delay while a circuit at its limit waits for a due check. */
@@ -153,7 +165,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return roundAt + pauseMs(now) - now
     },
     async check(signal) {
-      const round = { signal, calls: 0, responses: 0, failures: 0, failed: [], unreadable: createUnreadableSum() }
+      const round: Round = { signal, calls: 0, failures: 0, failed: [], unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
       let failure: unknown
       try {
@@ -163,11 +175,17 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
         if (!isPlatformTrouble(error)) throw error
         failure = error
       }
-      const responds = failure === undefined && round.responses > 0
-      for (const { askedAt, search } of round.failed) takeAbsent(search, askedAt, responds)
-      if (responds) unreadable = round.unreadable.sum()
-      if (responds || round.failures === 0) backoff.end()
-      else backoff.failed(failure)
+      const responds = failure === undefined
+      for (const { askedAt, search } of round.failed) {
+        // A search by second may have shown them since.
+        takeAbsent({ ...search, records: search.records.filter(isDue) }, askedAt, responds)
+      }
+      if (!responds) {
+        backoff.failed(failure)
+        return
+      }
+      unreadable = round.unreadable.sum()
+      backoff.end()
     },
     unreadable: () => (outcomes.pending().size === 0 ? undefined : unreadable),
   }

@@ -58,7 +58,7 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
         const known = knowledge.get(id)
         if (known?.owed === undefined) continue
         const late = now - dueAt(id, known.owed.at, known.sentAt)
-        if (late <= bound || !holds.isFaultlessSince(now - late - bound)) continue
+        if (late <= bound || !holds.isFaultlessSince(now - late - bound, platform.records.get(id))) continue
         if (holds.openGateSince() > now - late - bound) continue
         violate('waits', `has not looked after ${id} for ${Math.round(late / 1000)} s although it is due`)
         return

@@ -77,6 +77,6 @@ export interface Holds {
   notClosed(): ReadonlySet<string>
   /** True while a list that the record stands in is being read: what its pages show is not known yet. */
   isBeingListed(record: SimulatedRecord): boolean
-  /** True when no fault has touched the time since a moment, ms since the start. */
-  isFaultlessSince(at: number): boolean
+  /** True when no fault has touched the time since a moment, ms since the start; of this record, if one is given. */
+  isFaultlessSince(at: number, record?: SimulatedRecord): boolean
 }
