@@ -1,5 +1,6 @@
 // Recent responses of receivers: how many deliveries of a subscription were accepted, and which failures are over. No I/O.
 import { mayBeOfRecord, refusesRecord } from '../../platform/record.ts'
+import { jitterSeed } from '../backoff.ts'
 import type { OutcomeEvent, SeenAt } from '../confirm/outcomes.ts'
 import type { Mendable, Mending } from '../decide.ts'
 import type { ReceiverKind } from './subscriptions.ts'
@@ -75,8 +76,8 @@ type ReceiverResult = 'taken' | 'failed'
  * become known, failures come in runs: a success is known at once, a failure only after its doubt.
  */
 interface Recent {
-  /** Newest first. */
-  outcomes: readonly ({ kind: ReceiverResult; webhookId: string } & SeenAt)[]
+  /** Newest first. `record`: hash of its id, as thousands of lines would keep the texts of 20 each. */
+  outcomes: readonly ({ kind: ReceiverResult; record: number } & SeenAt)[]
   /** True from `minShare` of failures among the last ones on, until nearly all are accepted, or one after none. */
   isMixed: boolean
   /** When the last accepted delivery was followed by a failure. */
@@ -95,7 +96,7 @@ interface Recent {
 
 interface Streak {
   /** Records that failed first in it, at most `deadStreak`, and the number of their failures: others may fail for themselves. */
-  own: ReadonlySet<string>
+  own: ReadonlySet<number>
   ownFailures: number
   /** Their event types, at most two. */
   ownTypes: ReadonlySet<string>
@@ -150,9 +151,9 @@ function isMixedNow(line: Recent, minShare: number): boolean {
   return relapses >= 2 && (minShare === 0 || (outcomes.length >= minOutcomes && failed >= minShare * outcomes.length))
 }
 
-function goOn(streak: Streak, { eventType, isRepeated, responseStatusCode, webhookId }: OutcomeEvent): Streak {
-  const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, webhookId])
-  const isOwn = own.has(webhookId)
+function goOn(streak: Streak, { eventType, isRepeated, responseStatusCode }: OutcomeEvent, record: number): Streak {
+  const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, record])
+  const isOwn = own.has(record)
   return {
     own,
     ownFailures: streak.ownFailures + Number(isOwn),
@@ -182,8 +183,9 @@ function insert(before: Recent, own: Recent['outcomes'][number], minShare: numbe
 }
 
 function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare: number): Recent {
-  const { outcome, responseStatusCode, webhookId } = event
-  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', webhookId, seenAt, sentAt } as const
+  const { outcome, responseStatusCode } = event
+  const record = jitterSeed(event.webhookId)
+  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', record, seenAt, sentAt } as const
   const [newest] = before.outcomes
   // Earlier failures say nothing about now.
   if (seenAt < before.mendedAt) return before
@@ -199,7 +201,14 @@ function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome, minShare
   const isMixed = isSecondRow || isMixedNow(line, minShare)
   if (own.kind === 'failed') {
     const failingSince = inARow(line, 'failed') === 1 ? seenAt : line.failingSince
-    return { ...line, isMixed, failingSince, failedAt: seenAt, responseStatusCode, streak: goOn(line.streak, event) }
+    return {
+      ...line,
+      isMixed,
+      failingSince,
+      failedAt: seenAt,
+      responseStatusCode,
+      streak: goOn(line.streak, event, record),
+    }
   }
   const isMended = !isMixed && (before.isMixed || endsRow)
   const taking = {
@@ -238,7 +247,7 @@ function isOver(line: Recent): boolean {
 
 function failedRecords(line: Recent): number {
   const outcomes = outcomesSince(line, line.overSince)
-  const last = new Map(outcomes.toReversed().map(({ kind, webhookId }) => [webhookId, kind]))
+  const last = new Map(outcomes.toReversed().map(({ kind, record }) => [record, kind]))
   return last
     .values()
     .filter((kind) => kind === 'failed')
