@@ -95,6 +95,7 @@ describe('pause and resume', () => {
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
     expect(JSON.parse(resumed.out)).toEqual({
       ...{ schemaVersion: 2, instance: 'test', subscriptionId: null, paused: false, changed: true, pauses: [] },
+      ...{ since: null, until: null, reason: null },
     })
     // As by `kubectl exec`: platform and key are not known there.
     const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_REALM: 'main' }

@@ -73,7 +73,6 @@ test('plan, records and explain ask the daemon in its own words, and change noth
   expect(exhausted.map((id) => csv.out.includes(`${id},`))).toEqual([true, true, true])
   const told = await scene.run(['explain', due[0] ?? '', exhausted[0] ?? ''])
   expect(told.out).toContain(`webhook ${due[0]}: blocked\n  why                  Retries are switched off`)
-  expect(told.out).toContain(`to retry it now      webhook-reconciler retry --exhausted ${exhausted[0]}`)
   expect(sandbox.stats.requests.retry).toEqual({})
 })
 

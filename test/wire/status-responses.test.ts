@@ -312,7 +312,7 @@ test('a signal while a command is under way: it may have been done', async () =>
 
 test.each<[string, object, string]>([
   ['resume', { ...aPause, paused: false, changed: true, pauses: [] }, 'retries resumed'],
-  ['probe', { circuits: 2, underWay: 0 }, 'cooldowns ended: 2 circuits'],
+  ['probe', { circuits: 2, underWay: 0 }, 'a probe is sent now: 2 circuits'],
 ])('%s was done, though the status cannot be had after it', async (name, answer, said) => {
   const script = (_: string, url: string): object =>
     url === '/status' ? { status: 0, body: {} } : { instance: 'blue', ...answer }

@@ -116,7 +116,7 @@ export async function bundle(root: string): Promise<string[]> {
         { name: 'base', test: /[\\/]src[\\/](?:runtime|config)[\\/]|cli[\\/]daemon-call/ },
         {
           name: 'shown',
-          test: /[\\/]src[\\/]ops[\\/](?:cause|circuit-notice|figures|incident-text|notices|words)|reconcile[\\/]drain/,
+          test: /[\\/]src[\\/]ops[\\/](?:cause|circuit-notice|figures|incident-text|notices|words)|observe[\\/]history|reconcile[\\/]drain/,
         },
         { name: 'key', test: /[\\/]src[\\/]platform[\\/]auth[\\/](?:private-key|pem|reloadable)|platform[\\/]wire/ },
         {
