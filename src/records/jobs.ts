@@ -1,5 +1,5 @@
 // Operators' retry jobs: requested records become due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
-import { decide, exclusionOf } from '../reconcile/decide.ts'
+import { decide } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
@@ -24,7 +24,6 @@ import {
   type JobRequest,
   type JobView,
   type RetriedView,
-  type Standing,
   type StoppedJob,
 } from './job.ts'
 import { createJobSearch, type JobSearchOptions } from './job-search.ts'
@@ -88,12 +87,6 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  /** A record held only for jobs leaves the backlog with the last one. */
-  function release({ entry }: Item): void {
-    if (exclusionOf(entry, policy) !== undefined && !entry.isWanted && entry.awaiting === undefined)
-      reconciler().backlog.release(entry)
-  }
-
   /** Requests that the signal of its end withdraws need no walk over the records. */
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
@@ -103,7 +96,6 @@ export function createJobs(options: JobsOptions): Jobs {
     Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
     job.endedAtMonotonic = clock.monotonic()
     job.ending.abort(new Error('the job has ended'))
-    for (const item of job.items.values()) if (item.standing === 'waiting') release(item)
     if (!job.dryRun) {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
@@ -116,11 +108,6 @@ export function createJobs(options: JobsOptions): Jobs {
 
   function endIfDone(job: RetryJob): void {
     if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
-  }
-
-  function settle(job: RetryJob, item: Item, standing: Standing): void {
-    move(job, item, standing)
-    release(item)
   }
 
   function ask({ ending }: RetryJob, { entry, standing }: Item): void {
@@ -228,14 +215,13 @@ export function createJobs(options: JobsOptions): Jobs {
     item.attempt = event.attempt
     if (item.standing === 'waiting') job.retried.push(item)
     if (standing !== 'awaiting') item.detail = detailOf(event)
-    if (standing === 'awaiting') move(job, item, standing)
-    else settle(job, item, standing)
+    move(job, item, standing)
   }
 
   function noteOutcome(job: RetryJob, item: Item, { attempt, outcome, responseStatusCode }: OutcomeEvent): void {
     if (item.standing === 'waiting') job.retried.push(item)
     Object.assign(item, { attempt, responseStatusCode })
-    settle(job, item, outcome)
+    move(job, item, outcome)
   }
 
   function viewOf(job: RetryJob): JobView {

@@ -223,6 +223,7 @@ test('an excluded record that a cancelled job named is held no longer', async ()
   await day.clock.advance(5000)
   expect((await daemon.records('')).count).toBe(2)
   await daemon.job('DELETE', `/${id}`)
+  await daemon.goOn(1)
   expect((await daemon.records('')).count).toBe(0)
 })
 

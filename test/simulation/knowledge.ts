@@ -150,7 +150,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
 
   function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
-      tries.refusals = isLimited || known.isTrial ? 1 : tries.refusals + 1
+      tries.refusals = known.isTrial ? Math.max(1, tries.refusals) : isLimited ? 1 : tries.refusals + 1
     })
   }
 

@@ -108,9 +108,10 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try. It rests longer than after the last such one, or as after a first. */
-function noTry({ refusals, tries }: FailedRecord, restsLonger = true): Pick<FailedRecord, 'refusals' | 'tries'> {
-  return { tries: tries - 1, refusals: restsLonger ? refusals + 1 : 1 }
+/** A retry without the platform's verdict is no try. It rests longer than after the last such one, as after that one, or as after a first. */
+function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' | 'anew' = 'longer') {
+  const inARow = { longer: refusals + 1, 'as before': Math.max(1, refusals), anew: 1 }
+  return { tries: tries - 1, refusals: inARow[rests] }
 }
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
@@ -247,8 +248,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
       const { isOfRecord, restsLonger } = meaningOf(response.result)
       // That of a trial is no news: the platform breaker has a backoff of its own.
-      const isLonger = restsLonger === true && response.sent && !isTrial
-      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, isLonger)
+      const rests = isTrial ? 'as before' : restsLonger === true && response.sent ? 'longer' : 'anew'
+      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, rests)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }

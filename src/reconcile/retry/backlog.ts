@@ -68,8 +68,8 @@ export interface Backlog {
   /** Drops a record that is successful as of the attempt `done`, or that was held only for an operator. */
   release(entry: FailedRecord, done?: Success): void
   /**
-   * Drops records that left the window, except awaited ones and those that an operator wants. Returns the number of expired
-   * ones: without those that an operator's job found when they had left it.
+   * Drops records that left the window, and excluded ones, which an operator's job found; except awaited ones, and those that an
+   * operator wants. Returns the number of expired ones: without those that a job found when they had left the window.
    */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
@@ -171,6 +171,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const { subscriptionId } = entry
     const others = bySubscription.get(subscriptionId)
     byKey.delete(entry.key)
+    evictions.left()
     others?.delete(entry)
     if (others?.size === 0) bySubscription.delete(subscriptionId)
   }
@@ -204,7 +205,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   /** Excluded records are only counted. */
   function admit(
     record: WebhookRecord,
-    { askedAt, holdsExcluded = false, span }: LearnedListing,
+    { askedAt, holdsExcluded = false }: LearnedListing,
     now: number,
     learned: Learned,
   ): void {
@@ -218,8 +219,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
     }
-    // A listing of single records may come beside one of their span, which was asked for earlier.
-    if (span.from === span.to) entry.note({ changedAt: askedAt })
     hold(entry)
     dropped.delete(key)
     learned.admitted += 1
@@ -230,13 +229,17 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   /** Updates known records, and adds new ones. */
   function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<void> {
-    const { askedAt, records } = listing
+    const { askedAt, records, span } = listing
+    const isOfSingle = span.from === span.to
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
       const known = byKey.get(key)
       if (known === undefined) admit(record, listing, now, learned)
       else if (known.ours.changedAt <= askedAt) meetAgain(known, record, now, learned)
+      // A listing of single records may come beside one of their span, which was asked for earlier.
+      const held = isOfSingle ? byKey.get(key) : undefined
+      held?.note({ changedAt: Math.max(held.ours.changedAt, askedAt) })
     }
   }
 
@@ -268,7 +271,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         if (entry.awaiting !== undefined || !holds(entry)) continue
         drop(entry)
         evicted.records += 1
-        if (decide(entry, policy, { now }).decision !== 'exhausted')
+        if (entry.localSecond >= windowFrom && decide(entry, policy, { now }).decision !== 'exhausted')
           evicted.oldestOpenAt = Math.min(evicted.oldestOpenAt, entry.eventAt)
       }
     }
@@ -303,9 +306,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
       windowFrom = localSecond
       let gone = 0
       for (const entry of byKey.values()) {
-        if (entry.localSecond >= localSecond || entry.awaiting !== undefined || entry.isWanted) continue
-        remove(entry)
-        if (neverInWindow.has(entry)) continue
+        const isExcluded = exclusionOf(entry, policy) !== undefined
+        if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
+          continue
+        if (isExcluded) drop(entry)
+        else remove(entry)
+        if (isExcluded || neverInWindow.has(entry)) continue
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1
       }

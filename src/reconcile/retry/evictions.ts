@@ -16,7 +16,9 @@ export interface Evictions {
   add(evicted: Evicted, admitted: number): void
   /** A full sweep begins. */
   begin(): void
-  /** It has ended: so many of its failed records are not held. */
+  /** A record has left the backlog, evicted or not. */
+  left(): void
+  /** The full sweep has ended: so many of the failed records that it listed are not held. Some of them may have left since. */
   end(notHeld: number): void
 }
 
@@ -24,15 +26,17 @@ export const noneEvicted = (): Evicted => ({ records: 0, oldestOpenAt: Infinity,
 
 export function createEvictions(): Evictions {
   let known = noneEvicted()
-  /** Since a full sweep last began. */
+  /** Since a full sweep last began; and the number of other records that have left since. */
   let current = noneEvicted()
+  let left = 0
   return {
     known: () => known,
     add({ dueOf, oldestOpenAt, records }, admitted) {
-      // The added ones may be those evicted before, or new: only a full sweep shows that none is left.
-      const left = Math.max(Math.min(1, known.records), known.records - admitted + records)
-      known.records = Math.max(left, records)
-      current.records = Math.max(current.records, records)
+      // The added ones may be those evicted before, or new: only a full sweep shows that none is left out.
+      const rest = Math.max(Math.min(1, known.records), known.records - admitted + records)
+      known.records = Math.max(rest, records)
+      current.records += records
+      left -= records
       for (const sums of [known, current]) {
         sums.oldestOpenAt = Math.min(sums.oldestOpenAt, oldestOpenAt)
         for (const subscriptionId of dueOf) sums.dueOf.add(subscriptionId)
@@ -40,10 +44,13 @@ export function createEvictions(): Evictions {
     },
     begin() {
       current = noneEvicted()
+      left = 0
+    },
+    left() {
+      left += 1
     },
     end(notHeld) {
-      if (current.records > 0) current.records = Math.max(current.records, notHeld)
-      known = current
+      known = { ...current, records: current.records === 0 ? 0 : Math.max(1, notHeld - left) }
       current = noneEvicted()
     },
   }

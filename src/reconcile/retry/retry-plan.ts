@@ -207,8 +207,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   }
 
   /**
-   * A probe with a record that was not rejected last, if possible of another subscription than the last retry; else the record
-   * that was not tried for longest.
+   * Of the first lane, if possible of another subscription than the last retry: a probe with a record that was not rejected last;
+   * else the record that was not tried for longest.
    */
   function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
     const isReady = (record: FailedRecord): boolean => standingOf(record) === 'ready'
@@ -216,14 +216,13 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       .filter(({ subscription }) => admits(subscription))
       .sort((a, b) => Number(a.subscription === last) - Number(b.subscription === last))
     for (const lane of admitted) {
-      const record = probeOf(lane.subscription, (one) => one.refusals === 0 && isReady(one))
+      let record = probeOf(lane.subscription, (one) => one.refusals === 0 && isReady(one))
+      if (record !== undefined) return { lane, record }
+      for (const one of lane.queue.data)
+        if ((record === undefined || one.triedAt < record.triedAt) && isReady(one)) record = one
       if (record !== undefined) return { lane, record }
     }
-    let best: Picked | undefined
-    for (const lane of admitted)
-      for (const record of lane.queue.data)
-        if ((best === undefined || record.triedAt < best.record.triedAt) && isReady(record)) best = { lane, record }
-    return best
+    return undefined
   }
 
   return {

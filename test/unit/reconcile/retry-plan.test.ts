@@ -100,7 +100,12 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
     'a2 a3 a1',
     { isTrial: true },
   ],
-  ['and of another subscription than the last retry', 'a1 10min, a2 2d, b1 1d', 'a1 b1 a2', { isTrial: true }],
+  [
+    'and of another subscription than the last retry',
+    'a1 10min, a2 2d, b1 1d refusals=1',
+    'a1 b1 a2',
+    { isTrial: true },
+  ],
 ])('%s', (_, given, order, rules) => {
   expect(send(planOf(recordsOf(given)).planner, rules)).toBe(order)
 })
