@@ -56,8 +56,12 @@ if (import.meta.main) {
   const refuse = (problem: string): never =>
     program.error(`${problem}\nNothing is overwritten: name another folder with --out, or move the files away.`)
   // Before either is written: a new key beside an old certificate looks like a pair.
-  for (const file of [keyFile, certificateFile])
-    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) refuse(`${file} exists.`)
+  try {
+    for (const file of [keyFile, certificateFile])
+      if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) refuse(`${file} exists.`)
+  } catch (error) {
+    refuse(String(error))
+  }
   // From a minute ago: a server's clock may be a little behind.
   const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
   try {

@@ -15,7 +15,7 @@ export function causeTable(
 ): string {
   const { list, more, onlyCounted, total } = causes
   const evicted = onlyCounted > 0 ? paragraph(`... and ${onlyCountedText(onlyCounted)}`, width) : ''
-  if (total === 0) return evicted
+  if (total === 0) return evicted && `\n${evicted}`
   const idOf = createShortIds(
     list.map(({ subscriptionId }) => subscriptionId),
     subscriptions,

@@ -50,7 +50,7 @@ function conclusions(
     failed.awaiting > 0 && `Under way: ${count(failed.awaiting)} await their outcome.`,
     failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
     failed.exhausted > 0 &&
-      `Manual only: ${count(failed.exhausted)} exhausted; ${retryExhausted([oldestExhausted])} retries them.`,
+      `Manual only: ${count(failed.exhausted)} exhausted${retriesEnabled ? `; ${retryExhausted([oldestExhausted])} retries them` : ''}.`,
     failed.excluded > 0 && `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`,
   ]
   return paragraphs(lines, shown)

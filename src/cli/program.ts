@@ -208,7 +208,12 @@ function addCommands(add: Add): void {
     .option('--for <duration>', 'resume automatically after 30m, 2h or 3d; default: at resume or a restart')
     .option('--reason <text>', 'shown on the page and in status, and kept in the audit, such as INC-7')
   add('resume', "end an operator's pause of the running daemon", [...daemon, zone, whose], control)
-  add('probe', 'end cooldowns and backoffs now, after fixing receiver or platform', daemon, control)
+  add(
+    'probe',
+    'probe failing receivers, and end the backoff after failed calls, once receiver or platform is fixed',
+    daemon,
+    control,
+  )
   add(
     'healthcheck',
     'check that the daemon on this host is alive; exit 0 if so, else 1',

@@ -3,6 +3,7 @@ import { count, counted } from '../runtime/counted.ts'
 import type { BooksStatus } from './books-status.ts'
 import type { NoticeCondition } from './condition-notices.ts'
 import type { StatusFacts } from './status-document.ts'
+import { platformNow } from './figures.ts'
 import { clockTime, sinceOf, span, subscriptionName } from './words.ts'
 
 /** A ledger that is unusable for less than this may be restarting. */
@@ -79,9 +80,9 @@ export function booksConditions(status: StatusFacts): NoticeCondition[] {
       runbook: 'BooksStale',
     },
     {
-      isSo: problem === null && now > due,
+      isSo: problem === null && platformNow(status) > due,
       level: 'working',
-      text: `${until} yet: ${span(now.getTime() - comparedUntil.getTime())}.`,
+      text: `${until} yet: ${span(platformNow(status).getTime() - comparedUntil.getTime())}.`,
       advice: 'Nothing to do: it follows behind retries and sweeps.',
       isAside: true,
       runbook: 'BooksStale',

@@ -30,7 +30,7 @@ import {
   recoveredOf,
 } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
-import { isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
+import { asNow, isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
 import { callText, clockTime, rateText, retryExhausted, sentence, subscriptionName, waitText } from './words.ts'
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
@@ -105,16 +105,6 @@ const passingMs = 60_000
 /** A shorter row may be due to these records alone. */
 const minNotAccepted = 10
 const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
-
-/** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
-function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
-  const { call, gate } = shut
-  const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
-  if (!isOfRetries || listsFailing === null || call?.operation !== 'list') return shut
-  if (call.reason === 'unauthorized' || call.reason === 'forbidden') return shut
-  const { advice, reason, runbook = null } = describeGate('platform')
-  return { ...shut, gate: 'platform', since: null, reason, advice, runbook }
-}
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook, since } = shut

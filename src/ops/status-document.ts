@@ -256,6 +256,7 @@ function conditionsOf(state: StatusState) {
     listsFailing: listsStatus(state),
     nextTick: toDate(state.nextTickAt),
     nextSweep: nextSweepOf(state),
+    progressDue: new Date(state.progressDueAt),
     tokenExpires: toDate(state.tokenExpiresAt),
     tokenTrouble: tokenStatus(state),
     certificateExpires: toDate(state.certificateExpiresAt),

@@ -1,9 +1,9 @@
 // Notices about listing: a sweep that failed, list calls that fail or wait, rows that are unreadable, parts that are not listed. Pure functions.
 import { unreadableText } from '../platform/record.ts'
-import { blockForUnknownTime } from '../reconcile/retry/gates.ts'
+import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { isBroken, isLastSweepFailed, sawWindow, unsweptMs } from './figures.ts'
 import { tokenBack, type NoticeCondition } from './condition-notices.ts'
-import type { StatusFacts } from './status-document.ts'
+import type { GateStatus, StatusFacts } from './status-document.ts'
 import { callText, clockTime, fromNow, sentence, span, unlistedText, waitText } from './words.ts'
 
 /** True while a gate already reports that calls are rejected. */
@@ -13,26 +13,37 @@ export const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call
 const isListReported = ({ gates }: StatusFacts): boolean =>
   gates.some(({ call, gate }) => call !== null && (call.operation !== 'retry' || gate === 'platform'))
 
-/** All calls wait: a Retry-After of more than this time needs a person, and so do short ones without a sweep for as long. */
+/** All calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
 const longWaitMs = 900_000
 
 /** Advice while the platform's rate limit needs a person; undefined otherwise. */
 export function throttleAdvice(status: StatusFacts): string | undefined {
-  const { gates, rate } = status
+  const { gates, now, progressDue, rate } = status
   if (rate.throttledForSeconds * 1000 > longWaitMs)
     return "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
   const isThrottled = gates.some(({ gate }) => gate === 'throttled')
-  if (!isThrottled || unsweptMs(status) <= longWaitMs) return undefined
+  const isLate = unsweptMs(status) > longWaitMs && now.getTime() - progressDue.getTime() > longWaitMs
+  if (!isThrottled || !isLate) return undefined
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
+}
+
+/** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
+export function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
+  const { call, gate } = shut
+  const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
+  if (!isOfRetries || listsFailing === null || call?.operation !== 'list') return shut
+  if (call.reason === 'unauthorized' || call.reason === 'forbidden') return shut
+  const { advice, reason, runbook = null } = describeGate('platform')
+  return { ...shut, gate: 'platform', since: null, reason, advice, runbook }
 }
 
 /** Advice while something keeps all retries from the platform, for long or for an unknown time; undefined otherwise. */
 export function stopAdvice(status: StatusFacts): string | undefined {
   const { gates, listsFailing, sweeps, tokenTrouble } = status
   const stop = gates.find((gate) => blockForUnknownTime([gate]))
-  if (stop !== undefined) return stop.advice
+  if (stop !== undefined) return asNow(stop, status).advice
   // No gate shuts before a retry is tried.
-  if (isBroken(status)) return sentence(tokenTrouble?.advice ?? 'see the log')
+  if (isBroken(status)) return sentence(tokenTrouble?.advice ?? '')
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
   return throttleAdvice(status)
 }

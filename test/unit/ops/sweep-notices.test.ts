@@ -32,15 +32,16 @@ function refused(gate: 'unauthorized' | 'intercepted', call: Call): Partial<Stat
 const down = { operation: 'list', reason: 'server-error' } as const
 const unavailable =
   /^trouble: The platform is unavailable\. At least 1 .* The last list call: HTTP 5xx\. Since 11:59:48 UTC\. Retries resume/
+const waits = /^trouble: 1 delivery expires soon .* Retries resume when it responds\..* Or raise window\.lookback/
 const expires = /^trouble: 1 delivery expires soon .* Or raise window\.lookback and restart\.$/
 
 test.each<[string, Partial<StatusState>, RegExp[]]>([
   [
     'a platform that is down after it rejected retries',
     { ...sweepFailed, ...refused('unauthorized', down) },
-    [unavailable, expires],
+    [unavailable, waits],
   ],
-  ['or after something intercepted them', { ...sweepFailed, ...refused('intercepted', down) }, [unavailable, expires]],
+  ['or after something intercepted them', { ...sweepFailed, ...refused('intercepted', down) }, [unavailable, waits]],
   [
     'lists that fail while retries are rejected',
     { ...sweepFailed, ...refused('unauthorized', { operation: 'retry', reason: 'forbidden', status: 403 }) },
@@ -69,6 +70,11 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     'short pauses without a sweep for long',
     { ...shut('throttled'), throttledForMs: 300_000 },
     [/^trouble: The platform's rate limit .* let calls through: no sweep has ended for 1 h\.$/, expires],
+  ],
+  [
+    'a short pause between the ticks of an hourly schedule',
+    { ...shut('throttled'), throttledForMs: 5000, progressDueAt: incidentNow + hourMs },
+    [/^waiting: The platform's rate limit/, /^working: 1 delivery leaves the window soon/],
   ],
 ])('%s', (_, changes, texts) => {
   expect(saidOf(changes)).toEqual(texts.map((text) => expect.stringMatching(text) as string))
