@@ -51,7 +51,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
     lagMs: draw.chance(0.15) && !isEarly ? shortLagMs : 0,
     ownRetriesAfterRetry: draw.pick([0, 0, 0, 0, 2]),
     withoutEventId: draw.pick([0, 0, 0, 0, 0.3, 1]),
-    eventIdFilter: draw.pick(['works', 'works', 'works', 'works', 'ignored', 'finds-nothing', 'refused']),
+    eventIdFilter: draw.pick(['works', 'works', 'works', 'works', 'ignored', 'finds-nothing']),
     idCase: draw.pick(['lower', 'lower', 'lower', 'mixed']),
     limits: [],
     statusCase: 'lower',

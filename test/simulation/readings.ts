@@ -257,6 +257,12 @@ function retryJobs(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, jobs }
 }
 
+/** One of the faults is that retries are accepted, and no delivery follows. */
+function retriesIgnored(_: Draw, scenario: Scenario): Scenario | undefined {
+  const [first, ...others] = scenario.faults
+  return first && { ...scenario, faults: [{ ...first, kind: 'ignored', on: 'retry' }, ...others] }
+}
+
 /** Each with its share of the seeds; a scenario may have several. */
 const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'host clock far off': { share: 0.08, change: clockFarOff },
@@ -276,6 +282,11 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
     change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, missingHasCode: true } }),
   },
   'a gateway answers': { share: 0.08, change: gatewayAnswers },
+  'retries are ignored': { share: 0.08, change: retriesIgnored },
+  'events cannot be searched': {
+    share: 0.04,
+    change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, eventIdFilter: 'refused' } }),
+  },
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */

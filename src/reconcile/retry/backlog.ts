@@ -211,7 +211,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
   ): void {
     const entry = new FailedRecord(record, { zone, now, topicOf })
     const { key } = entry
-    if (isDone(entry, askedAt)) return
+    if (isDone(entry, askedAt)) {
+      evictions.left()
+      return
+    }
     const ours = dropped.get(key)?.ours
     if (ours !== undefined) entry.note(ours)
     const exclusion = holdsExcluded ? undefined : exclusionOf(entry, policy)

@@ -16,7 +16,7 @@ export interface Evictions {
   add(evicted: Evicted, admitted: number): void
   /** A full sweep begins. */
   begin(): void
-  /** A record has left the backlog, evicted or not. */
+  /** A record has left the backlog, evicted or not; or a stale row shows one that had. */
   left(): void
   /** The full sweep has ended: so many of the failed records that it listed are not held. Some of them may have left since. */
   end(notHeld: number): void
