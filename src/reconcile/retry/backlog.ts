@@ -42,6 +42,8 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the backlog: an operator's job found them, or the platform's clock was set back. */
   returned: number
+  /** Number of rows of records that are no longer failed. */
+  stale: number
   /** Number of records that were not held before, and of those evicted beyond `maxRecords`. */
   admitted: number
   evicted: number
@@ -171,7 +173,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const { subscriptionId } = entry
     const others = bySubscription.get(subscriptionId)
     byKey.delete(entry.key)
-    evictions.left()
     others?.delete(entry)
     if (others?.size === 0) bySubscription.delete(subscriptionId)
   }
@@ -185,6 +186,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
     const last = done && { attempts: done.attempts, lastAt: done.lastAt }
     dropped.set(entry.key, { ours: entry.ours, done: last })
+  }
+
+  /** Drops a record that is not evicted. */
+  function release(entry: FailedRecord, done?: Success): void {
+    if (holds(entry)) evictions.left(entry.localSecond)
+    drop(entry, done)
   }
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
@@ -212,7 +219,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const entry = new FailedRecord(record, { zone, now, topicOf })
     const { key } = entry
     if (isDone(entry, askedAt)) {
-      evictions.left()
+      learned.stale += 1
       return
     }
     const ours = dropped.get(key)?.ours
@@ -253,7 +260,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
       if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
-      drop(entry)
+      release(entry)
       if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
       if (entry.triedAt === 0) learned.leftWithoutRetry += 1
     }
@@ -284,6 +291,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function* learn(listing: LearnedListing, now: number): Steps<Learned> {
     const learned = {
       changed: [],
+      stale: 0,
       admitted: 0,
       awaiting: [],
       turned: [],
@@ -304,7 +312,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   return {
     learn,
-    release: drop,
+    release,
     forgetBefore(localSecond) {
       windowFrom = localSecond
       let gone = 0
@@ -312,8 +320,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
         const isExcluded = exclusionOf(entry, policy) !== undefined
         if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
           continue
-        if (isExcluded) drop(entry)
-        else remove(entry)
+        if (isExcluded) release(entry)
+        else {
+          evictions.left(entry.localSecond)
+          remove(entry)
+        }
         if (isExcluded || neverInWindow.has(entry)) continue
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1

@@ -1,4 +1,5 @@
 // Counts the records evicted from a full backlog, by any listing: they are failed, and only counted.
+import { contains, type Span } from '../window.ts'
 
 /** Records evicted beyond `maxRecords`. */
 export interface Evicted {
@@ -16,8 +17,10 @@ export interface Evictions {
   add(evicted: Evicted, admitted: number): void
   /** A full sweep begins. */
   begin(): void
-  /** A record has left the backlog, evicted or not; or a stale row shows one that had. */
-  left(): void
+  /** A full sweep has listed a span: records that leave the backlog from then on are among those that it listed. */
+  listed(span: Span): void
+  /** A record of this second has left the backlog other than by eviction. */
+  left(localSecond: number): void
   /** The full sweep has ended: so many of the failed records that it listed are not held. Some of them may have left since. */
   end(notHeld: number): void
 }
@@ -26,8 +29,9 @@ export const noneEvicted = (): Evicted => ({ records: 0, oldestOpenAt: Infinity,
 
 export function createEvictions(): Evictions {
   let known = noneEvicted()
-  /** Since a full sweep last began; and the number of other records that have left since. */
+  /** Since a full sweep last began; what it has listed, and the number of other records that have left that since. */
   let current = noneEvicted()
+  let spans: Span[] = []
   let left = 0
   return {
     known: () => known,
@@ -36,7 +40,6 @@ export function createEvictions(): Evictions {
       const rest = Math.max(Math.min(1, known.records), known.records - admitted + records)
       known.records = Math.max(rest, records)
       current.records += records
-      left -= records
       for (const sums of [known, current]) {
         sums.oldestOpenAt = Math.min(sums.oldestOpenAt, oldestOpenAt)
         for (const subscriptionId of dueOf) sums.dueOf.add(subscriptionId)
@@ -44,10 +47,14 @@ export function createEvictions(): Evictions {
     },
     begin() {
       current = noneEvicted()
+      spans = []
       left = 0
     },
-    left() {
-      left += 1
+    listed(span) {
+      spans.push(span)
+    },
+    left(localSecond) {
+      if (spans.some((span) => contains(span, localSecond))) left += 1
     },
     end(notHeld) {
       known = { ...current, records: current.records === 0 ? 0 : Math.max(1, notHeld - left) }

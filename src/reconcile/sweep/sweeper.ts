@@ -79,8 +79,11 @@ export interface Sweeper {
 
 interface Sweep {
   id: string
+  kind: SweepKind
   tally: SweepTally
   excluded: Excluded
+  /** Listed rows of records that are no longer failed. */
+  stale: number
   /** Awaited records that their slice did not show: they are held in addition to the listed ones. */
   unshown: Set<FailedRecord>
   unreadable: ReturnType<typeof createUnreadableSum>
@@ -163,6 +166,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const listed = inWindow(whole)
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
+    if (current.kind === 'full') backlog.evictions.listed(listed.span)
+    current.stale += learned.stale
     const { askedAt, span } = listed
     const shownNow = new Set(learned.awaiting.map(({ record }) => record))
     for (const record of outcomes.pending())
@@ -255,7 +260,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     unfinished = undefined
     noteSkipped(current, whole)
     const beside = [...current.unshown].filter(backlog.holds).length
-    backlog.evictions.end(tally.listed - sumOf(current.excluded) - backlog.size() + beside)
+    backlog.evictions.end(tally.listed - current.stale - sumOf(current.excluded) - backlog.size() + beside)
     findings.excluded = current.excluded
     idle.at = -Infinity
     await sweepRecentIfDue(signal)
@@ -313,7 +318,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     )
   }
 
-  function newSweep(): Omit<Sweep, 'signal' | 'worked'> {
+  function newSweep(): Omit<Sweep, 'kind' | 'signal' | 'worked'> {
     return {
       id: random.uuid().slice(0, 8),
       startedAt: clock.monotonic(),
@@ -321,14 +326,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         ...{ slices: 0, listed: 0, leftWithoutRetry: 0, evicted: 0, unreadable: 0 },
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
-      ...{ excluded: {}, unshown: new Set(), unreadable: createUnreadableSum(), skipped: [], hasListed: false },
+      ...{
+        excluded: {},
+        stale: 0,
+        unshown: new Set(),
+        unreadable: createUnreadableSum(),
+        skipped: [],
+        hasListed: false,
+      },
     }
   }
 
   async function make(kind: SweepKind, signal: AbortSignal): Promise<SweepReport> {
     const mayResume = kind === 'full' && clock.monotonic() < (unfinished?.older?.until ?? -Infinity)
     const kept = mayResume ? unfinished : undefined
-    const current = { ...(kept ?? newSweep()), worked: startWork(), signal }
+    const current = { ...(kept ?? newSweep()), kind, worked: startWork(), signal }
     const { id, startedAt, tally } = current
     let failure: SweepReport['failure']
     schedule.begin(kind)
