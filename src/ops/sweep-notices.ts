@@ -43,7 +43,7 @@ export function stopAdvice(status: StatusFacts): string | undefined {
   const stop = gates.find((gate) => blockForUnknownTime([gate]))
   if (stop !== undefined) return asNow(stop, status).advice
   // No gate shuts before a retry is tried.
-  if (isBroken(status)) return sentence(tokenTrouble?.advice ?? '')
+  if (tokenTrouble !== null && isBroken(status)) return sentence(tokenTrouble.advice)
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
   return throttleAdvice(status)
 }

@@ -208,7 +208,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
     expect(await daemon.records(`webhook=${old[3]}&webhook=${old[4]}`)).toMatchObject({ source: 'platform', count: 2 })
   })
 
-  test('a reader that hangs up before the first byte holds no retry back', async () => {
+  test('a client that disconnects before the first byte blocks no retry', async () => {
     await using day = await beginDay()
     const now = day.clock.now()
     const daemon = await day.start()

@@ -108,7 +108,7 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try. It rests longer than after the last such one, as after that one, or as after a first. */
+/** A retry without the platform's verdict is no try. It rests longer than after the last such one, as long, or as after a first. */
 function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' | 'anew' = 'longer') {
   const inARow = { longer: refusals + 1, 'as before': Math.max(1, refusals), anew: 1 }
   return { tries: tries - 1, refusals: inARow[rests] }

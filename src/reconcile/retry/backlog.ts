@@ -169,17 +169,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
     bySubscription.getOrInsertComputed(entry.subscriptionId, () => new Set()).add(entry)
   }
 
-  function remove(entry: FailedRecord): void {
+  function drop(entry: FailedRecord, done?: Success): void {
+    if (!holds(entry)) return
     const { subscriptionId } = entry
     const others = bySubscription.get(subscriptionId)
     byKey.delete(entry.key)
     others?.delete(entry)
     if (others?.size === 0) bySubscription.delete(subscriptionId)
-  }
-
-  function drop(entry: FailedRecord, done?: Success): void {
-    if (!holds(entry)) return
-    remove(entry)
     if (entry.isWanted) entry.note({ askedBy: [], queuedBy: [] })
     if (entry.triedAt === 0) return
     const [first] = dropped.keys()
@@ -320,11 +316,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         const isExcluded = exclusionOf(entry, policy) !== undefined
         if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
           continue
-        if (isExcluded) release(entry)
-        else {
-          evictions.left(entry.localSecond)
-          remove(entry)
-        }
+        release(entry)
         if (isExcluded || neverInWindow.has(entry)) continue
         if (expired.size < maxExpired) expired.add(entry.key)
         gone += 1

@@ -33,6 +33,13 @@ export function createEvictions(): Evictions {
   let current = noneEvicted()
   let spans: Span[] = []
   let left = 0
+
+  function begin(): void {
+    current = noneEvicted()
+    spans = []
+    left = 0
+  }
+
   return {
     known: () => known,
     add({ dueOf, oldestOpenAt, records }, admitted) {
@@ -45,11 +52,7 @@ export function createEvictions(): Evictions {
         for (const subscriptionId of dueOf) sums.dueOf.add(subscriptionId)
       }
     },
-    begin() {
-      current = noneEvicted()
-      spans = []
-      left = 0
-    },
+    begin,
     listed(span) {
       spans.push(span)
     },
@@ -58,7 +61,7 @@ export function createEvictions(): Evictions {
     },
     end(notHeld) {
       known = { ...current, records: current.records === 0 ? 0 : Math.max(1, notHeld - left) }
-      current = noneEvicted()
+      begin()
     },
   }
 }

@@ -326,14 +326,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         ...{ slices: 0, listed: 0, leftWithoutRetry: 0, evicted: 0, unreadable: 0 },
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
-      ...{
-        excluded: {},
-        stale: 0,
-        unshown: new Set(),
-        unreadable: createUnreadableSum(),
-        skipped: [],
-        hasListed: false,
-      },
+      ...{ excluded: {}, stale: 0, unshown: new Set(), unreadable: createUnreadableSum() },
+      ...{ skipped: [], hasListed: false },
     }
   }
 
