@@ -419,7 +419,7 @@ export function createReconciler(
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       rateMaximum: config.platform.maxRequestsPerSecond,
-      throttledForMs: rate.pausedForMs(),
+      throttledForMs: rate.pausedForMs('list'),
       books: books.state(),
     }
   }

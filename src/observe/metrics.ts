@@ -276,7 +276,7 @@ export const metricDefinitions = {
   },
   throttled_until_timestamp_seconds: {
     type: 'gauge',
-    help: 'End of the pause after a 429 or a Retry-After; 0 without one.',
+    help: 'End of the pause of lists after a 429 or a Retry-After; 0 without one.',
     read: ({ now, throttledForMs }) => (throttledForMs > 0 ? (now + throttledForMs) / 1000 : 0),
   },
   access_token_expiry_timestamp_seconds: {

@@ -76,14 +76,14 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
 
 /** The part of a gate's sentences that changes with time. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
-  const { circuits, failed, gates, listsFailing, now, pauses, rate, receiver } = status
+  const { circuits, failed, gates, listsFailing, now, pauses, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
   // An unavailable platform was not listed before either.
   const from = [since, gate === 'platform' ? listsFailing?.since : null].flatMap((at) => at?.getTime() ?? [])
   const isBlockedTwice = gates.some((other) => other.gate !== gate && describeGate(other.gate).blocks === 'everything')
   return [
-    ...(gate === 'throttled' ? [`It ends in ${waitText(rate.throttledForSeconds * 1000)}.`] : []),
+    ...(gate === 'throttled' ? [`It ends in ${waitText((opensInSeconds ?? 0) * 1000)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
     ...(call === null ? [] : [`The last ${callNames[call.operation]}: ${callText(call)}.`]),
     ...(call?.operation === 'retry' && !isLastSweepFailed(status) && gate !== 'platform' ? ['Listing works.'] : []),
@@ -138,7 +138,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const endPause = throttleAdvice(status)
   if (gate === 'throttled' && endPause !== undefined) return { ...notice, level: 'trouble', advice: endPause }
   // Where one pause follows another, no sweep ends.
-  if (gate === 'throttled' && status.rate.throttledForSeconds * 1000 <= passingMs && !isUnseen(status))
+  if (gate === 'throttled' && (shut.opensInSeconds ?? 0) * 1000 <= passingMs && !isUnseen(status))
     return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
 }

@@ -13,19 +13,20 @@ export const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call
 const isListReported = ({ gates }: StatusFacts): boolean =>
   gates.some(({ call, gate }) => call !== null && (call.operation !== 'retry' || gate === 'platform'))
 
-/** All calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
+/** Calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
 const longWaitMs = 900_000
 
 /** Advice while the platform's rate limit needs a person; undefined otherwise. */
 export function throttleAdvice(status: StatusFacts): string | undefined {
-  const { gates, now, progressDue, rate } = status
+  const { now, progressDue, rate } = status
   if (rate.throttledForSeconds * 1000 > longWaitMs)
     return "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
-  const isThrottled = gates.some(({ gate }) => gate === 'throttled')
   const isLate = unsweptMs(status) > longWaitMs && now.getTime() - progressDue.getTime() > longWaitMs
-  if (!isThrottled || !isLate) return undefined
+  if (rate.throttledForSeconds === 0 || !isLate) return undefined
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
 }
+
+const areAllThrottled = ({ gates }: StatusFacts): boolean => gates.some(({ gate }) => gate === 'throttled')
 
 /** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
 export function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
@@ -45,7 +46,7 @@ export function stopAdvice(status: StatusFacts): string | undefined {
   // No gate shuts before a retry is tried.
   if (tokenTrouble !== null && isBroken(status)) return sentence(tokenTrouble.advice)
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
-  return throttleAdvice(status)
+  return areAllThrottled(status) ? throttleAdvice(status) : undefined
 }
 
 /** Age of the data while sweeps fail. */
@@ -69,7 +70,7 @@ const passingMs = 600_000
 
 /** Conditions of listing, and whether each applies. */
 export function sweepConditions(status: StatusFacts): NoticeCondition[] {
-  const { listsFailing, now, sweeps, unlisted, unreadable } = status
+  const { listsFailing, now, rate, sweeps, unlisted, unreadable } = status
   const problem = sweeps[0]?.problem
   const { since = now, until = now, reason = 'other' } = listsFailing ?? {}
   const isListFailing = until.getTime() - since.getTime() >= passingListMs
@@ -97,6 +98,14 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
       advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
       runbook: 'SweepStalled',
+    },
+    {
+      isSo: rate.throttledForSeconds * 1000 > passingListMs && !areAllThrottled(status),
+      level: throttleAdvice(status) === undefined ? 'working' : 'trouble',
+      text: "The platform's rate limit for lists was hit: sweeps and checks wait.",
+      detail: `It ends in ${waitText(rate.throttledForSeconds * 1000)}.`,
+      advice: throttleAdvice(status) ?? describeGate('throttled').advice,
+      runbook: 'Throttled',
     },
     {
       isSo: unreadable !== null,

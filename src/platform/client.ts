@@ -67,6 +67,8 @@ export interface PlatformClient {
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
+  /** Lists one record. @throws as `list`, and PlatformFailure `throttled` in place of a wait for a pause of lists */
+  ping(signal: AbortSignal): Promise<void>
   /**
    * Requests the retry of one record. The caller has acquired a call from the rate limiter, which is returned if nothing is
    * sent.
@@ -169,7 +171,12 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** Reads a response, from which the rate limiter and the server clock learn. */
-  function read<T>(operation: Operation<T>, response: HttpResponse, sent: typeof responded): Exchange<T> {
+  function read<T>(
+    of: TrafficClass,
+    operation: Operation<T>,
+    response: HttpResponse,
+    sent: typeof responded,
+  ): Exchange<T> {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
@@ -177,7 +184,7 @@ function createCall(options: ClientOptions): Call {
     const overloaded = status === 503 && classified.code !== invalidStatusCode
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
-    rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt: sent.at })
+    rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
     const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
     const isLimited = waitMs !== undefined && sent.at - responded.at - pausedMs < limitedMs
     const isThrottled = kind === 'throttled' || isLimited
@@ -196,10 +203,10 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    const sent = { at: sentAt, pausedMs: rate.pausedMs() }
+    const sent = { at: sentAt, pausedMs: rate.pausedMs('list') }
     let exchange: Exchange<T>
     try {
-      exchange = read(operation, await options.transport(toRequest(operation, token, signal)), sent)
+      exchange = read(kind, operation, await options.transport(toRequest(operation, token, signal)), sent)
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       const { code: transportCode, reason, requestNotSent } = error
@@ -207,7 +214,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs() }
+      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('list') }
       workingToken = token
       worksFor.set(operation.method, token)
     }
@@ -290,7 +297,7 @@ function notSent({ kind, reason }: TokenError): RetryResponse {
 }
 
 export function createPlatformClient(options: ClientOptions): PlatformClient {
-  const { clock, maxPauseMs = Infinity, random, rate, serverClock, zone } = options
+  const { clock, random, rate, serverClock, zone } = options
   const webhooksUrl = options.baseUrl.replace(/\/+$/, '') + webhooksPath
   const call = createCall(options)
   let repeatCredit = maxRepeatCredit
@@ -302,12 +309,20 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     return true
   }
 
-  async function readOnce(query: ListQuery, purpose: ListPurpose, signal: AbortSignal): Promise<ReadPage> {
+  async function readOnce(
+    query: ListQuery,
+    purpose: ListPurpose,
+    signal: AbortSignal,
+    maxPauseMs = options.maxPauseMs ?? Infinity,
+  ): Promise<ReadPage> {
     const operation = listOperation(webhooksUrl, query, zone)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
     for (let tries = 1; ;) {
+      const pausedForMs = rate.pausedForMs(purpose)
+      if (pausedForMs > 0 && pausedForMs >= maxPauseMs)
+        throw failure ?? new PlatformFailure('throttled', undefined, 'list')
       await rate.acquire(purpose, signal)
       const sentAt = clock.monotonic()
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
@@ -320,8 +335,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       const { isThrottled, problem, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
-      if (isThrottled === true && rate.pausedForMs() < maxPauseMs) continue
       failure = new PlatformFailure(reason, status, 'list', { problem, transportCode })
+      if (isThrottled === true) continue
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
       tries += 1
@@ -341,6 +356,9 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
 
   return {
     list: createPageReader(readOnce, options.requestTimeoutMs),
+    async ping(signal) {
+      await readOnce({ status: 'failed', page: 0, size: 1 }, 'list', signal, 0)
+    },
     retry,
     now: () => serverClock.now(),
     knowsTime: () => serverClock.isKnown(),

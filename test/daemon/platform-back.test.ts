@@ -223,3 +223,21 @@ test.each([
   await daemon.goOn(36, 10_000)
   expect(sandbox.counts()).toMatchObject({ failed: refused, successful: 3 - refused })
 })
+
+test('lists are throttled alone: retries go on, also after three failures of which no list can tell more', async () => {
+  await using day = await beginDay({ delivery: { mode: 'sync' } })
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 3000, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
+  let [isThrottled, failing] = [false, 0]
+  const scene = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' }, ({ method }) => {
+    if (method === 'PATCH' && (failing -= 1) >= 0) return outage
+    return isThrottled && method === 'GET' ? { status: 429 } : undefined
+  })
+  isThrottled = true
+  await scene.goOn(4, periodMs)
+  failing = 3
+  await scene.goOn(8, periodMs)
+  const results = scene.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.response.result] : []))
+  expect(results.filter((result) => result === 'accepted').length).toBeGreaterThan(2900)
+  expect(scene.facts.filter((fact) => fact.type === 'trouble')).not.toEqual([])
+})

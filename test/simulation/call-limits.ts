@@ -25,6 +25,8 @@ export interface CallLimitsOptions {
   onHold: () => void
   /** Called whenever a gate holds all retries, until a moment if that is known. */
   onShut: (until?: number) => void
+  /** Called when the platform makes lists alone wait, until a moment. */
+  onListsHeld: (until: number) => void
 }
 
 const tokenFailures = 3
@@ -37,8 +39,19 @@ const youngMs = 10_000
 const restOf = (ageMs: number): number => Math.max(1000, Math.min(ageMs, youngMs - ageMs))
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
+/** So many refusals of lists, after each of which a retry was served, and none was refused, are of lists alone. */
+const refusedAloneOften = 2
 
-export function createCallLimits({ config, now, sweep, onHold, onShut, violate }: CallLimitsOptions): CallLimits {
+/** A wait that the platform asked for. */
+interface Wait {
+  since: number
+  until: number
+  sent: number
+  throttledInARow: number
+}
+
+export function createCallLimits(options: CallLimitsOptions): CallLimits {
+  const { config, now, sweep, onHold, onListsHeld, onShut, violate } = options
   const { concurrency, maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
@@ -49,22 +62,31 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
   let tokenAt = -Infinity
   const refusedAt: number[] = []
   let restsUntil = -Infinity
-  let waitsSince = -Infinity
-  let waitsUntil = -Infinity
-  let sentInWait = 0
+  const [waitOfAll, waitOfLists] = [0, 0].map((sent): Wait => ({
+    since: -Infinity,
+    until: -Infinity,
+    sent,
+    throttledInARow: 0,
+  })) as [Wait, Wait]
+  let [refusedAlone, listRefusedAt] = [0, Infinity]
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
   let tokenAskedAt = 0
-  let throttledInARow = 0
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
   let heldSince = -Infinity
   let sentWhileHeld = 0
 
   /** Calls that nothing stops any more since a wait began: those that waited for a token, and those that are replayed with another one. */
-  function unstoppable(): number {
-    const replayed = refusedAt.filter((at) => at >= waitsSince - replayMs).length
-    return (tokenAt >= waitsSince ? mostWaiting : 0) + replayed
+  function unstoppable({ since }: Wait): number {
+    const replayed = refusedAt.filter((at) => at >= since - replayMs).length
+    return (tokenAt >= since ? mostWaiting : 0) + replayed
+  }
+
+  function checkWait(wait: Wait): void {
+    if (now() >= wait.until) return
+    wait.sent += 1
+    if (wait.sent > unstoppable(wait)) violate('goes on calling although it was asked to wait')
   }
 
   function checkHeld(): void {
@@ -81,27 +103,41 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
     if (!isReplay) checkHeld()
   }
 
-  const endOfWait = (retryAfterMs: number): number => now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
+  /** A date is of the time at which the response was written: at the earliest, when its request was sent. */
+  const endOfWait = (sentAt: number, retryAfterMs: number): number =>
+    sentAt + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
 
-  function learnWait({ kind, retryAfterMs, status }: Told): void {
+  /** Returns true if lists alone are refused. */
+  function learnRefused({ operation, sentAt }: Call, { retryAfterMs, status }: Told): boolean {
+    const isRefused = status === 429 || retryAfterMs !== undefined
+    const isServed = status !== undefined && status !== 503 && !isRefused
+    if (operation === 'list' && isRefused) listRefusedAt = now()
+    if (operation === 'retry' && isRefused) [refusedAlone, listRefusedAt] = [0, Infinity]
+    if (operation === 'retry' && isServed && sentAt > listRefusedAt)
+      [refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]
+    return operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
+  }
+
+  function learnWait(call: Call, told: Told): void {
+    const { kind, retryAfterMs, status } = told
     if (kind === 'given-up') return
-    throttledInARow = status === 429 ? throttledInARow + 1 : 0
-    if (retryAfterMs === undefined) {
-      // The wait doubles with each, and is over by then.
-      if (throttledInARow > 0) onShut(now() + Math.min(longestRetryAfterMs, 1000 * 2 ** (throttledInARow - 1)))
-      return
-    }
-    if (now() >= waitsUntil) {
-      sentInWait = 0
-      waitsSince = now()
-    }
-    waitsUntil = Math.max(waitsUntil, endOfWait(retryAfterMs))
-    onShut(now() + retryAfterMs)
+    const isAlone = learnRefused(call, told)
+    const wait = isAlone ? waitOfLists : waitOfAll
+    if (status === 429) wait.throttledInARow += 1
+    else for (const each of call.operation === 'list' ? [waitOfLists, waitOfAll] : [waitOfAll]) each.throttledInARow = 0
+    if (status !== 429 && retryAfterMs === undefined) return
+    // The wait doubles with each, and is over by then.
+    const doubledMs = Math.min(longestRetryAfterMs, 1000 * 2 ** (wait.throttledInARow - 1))
+    if (isAlone) onListsHeld(now() + Math.max(doubledMs, retryAfterMs ?? 0))
+    else onShut(now() + (retryAfterMs ?? doubledMs))
+    if (retryAfterMs === undefined) return
+    if (now() >= wait.until) Object.assign(wait, { sent: 0, since: now() })
+    wait.until = Math.max(wait.until, endOfWait(call.sentAt, retryAfterMs))
   }
 
   function toldToken({ kind, retryAfterMs, status }: Told): void {
     if (kind === 'given-up') return
-    if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(retryAfterMs)
+    if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(tokenAskedAt, retryAfterMs)
     if (kind === 'told' && status === 200) {
       tokenAt = now()
       // Who waited for the token had its place in the rate before.
@@ -135,13 +171,13 @@ export function createCallLimits({ config, now, sweep, onHold, onShut, violate }
       if (!calls.take(now())) violate('calls the platform faster than allowed')
       if (calls.level(now()) < nearlyEmpty) onHold()
       if (operation === 'retry') checkRetry(isReplay)
-      if (now() >= waitsUntil) return
-      sentInWait += 1
-      if (sentInWait > unstoppable()) violate('goes on calling although it was asked to wait')
+      checkWait(waitOfAll)
+      if (operation === 'list') checkWait(waitOfLists)
     },
-    told({ operation }, told) {
+    told(call, told) {
+      const { operation } = call
       if (operation === 'token') toldToken(told)
-      else learnWait(told)
+      else learnWait(call, told)
       // A void token may be answered by a page of 200.
       const isVoid = told.kind === 'not-its-word' && told.status === 200
       if ((isReplayable(told) || isVoid) && operation !== 'token') {

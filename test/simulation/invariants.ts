@@ -127,12 +127,16 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     openGateSince = Math.max(openGateSince, until)
     held(until)
   }
+  let listsFreeSince = timeline.now()
   const limits = createCallLimits({
     config,
     sweep: scenario.sweep,
     now: timeline.now,
     onHold: held,
     onShut: shut,
+    onListsHeld(until) {
+      listsFreeSince = Math.max(listsFreeSince, until)
+    },
     violate: (what) => {
       violate('limits', what)
     },
@@ -231,6 +235,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
     if (known.isDone) violate('premature', `retries ${id}, which was seen as successful, and has not failed since`)
+    // While lists alone wait, it gives up those of records that may go.
+    if (listsFreeSince > timeline.now()) listings.forget(({ from, to }) => platform.isBetween(record, from, to))
     if (isBeingListed(record)) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)
     }
@@ -298,6 +304,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   const holds: Holds = {
     limitsFreeSince: () => freeSince,
+    listsFreeSince: () => listsFreeSince,
     openGateSince: () =>
       isTroubled() || isPaused || isFull() || limits.isReceiverDown() || !isSureOfTime() ? Infinity : openGateSince,
     isSureOfTime,

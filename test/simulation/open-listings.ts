@@ -7,6 +7,8 @@ export interface OpenListings {
   told(call: Call, told: Told): void
   /** Bounds of the spans whose pages are being read. */
   spans(): readonly { from: number; to: number }[]
+  /** It gave up reading these spans. */
+  forget(isIt: (span: { from: number; to: number }) => boolean): void
 }
 
 interface Reading {
@@ -41,5 +43,8 @@ export function createOpenListings(sliceRecords: number): OpenListings {
       if (reading.left < 0) readings.delete(key)
     },
     spans: () => [...readings.values()],
+    forget(isIt) {
+      for (const [key, reading] of readings) if (isIt(reading)) readings.delete(key)
+    },
   }
 }

@@ -22,6 +22,22 @@ export function perSecondOf(limit: Limit): number {
   return limit.kind === 'bucket' ? limit.perSecond : limit.perMinute / 60
 }
 
+/** How many calls of an operation a second the limits allow in the long run. */
+export function perSecondFor(operation: 'list' | 'retry', limits: readonly Limit[]): number {
+  return Math.min(...limits.filter(({ operations }) => operations.includes(operation)).map(perSecondOf))
+}
+
+/** The limit is of lists alone, or lists are refused for a while, whatever their rate. */
+function listsLimited(draw: Draw, scenario: Scenario): Scenario | undefined {
+  const { calmAt, faults, habits, theme } = scenario
+  if (theme === 'expiry' || habits.limits.length > 0) return undefined
+  const limit = draw.chance(0.7) ? bucketOf(draw) : quotaOf(draw)
+  if (draw.chance(0.5)) return { ...scenario, habits: { ...habits, limits: [{ ...limit, operations: ['list'] }] } }
+  const from = draw.below(calmAt)
+  const to = Math.min(calmAt, from + draw.within(minuteMs, 20 * minuteMs))
+  return { ...scenario, faults: [{ from, to, kind: 'throttled', share: 1, on: 'list' }, ...faults] }
+}
+
 /** Low limits meet all that a scenario has. What leaves its window soon could not go out in time. */
 function lowLimit(draw: Draw, scenario: Scenario): Scenario | undefined {
   if (scenario.theme === 'expiry') return undefined
@@ -104,9 +120,27 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
   }
 }
 
-export const limitReadings = { 'low limit': { share: 0.06, change: lowLimit } }
+/** Lists are refused for half an hour beside a backlog for most of it. */
+function listsThrottled(draw: Draw, scenario: Scenario): Scenario {
+  const staged = stageOf(draw, scenario, limitSchema.parse({ kind: 'bucket', perSecond: draw.pick([2, 3]) }))
+  const [from, to] = [draw.within(30, 90) * secondMs, 30 * minuteMs]
+  return {
+    ...staged,
+    calmAt: to,
+    habits: { ...staged.habits, limits: [] },
+    env: { ...staged.env, RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' },
+    faults: [{ from, to, kind: 'throttled', share: 1, on: 'list' }],
+    lives: [],
+  }
+}
+
+export const limitReadings = {
+  'low limit': { share: 0.06, change: lowLimit },
+  'lists limited': { share: 0.06, change: listsLimited },
+}
 
 export const limitStages = {
+  'lists throttled': listsThrottled,
   'rate limit': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, bucketOf(draw)),
   'quota a minute': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, quotaOf(draw)),
 }

@@ -109,7 +109,7 @@ function platformOf(options: ReconcileOptions): { world: Reconcile; commands: Co
       },
       throttle: (time = '') => {
         const sentAt = world.clock.monotonic()
-        world.rate.reportResponse({ kind: 'throttled', retryAfterMs: msOf(time), sentAt })
+        world.rate.reportResponse({ kind: 'throttled', of: 'retry', retryAfterMs: msOf(time), sentAt })
       },
       pauses: async (number = '') => {
         const pauses: number[] = []
@@ -207,7 +207,7 @@ function loopCommands(world: Reconcile): Commands {
       if (how === 'given-up') sweep.abort(new Error('the sweep was given up'))
       const ended = await world.clock.run(fencing, hourMs).catch((error: unknown) => String(error))
       if (typeof ended === 'string') return ended
-      ended()
+      ended.release()
       return 'free'
     },
   }

@@ -18,6 +18,14 @@ export function shut(gate: Gate, since?: number): Partial<StatusState> {
   return { gates: [{ gate, since, subscriptions }] }
 }
 
+/** All calls wait. */
+export function throttled(ms: number): Partial<StatusState> {
+  return {
+    gates: [{ gate: 'throttled', since: undefined, subscriptions: undefined, opensInMs: ms }],
+    throttledForMs: ms,
+  }
+}
+
 /** An open circuit that ten failures have opened. */
 export function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
   return {

@@ -5,7 +5,7 @@ import type { StatusState } from '../../src/ops/status-document.ts'
 import { beside, type Reply } from '../support/beside.ts'
 import { anIncident, aCause, incidentNow, noDecisions, uuid } from '../support/incident.ts'
 import { runCommand } from '../support/command.ts'
-import { aStatusState, noCauses, shut } from '../support/status.ts'
+import { aStatusState, noCauses, shut, throttled } from '../support/status.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const at = new Date(incidentNow).toISOString()
@@ -14,7 +14,7 @@ const seen = { lastFullSweepAt: incidentNow, lastCompleteSweepAt: incidentNow }
 
 /** The last sweep ended an hour ago: 429 to every list call since. */
 const unlisted: Partial<StatusState> = {
-  ...{ ...seen, ...shut('throttled'), throttledForMs: 1000 },
+  ...{ ...seen, ...throttled(1000) },
   sweeps: [{ kind: 'recent', result: 'complete', endedAt: new Date(incidentNow - 3_600_000), seconds: 1, listed: 0 }],
 }
 

@@ -50,6 +50,15 @@ export interface DispatchOptions {
 
 /** A record whose slice is being listed is picked again after this time. */
 const listedMs = 1000
+/** Fences hold nothing during a longer pause of lists alone. */
+const maxHeldMs = 5000
+
+/** Blocks retries in a span. */
+export interface Fence {
+  /** Aborted when retries there go on, because lists are paused for long: what was listed of it no longer counts. */
+  readonly broken: AbortSignal
+  release(): void
+}
 
 /** A retry under way; `sent` is its number. */
 interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
@@ -74,8 +83,8 @@ export interface Dispatcher {
   readonly broken: AbortSignal
   /** Resolves when the current calls have ended. */
   drain(): Promise<void>
-  /** Blocks retries in a span; resolves to the release function once none is in flight there. */
-  fence(span: Span, signal: AbortSignal): Promise<() => unknown>
+  /** Blocks retries in a span; resolves once none is in flight there. */
+  fence(span: Span, signal: AbortSignal): Promise<Fence>
   inFlight(): number
   /**
    * Time since the last turn of the loop, in ms, not counting a Retry-After. It turns at least every half minute, or as often
@@ -91,12 +100,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
   /** Slices being listed: their records wait. */
-  const listed = new Set<Span>()
+  const fences = new Map<AbortController, Span>()
   /** The current ping of the platform. */
   let pinging: Promise<void> = Promise.resolve()
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
-  const activeMs = (): number => clock.monotonic() - rate.pausedMs()
+  const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
   let turnedAt = activeMs()
+  const untilPingMs = (): number =>
+    Math.max((breaker.pingAt() ?? Infinity) - clock.monotonic(), rate.pausedForMs('retry'))
   const broken = new AbortController()
 
   /** The last free slot is for a subscription without retries in flight, so that a slow one cannot take all. */
@@ -113,7 +124,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
     const { decision, dueAt } = verdictOf(record, now)
     if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
-    return listed.values().some((span) => contains(span, record.localSecond)) ? now + listedMs : 'ready'
+    const [fence] = fences.entries().find(([, span]) => contains(span, record.localSecond)) ?? []
+    if (rate.pausedForMs('list') - rate.pausedForMs('retry') > maxHeldMs) fence?.abort()
+    return fence === undefined || fence.signal.aborted ? 'ready' : now + listedMs
   }
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
@@ -175,7 +188,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       turnedAt = activeMs()
       pause.turn()
       subscriptions.turn(clock.monotonic())
-      if ((breaker.pingAt() ?? Infinity) <= clock.monotonic()) pinging = breaker.ping(signal).catch(failed(signal))
+      if (untilPingMs() <= 0) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,
     send,
@@ -184,7 +197,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       const untilPlan = mayRetry() ? planner.msUntilDue() : Infinity
       const untilCircuit = subscriptions.nextChangeAt() - monotonic
       const untilPause = pause.endsAt() - clock.now()
-      const untilPlatform = Math.min((breaker.pingAt() ?? Infinity) - monotonic, rate.pausedForMs() || Infinity)
+      const untilPlatform = Math.min(untilPingMs(), rate.pausedForMs('retry') || Infinity)
       return Math.max(1, Math.min(untilPlan, untilCircuit, untilPlatform, untilPause))
     },
     broken: broken.signal,
@@ -192,9 +205,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       await Promise.all([pinging, ...flights.values()])
     },
     async fence(span, signal) {
-      const own = { ...span }
-      listed.add(own)
-      const release = (): unknown => listed.delete(own)
+      const fence = new AbortController()
+      const release = (): void => void fences.delete(fence)
+      fences.set(fence, span)
       try {
         const inside = [...flights].filter(([{ localSecond }]) => contains(span, localSecond))
         await Promise.all(inside.map(([, done]) => done))
@@ -203,7 +216,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
         release()
         throw error
       }
-      return release
+      return { broken: fence.signal, release }
     },
     inFlight,
     silentForMs: () => activeMs() - turnedAt,

@@ -220,7 +220,7 @@ export function createGates(sources: GateSources): Gates {
     paused: () => pause.of(undefined) !== undefined,
     'receiver-down': () => receiver.isDown(),
     ...byTrouble((trouble) => breaker.gate() === trouble),
-    throttled: () => rate.pausedForMs() > 0,
+    throttled: () => rate.pausedForMs('retry') > 0,
   }
   const since: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
     'not-leader': () => leadership.since(),
@@ -232,13 +232,13 @@ export function createGates(sources: GateSources): Gates {
   function untilPing(): number | undefined {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'
-    const callMs = isOfLists ? Math.max(rate.pausedForMs(), Math.min(pingMs, sources.nextListInMs())) : pingMs
+    const callMs = isOfLists ? Math.max(rate.pausedForMs('list'), Math.min(pingMs, sources.nextListInMs())) : pingMs
     const ms = breaker.call()?.operation === 'token' ? Math.max(callMs, sources.tokenInMs()) : callMs
     return ms > 0 ? ms : undefined
   }
   const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
     ...byTrouble(untilPing),
-    throttled: () => rate.pausedForMs(),
+    throttled: () => rate.pausedForMs('retry'),
     paused: () => pauseEndsInMs(pause.of(undefined), clock.now()),
   }
   const globalGates = Object.keys(isShut) as GlobalGate[]

@@ -2,6 +2,7 @@
 import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { TokenError } from '../../platform/auth/token-response.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
 import { meaningOf, type CallResponse, type RetryResponse } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -28,7 +29,7 @@ export interface FailedCall extends CallResponse {
 export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
-  client: Pick<PlatformClient, 'list'>
+  client: Pick<PlatformClient, 'ping'>
   /** Called when retries or checks may be possible again. */
   wake: () => void
   emit: (event: TroubleEvent) => void
@@ -70,8 +71,11 @@ type BreakerState =
   /** Too many consecutive failures: one list call shows whether the platform responds at all. */
   | { name: 'checking'; isIntercepted: boolean }
   | { name: 'open'; trouble: Trouble }
-  /** The list succeeds, but the PATCH did not: one PATCH shows whether it succeeds again. */
+  /** The list succeeds, but the PATCH did not, or lists alone are paused: one PATCH shows whether it succeeds again. */
   | { name: 'half-open'; trouble: Trouble }
+
+/** The platform makes lists wait. */
+const isThrottled = (error: unknown): boolean => error instanceof PlatformFailure && error.reason === 'throttled'
 
 /** Troubles that a list call does not end: it may succeed although a retry does not. */
 const ofRetries: ReadonlySet<Trouble> = new Set<Trouble>(['unauthorized', 'intercepted'])
@@ -122,12 +126,13 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** Returns the failure of a list call; undefined if it succeeded. */
   async function ask(signal: AbortSignal): Promise<unknown> {
     try {
-      await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
+      await options.client.ping(signal)
       respondedAt = clock.monotonic()
       return undefined
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
+      if (isThrottled(error)) return error
       call =
         error instanceof TokenError
           ? { operation: 'token', reason: error.reason }
@@ -145,15 +150,17 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
     const failure = await ask(signal)
-    const isDown = failure !== undefined
+    const isHeld = isThrottled(failure)
+    const isDown = failure !== undefined && !isHeld
     const downBy = failure instanceof TokenError ? 'no-token' : 'platform'
     // A rejection during the ping counts, even if the list call succeeded.
     if (state.name === 'checking') {
       if (isDown) enter({ name: 'open', trouble: downBy })
-      else enter(state.isIntercepted ? { name: 'half-open', trouble: 'intercepted' } : { name: 'closed' })
+      else if (state.isIntercepted) enter({ name: 'half-open', trouble: 'intercepted' })
+      else enter(isHeld ? { name: 'half-open', trouble: 'platform' } : { name: 'closed' })
     } else if (state.name === 'open' && asked.name !== 'checking') {
       const { trouble } = state
-      if (!isDown) enter(ofRetries.has(trouble) ? { name: 'half-open', trouble } : { name: 'closed' })
+      if (!isDown) enter(isHeld || ofRetries.has(trouble) ? { name: 'half-open', trouble } : { name: 'closed' })
       else if (!ofRetries.has(trouble) && trouble !== downBy) enter({ name: 'open', trouble: downBy })
       if (isDown) backOff(failure)
     }
@@ -195,6 +202,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         if (hasListed && !isOfRetries) enter({ name: 'closed' })
         else if (!isOfRetries || call?.operation === 'list') pingAt = clock.monotonic()
       }
+      if (state.name === 'half-open' && !ofRetries.has(state.trouble)) enter({ name: 'closed' })
       hasListed = true
       options.wake()
     },

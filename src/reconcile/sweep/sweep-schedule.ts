@@ -82,7 +82,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     dueInMs(kind, tickInMs = Infinity) {
       const now = clock.monotonic()
       const dueAt = Math.max(Math.min(jobs[kind].wantedAt, now + tickInMs), restOf(kind), backoff.until())
-      return Math.max(0, dueAt - now, rate.pausedForMs())
+      return Math.max(0, dueAt - now, rate.pausedForMs('list'))
     },
     begin(kind) {
       jobs[kind].wantedAt = Infinity

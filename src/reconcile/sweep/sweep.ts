@@ -12,6 +12,7 @@ import {
 } from './list-slice.ts'
 import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistable.ts'
 import { isOfAnyCall } from '../platform-trouble.ts'
+import type { Dispatcher } from '../retry/dispatcher.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
 /** A part of the span that could not be listed, or not completely: one second with too many records. */
@@ -33,10 +34,10 @@ export interface SweepOptions {
   /** A slice with more than twice as many records is cut into parts of about this many. */
   sliceRecords: number
   /**
-   * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function. Without it,
-   * a retried record would leave the list between two pages, and shift others out of sight. Default: no retry is blocked.
+   * Blocks retries in a span that is being listed, and waits for those in flight. Without it, a retried record would leave the
+   * list between two pages, and shift others out of sight. Default: no retry is blocked.
    */
-  fence?: ((span: Span, signal: AbortSignal) => Promise<() => void>) | undefined
+  fence?: Dispatcher['fence'] | undefined
   /** Called before each slice, while nothing is being listed. */
   betweenSlices?: (signal: AbortSignal) => Promise<void>
   /** The parts that earlier sweeps could not list. Default: none. */
@@ -212,13 +213,18 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
     }
     await options.betweenSlices?.(signal)
     const { from, to } = asked(slice)
-    const release = await options.fence?.({ from, to: to + 1 }, signal)
+    const fence = await options.fence?.({ from, to: to + 1 }, signal)
     try {
-      const result = await step(slice, context)
+      const ends = fence === undefined ? signal : AbortSignal.any([signal, fence.broken])
+      const result = await step(slice, { ...context, signal: ends })
       if (Array.isArray(result)) ahead.unshift(...result)
       else yield result
+    } catch (error) {
+      if (signal.aborted || fence?.broken.aborted !== true) throw error
+      // After the others: its fence may break again.
+      ahead.push(slice)
     } finally {
-      release?.()
+      fence?.release()
     }
   }
 }

@@ -139,7 +139,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** Measures milliseconds of work from now on, not counting a Retry-After. */
   function startWork(): () => number {
-    const workedMs = (): number => clock.monotonic() - rate.pausedMs()
+    const workedMs = (): number => clock.monotonic() - rate.pausedMs('list')
     const startedAt = workedMs()
     return () => Math.max(0, workedMs() - startedAt)
   }

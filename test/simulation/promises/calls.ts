@@ -2,7 +2,7 @@
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { isSweepPage } from '../asked.ts'
-import { perSecondOf } from '../readings-limits.ts'
+import { perSecondFor } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** Checks come 1, 2, 4, 8 ... times the first one after a PATCH, at most this far apart. */
@@ -30,7 +30,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { habits } = scenario
   const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, limits } = habits
   const { rowBytes, tokenTime, withoutEventId } = habits
-  const allowedPerSecond = Math.min(...limits.map((limit) => limitShare * perSecondOf(limit)))
+  const allowedPerSecond = limitShare * perSecondFor('list', limits)
   const perSecond = Math.min(config.platform.maxRequestsPerSecond, allowedPerSecond)
   /** Pages that are refused, where lists have limits: until a span is short enough, and where the edge of what is listed is. */
   const { lookback } = config.window

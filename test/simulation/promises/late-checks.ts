@@ -2,7 +2,7 @@
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import { isQuestion, isSweepPage, ownSpan } from '../asked.ts'
 import type { Call } from '../network.ts'
-import { perSecondOf } from '../readings-limits.ts'
+import { perSecondFor } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** While a check is overdue by more than 10 s it gets as much of the rate as the retries do. */
@@ -14,7 +14,7 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
   /** A check takes its part of half of the rate, and so many at a time the time of a call. */
-  const perSecond = Math.min(config.platform.maxRequestsPerSecond, ...scenario.habits.limits.map(perSecondOf))
+  const perSecond = Math.min(config.platform.maxRequestsPerSecond, perSecondFor('list', scenario.habits.limits))
   const checkMs = Math.max(2000 / perSecond, scenario.habits.latency[1] / scenario.sweep.concurrency)
   const queueMs = (records: number): number => records * checkMs
   const isSlow = scenario.habits.latency[1] > 100
@@ -59,7 +59,7 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
         if (known?.owed === undefined) continue
         const late = now - dueAt(id, known.owed.at, known.sentAt)
         if (late <= bound || !holds.isFaultlessSince(now - late - bound, platform.records.get(id))) continue
-        if (holds.openGateSince() > now - late - bound) continue
+        if (Math.max(holds.openGateSince(), holds.listsFreeSince()) > now - late - bound) continue
         violate('waits', `has not looked after ${id} for ${Math.round(late / 1000)} s although it is due`)
         return
       }

@@ -13,7 +13,7 @@ const shortestMs = 120_000
 const seenWithinMs = 300_000
 
 export function createLimitsWatcher(options: WatcherOptions): Watcher {
-  const { config, exercise, platform, scenario, timeline, violate } = options
+  const { config, exercise, holds, platform, scenario, timeline, violate } = options
   const [limit] = scenario.habits.limits
   const isStage = scenario.theme === 'limit'
   const startedAt = timeline.now()
@@ -25,7 +25,7 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   /** For how long a failed record has been free to be found. */
   function unseenMs({ eventAt, failedAt }: SimulatedRecord): number {
     const settledAt = timeline.now() - (platform.now() - eventAt) + config.window.settle
-    return timeline.now() - Math.max(startedAt, failedAt, settledAt)
+    return timeline.now() - Math.max(startedAt, failedAt, settledAt, holds.listsFreeSince())
   }
 
   function checkSeen(record: SimulatedRecord): void {

@@ -4,7 +4,7 @@ import { shortSliceSeconds } from '../../../src/reconcile/sweep/list-slice.ts'
 import { isSweepPage, ownSpan } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
-import { perSecondOf } from '../readings-limits.ts'
+import { perSecondFor } from '../readings-limits.ts'
 import type { Exemption } from '../tally.ts'
 import { restFactor } from './rests.ts'
 import { createSubscriptions } from './subscriptions.ts'
@@ -16,6 +16,8 @@ const crowdedBoundMs = 2 * 60_000
 const crowdedTicks = 3
 /** A full sweep rests after the last one, and may begin anew. */
 const crowdedSweeps = restFactor + 2
+/** A limit of lists alone has to be told from one of all calls. */
+const besideLimitMs = 3 * 60_000
 /** A fault lasts on in what it delayed. */
 const afterFaultMs = 30_000
 const slackMs = 5000
@@ -46,7 +48,9 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   /** What was not listed was shown all the same, when it had not changed since before a full sweep that saw all. */
   function shownAt(record: SimulatedRecord): number {
     const [sweep] = sweeps
-    const listed = listedAt.get(record.id) ?? Infinity
+    const at = listedAt.get(record.id) ?? Infinity
+    // Where lists had to wait, a slice may have been begun anew.
+    const listed = at < holds.listsFreeSince() ? Infinity : at
     if (sweep === undefined || record.changedAt > sweep.startedAt - lagMs) return listed
     const sweptAt = platform.now() - (timeline.now() - sweep.startedAt) - expectations.clockTolerance
     return expectations.isSettled(record, sweptAt) ? Math.min(listed, sweep.endedAt) : listed
@@ -85,9 +89,10 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
 
   /** A low limit has to be learned, or a quota begins anew, and then each failed record takes its calls. */
   function limitedMs(): number {
-    const perSecond = Math.min(...scenario.habits.limits.map(perSecondOf))
+    const perSecond = perSecondFor('retry', scenario.habits.limits)
     const open = platform.records.values().filter(({ status }) => status === 'failed')
-    return perSecond === Infinity ? 0 : 60_000 + (1000 * [...open].length) / (0.3 * perSecond)
+    if (perSecond === Infinity) return scenario.habits.limits.length === 0 ? 0 : besideLimitMs
+    return 60_000 + (1000 * [...open].length) / (0.3 * perSecond)
   }
 
   /** Why it may wait; undefined when it may not. */

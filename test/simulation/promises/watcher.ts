@@ -65,6 +65,8 @@ export interface WatcherOptions {
 export interface Holds {
   /** ms since the start: since when neither the rate nor the slots, nor a gate, have held any retry. */
   limitsFreeSince(): number
+  /** Since when no wait of lists alone, which the platform asked for, has held them. */
+  listsFreeSince(): number
   /** ms since the start: since when no gate has held all retries; Infinity while one does. */
   openGateSince(): number
   /** True from a retry job that asks for the record until it is sent. */

@@ -5,7 +5,7 @@ import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusState, StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
-import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
+import { aCircuit, aStatusState, noCauses, shut, throttled } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
@@ -63,13 +63,13 @@ describe('the headline', () => {
     'receiver-down': [shut('receiver-down'), 'trouble'],
     intercepted: [shut('intercepted'), 'trouble'],
     platform: [shut('platform'), 'trouble'],
-    throttled: [{ throttledForMs: 90_000, ...shut('throttled') }, 'waiting'],
+    throttled: [throttled(90_000), 'waiting'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 
   test('a pause of seconds is work, and trouble of retries is past where none can be sent', () => {
-    expect(summaryOf({ failed: blocked, throttledForMs: 9000, ...shut('throttled') }).level).toBe('working')
+    expect(summaryOf({ failed: blocked, ...throttled(9000) }).level).toBe('working')
     expect(summaryOf(shut('intercepted'))).toMatchObject({ level: 'well', notices: [] })
   })
 
@@ -224,15 +224,14 @@ describe('the headline', () => {
     "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
       [
         {
-          ...shut('throttled'),
-          throttledForMs: 20_000_000,
+          ...throttled(20_000_000),
           sweeps: sweptAgo(300_001),
           seenUntil: incidentNow - 120_000,
         },
       ],
     // One pause follows another.
     "waiting: The platform's rate limit was hit: all calls wait. At least 1 delivery is missing.": [
-      { ...shut('throttled'), throttledForMs: 9000, sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } },
+      { ...throttled(9000), sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } },
     ],
     'waiting: Retries of one are paused by an operator. 10 deliveries are missing.': [
       {
@@ -300,7 +299,7 @@ describe('notices', () => {
     ],
     ['a stuck one', { stuckProcessing: 1 }, /^1 delivery has been processing for longer than .*, and is not counted/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
-    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It ends in 2 min\./],
+    ['how long it is throttled', throttled(90_000), /It ends in 2 min\./],
     [
       'when a probe goes out: the first of all',
       {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { incidentNow, noDecisions } from '../../support/incident.ts'
-import { aStatusState, shut } from '../../support/status.ts'
+import { aStatusState, throttled } from '../../support/status.ts'
 
 const hourMs = 3_600_000
 const swept = { lastFullSweepAt: incidentNow - hourMs, lastCompleteSweepAt: incidentNow - hourMs }
@@ -68,12 +68,20 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
   ],
   [
     'short pauses without a sweep for long',
-    { ...shut('throttled'), throttledForMs: 300_000 },
+    throttled(300_000),
     [/^trouble: The platform's rate limit .* let calls through: no sweep has ended for 1 h\.$/, expires],
   ],
   [
+    'lists alone paused without a sweep for long',
+    { throttledForMs: 300_000 },
+    [
+      /^trouble: .* for lists was hit: .* It ends in 5 min\. .* no sweep has ended for 1 h\.$/,
+      /^(?!.*let calls through).* expires/,
+    ],
+  ],
+  [
     'a short pause between the ticks of an hourly schedule',
-    { ...shut('throttled'), throttledForMs: 5000, progressDueAt: incidentNow + hourMs },
+    { ...throttled(5000), progressDueAt: incidentNow + hourMs },
     [/^waiting: The platform's rate limit/, /^working: 1 delivery leaves the window soon/],
   ],
 ])('%s', (_, changes, texts) => {

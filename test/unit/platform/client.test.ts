@@ -301,7 +301,7 @@ describe('giving up', () => {
     [
       'for the rate',
       'list',
-      ({ rate }) => rate.reportResponse({ kind: 'throttled', retryAfterMs: 60_000, sentAt: 1e12 }),
+      ({ rate }) => rate.reportResponse({ kind: 'throttled', of: 'list', retryAfterMs: 60_000, sentAt: 1e12 }),
     ],
     ['between two tries', 'list', ({ server }) => server.replies({ status: 500 })],
     ['for a pause that the platform asked for', 'list', ({ server }) => server.replies(pause)],

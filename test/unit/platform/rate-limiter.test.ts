@@ -88,13 +88,14 @@ function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): Wo
       return tally([...asking].filter((asked) => all.filter((kind) => kind === asked).length < all.length / 50))
     },
     say: (kind, ...words) => {
-      const { after, age = '0ms' } = fieldsOf(words)
+      const { after, age = '0ms', of = 'retry' } = fieldsOf(words)
       const retryAfterMs = after === undefined ? undefined : msOf(after)
-      rate.reportResponse({ kind: kind as RateReport['kind'], retryAfterMs, sentAt: clock.monotonic() - msOf(age) })
+      const sentAt = clock.monotonic() - msOf(age)
+      rate.reportResponse({ kind: kind as RateReport['kind'], of: of as TrafficClass, retryAfterMs, sentAt })
     },
     limit: () => Math.round(10 * rate.limit()) / 10,
-    pause: () => `${rate.pausedForMs() / 1000}s`,
-    paused: () => `${rate.pausedMs() / 1000}s`,
+    pause: (kind = 'retry') => `${rate.pausedForMs(kind as TrafficClass) / 1000}s`,
+    paused: (kind = 'retry') => `${rate.pausedMs(kind as TrafficClass) / 1000}s`,
     /** So late is the oldest check. */
     late: (time = '') => {
       lateMs = msOf(time)
@@ -161,6 +162,12 @@ const scripts: Record<string, string> = {
     say throttled after=60s; paused -> 0s; wait 20s; say throttled after=50s; say throttled after=1s; pause -> 50s
     wait 30s; paused -> 50s; wait 1h; paused -> 70s
     say throttled after=0s; say throttled after=2s; wait 10s; paused -> 72s`,
+  'the third refusal of a list, after each of which a retry was served, cuts and pauses lists alone, until a retry is refused': `
+    given max=20
+    ${Array<string>(2).fill('say throttled of=list; pause -> 1s; wait 2s; say ok; wait 1ms').join('; ')}; limit -> 0.9
+    say throttled of=list after=60s; limit -> 0.9; pause -> 0s; pause confirm -> 60s; paused list -> 2s
+    ask retry 9; ask list 9; wait 2s; granted -> retry 2; wait 59s; granted -> list 1, retry 7
+    say throttled after=30s; pause list -> 30s; say throttled of=list after=90s; pause -> 90s`,
   'each class has its share':
     'given max=1; askers retry 20; askers list 20; askers confirm 20; wait 800s; parts -> retry 77, list 20, confirm 3',
   'one dispatcher gets as much':
@@ -227,7 +234,7 @@ test.each(
         await clock.sleep(waitMs === undefined ? takenMs : 20)
         refused += waitMs === undefined ? 0 : 1
         const retryAfterMs = seconds === undefined ? undefined : 1000 * Number(seconds)
-        rate.reportResponse({ kind: waitMs === undefined ? 'ok' : 'throttled', retryAfterMs, sentAt })
+        rate.reportResponse({ kind: waitMs === undefined ? 'ok' : 'throttled', of: 'retry', retryAfterMs, sentAt })
       }
     }
     for (let askers = 0; askers < 8 + 0.01 * takenMs; askers += 1) void call()
@@ -255,7 +262,7 @@ const reason = new Error('enough')
 test('an aborted signal is refused, and who gives up while waiting takes nothing and leaves no timer', async () => {
   const { clock, rate } = world({ max: 1 })
   await expect(rate.acquire('retry', AbortSignal.abort(reason))).rejects.toBe(reason)
-  rate.reportResponse({ kind: 'throttled', retryAfterMs: 60_000, sentAt: clock.monotonic() })
+  rate.reportResponse({ kind: 'throttled', of: 'list', retryAfterMs: 60_000, sentAt: clock.monotonic() })
   const cancel = new AbortController()
   const waiting = (['retry', 'list', 'confirm'] as const).map((kind) => rate.acquire(kind, cancel.signal))
   cancel.abort(reason)

@@ -5,6 +5,7 @@ import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
+import type { Fence } from '../../../src/reconcile/retry/dispatcher.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import { createFakePlatform, failedRecord, type FakePlatformOptions } from '../../support/fake-platform.ts'
 
@@ -25,7 +26,7 @@ interface Swept {
 interface Setting {
   span?: Span
   sliceRecords?: number
-  fence?: (span: Span) => Promise<() => void>
+  fence?: SweepOptions['fence']
 }
 
 async function run(client: SweepOptions['client'], setting: Setting = {}): Promise<Swept> {
@@ -131,10 +132,10 @@ test.each([
   [' also when there is a bug', new TypeError('oops')],
 ])('the fence covers every second that is asked for, one slice at a time, and is taken down%s', async (_, error) => {
   const open = new Set<Span>()
-  const fence = (span: Span): Promise<() => void> => {
+  const fence = (span: Span): Promise<Fence> => {
     expect(open.size).toBe(0)
     open.add(span)
-    return Promise.resolve(() => open.delete(span))
+    return Promise.resolve({ broken: new AbortController().signal, release: () => open.delete(span) })
   }
   const platform = failing(({ from = -Infinity, to = Infinity }) => {
     const [span = { from: Infinity, to: -Infinity }] = open
