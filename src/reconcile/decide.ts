@@ -27,7 +27,10 @@ export type Known = Pick<
 
 export interface Verdict {
   decision: Decision
-  /** When it may be retried, in epoch ms of the platform's clock; not in the future for `due` and `blocked`. */
+  /**
+   * When it may be retried, in epoch ms of the platform's clock; not in the future for `due` and `blocked`, always for
+   * `backing-off`: otherwise the retry loop would spin.
+   */
   dueAt: number
   /** The rule that matched; with `blocked` the shut gate. */
   because: Because

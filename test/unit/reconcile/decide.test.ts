@@ -45,7 +45,7 @@ describe('the first rule that matches wins', () => {
   const soonGone = { eventAt: now - 7 * day + hour, lastAt: now - 12 * hour }
   const tooLate = { ...soonGone, tries: 20, lastAt: now }
 
-  test.each<[string, Partial<Known>, Partial<Policy>, Situation['gate'], string]>([
+  const rows: [string, Partial<Known>, Partial<Policy>, Situation['gate'], string][] = [
     ['nothing against it', {}, {}, undefined, 'due due'],
     ['leaving soon', soonGone, {}, undefined, 'due expiring'],
     ['within the warning', { eventAt: now - 7 * day + 6 * hour - 1 }, {}, undefined, 'due expiring'],
@@ -88,9 +88,18 @@ describe('the first rule that matches wins', () => {
     ['two that name it', {}, { select: named }, undefined, 'due due'],
     ['before notBefore', {}, { window: { ...window, notBefore: now - day + 1 } }, undefined, 'excluded not-before'],
     ['exactly at notBefore', {}, { window: { ...window, notBefore: now - day } }, undefined, 'due due'],
-  ])('%s', (_, fields, changes, gate, expected) => {
-    const { because, decision } = decide({ ...record, ...fields }, { ...policy, ...changes }, { now, gate })
+  ]
+
+  test.each(rows)('%s', (_, fields, changes, gate, expected) => {
+    const { because, decision, dueAt } = decide({ ...record, ...fields }, { ...policy, ...changes }, { now, gate })
     expect(`${decision} ${because}`).toBe(expected)
+    if (decision === 'backing-off') expect(dueAt).toBeGreaterThan(now)
+  })
+
+  test('every rule that is decided here has a row', () => {
+    const reached = rows.map(([, , , , expected]) => expected.split(' ')[1])
+    const elsewhere = ['successful', 'processing', 'other', 'outside', 'settling', 'probe']
+    expect(Object.keys(ruleTable).filter((rule) => !reached.includes(rule))).toEqual(elsewhere)
   })
 
   test('every rule and every gate is a full sentence', () => {
