@@ -86,6 +86,19 @@ test('the runbook names metrics and log events that exist', () => {
   expect(named.filter((name) => !known.includes(name))).toEqual([])
 })
 
+test('the names in CONTRIBUTING exist, and those in "Where to look" are in a file of their row', () => {
+  const unknown = (text: string, files: readonly string[]): string[] => {
+    const known = new Set(files.flatMap((file) => read(file).match(/\w+/g)))
+    return Array.from(text.matchAll(/`([a-z]{2}\w*)`/g), ([, name = '']) => name).filter((name) => !known.has(name))
+  }
+  expect(unknown('`noName`', ['README.md'])).toEqual(['noName'])
+  expect(unknown(read('CONTRIBUTING.md'), code)).toEqual([])
+  for (const row of read('docs/architecture.md').match(/^\|.*\]\(\.\.\/src.*$/gm) ?? []) {
+    const files = Array.from(row.matchAll(/\.\.\/(src[^)]+)/g), ([, file = '']) => file)
+    expect(unknown(row, files)).toEqual([])
+  }
+})
+
 test('every page of docs/ is in its list of contents', () => {
   for (const folder of ['docs', 'docs/decisions']) {
     const pages = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md') && name !== 'README.md')
@@ -143,10 +156,14 @@ test('every flag that a document gives to a command exists', () => {
   expect(unknown).toEqual([])
 })
 
-test('each key of the configuration is read somewhere, and its group is described', () => {
-  const source = filesIn('src', ['.ts']).filter((file) => file !== 'src/config/schema.ts')
-  const text = source.map(read).join('\n')
-  const unread = keys.filter(({ key }) => !new RegExp(`\\b${key.split('.').at(-1) ?? ''}\\b`).test(text))
+test('some file has each key of the configuration and its section, and the group is described', () => {
+  const files = filesIn('src', ['.ts']).filter((file) => file !== 'src/config/schema.ts')
+  const [comment, message] = [/^ *(?:\/\/|\/?\*).*$/gm, /'[^'\n]* [^'\n]*'|`[^`]*`/g]
+  const sources = files.map((file) => new Set(read(file).replaceAll(comment, '').replaceAll(message, '').match(/\w+/g)))
+  const unread = keys.filter(({ key }) => {
+    const words = key.split('.').slice(-2)
+    return !sources.some((source) => words.every((word) => source.has(word)))
+  })
   expect(unread.map(({ key }) => key)).toEqual([])
   const groups = /## Groups\n([^#]*)/.exec(read('docs/configuration.md'))?.[1] ?? ''
   for (const group of Object.keys(schema.shape)) expect(groups).toContain(`\`${group}\``)
