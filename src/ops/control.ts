@@ -4,7 +4,7 @@ import { parseDuration } from '../config/duration.ts'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
 import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
-import { BadRequest, subscriptionIdOf } from '../records/filter.ts'
+import { BadRequest, bodyFields, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createJobsEndpoint, isJobsPath, type JobsEndpointOptions } from './jobs-endpoint.ts'
 import { bodyOf, json, type OpsResponse } from './listen.ts'
@@ -44,19 +44,9 @@ const maxPauseMs = 366 * 86_400_000
 
 /** The fields of a body, which may be empty. @throws BadRequest naming the field and the allowed values */
 function fieldsOf(body: string, allowed: readonly string[]): Readonly<Record<string, string | undefined>> {
-  let fields: unknown
-  try {
-    fields = body.trim() === '' ? {} : JSON.parse(body)
-  } catch {
-    throw new BadRequest('Invalid JSON body: send an object, or nothing.')
-  }
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
-    throw new BadRequest('The body must be a JSON object, or nothing.')
-  for (const [name, value] of Object.entries(fields)) {
-    const known = allowed.length === 0 ? 'this command takes none' : `known are ${allowed.join(', ')}`
-    if (!allowed.includes(name)) throw new BadRequest(`There is no field ${JSON.stringify(name)}: ${known}.`)
-    if (typeof value !== 'string') throw new BadRequest(`${name}: a text.`)
-  }
+  const fields = bodyFields(body.trim() || '{}', allowed)
+  const other = Object.keys(fields).find((name) => typeof fields[name] !== 'string')
+  if (other !== undefined) throw new BadRequest(`${other}: a text.`)
   return fields as Record<string, string>
 }
 

@@ -1,7 +1,7 @@
 // POST /-/retry, GET and DELETE /-/retry/ID: the operator's retry jobs over HTTP. @see docs/status.md "Retry jobs"
 import type { IncomingMessage } from 'node:http'
 import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
-import { BadRequest, onlyThese, readFilter, textOf, type Fields } from '../records/filter.ts'
+import { BadRequest, bodyFields, objectOf, readFilter, textOf, type Fields } from '../records/filter.ts'
 import type { JobRequest, JobView } from '../records/job.ts'
 import { maxRunning, type Jobs } from '../records/jobs.ts'
 import { toDate } from '../runtime/instant.ts'
@@ -37,21 +37,6 @@ export function isJobsPath(of: string): boolean {
   return of === path || of.startsWith(`${path}/`)
 }
 
-/** @throws BadRequest */
-function objectOf(value: unknown, name: string): Readonly<Record<string, unknown>> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
-  throw new BadRequest(`${name}: a JSON object.`)
-}
-
-/** @throws BadRequest */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    throw new BadRequest(`Invalid JSON body: send an object with ${fieldNames.join(', ')}.`)
-  }
-}
-
 /** The values of each field, given as a text or a list of texts. @throws BadRequest */
 function textsOf(selection: Readonly<Record<string, unknown>>): Fields {
   return Object.fromEntries(
@@ -81,10 +66,8 @@ export function readJob(
   body: string,
   { now, subscriptions }: Pick<JobsEndpointOptions, 'now' | 'subscriptions'>,
 ): JobRequest {
-  const fields = objectOf(parsed(body), 'The body')
-  onlyThese(fields, fieldNames)
-  const selection = objectOf(fields['selection'], 'selection')
-  onlyThese(selection, selectionNames)
+  const fields = bodyFields(body, fieldNames)
+  const selection = objectOf(fields['selection'], 'selection', selectionNames)
   const given = (['webhooks', 'event', 'since'] as const).filter((name) => name in selection)
   if (given.length === 0) throw new BadRequest(`selection: unbounded; give ${ways}.`)
   if (given.length > 1) throw new BadRequest(`selection: only one of ${ways}, not ${given.join(' and ')}.`)

@@ -50,7 +50,27 @@ export function textOf(fields: Fields, name: string): string | undefined {
 export function onlyThese(fields: object, allowed: readonly string[]): void {
   const other = Object.keys(fields).find((name) => !allowed.includes(name))
   if (other === undefined) return
-  throw new BadRequest(`There is no field ${JSON.stringify(other.slice(0, 40))}: known are ${allowed.join(', ')}.`)
+  const known = allowed.join(', ') || 'none'
+  throw new BadRequest(`There is no field ${JSON.stringify(other.slice(0, 40))}: known are ${known}.`)
+}
+
+/** @throws BadRequest for any other value, and for a field that is not allowed */
+export function objectOf(value: unknown, name: string, allowed: readonly string[]): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new BadRequest(`${name}: a JSON object.`)
+  onlyThese(value, allowed)
+  return { ...value }
+}
+
+/** The fields of a JSON body. @throws BadRequest */
+export function bodyFields(body: string, allowed: readonly string[]): Readonly<Record<string, unknown>> {
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    throw new BadRequest('Invalid JSON body: send an object.')
+  }
+  return objectOf(value, 'The body', allowed)
 }
 
 /** @throws BadRequest */
