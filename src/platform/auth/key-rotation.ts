@@ -1,9 +1,11 @@
 // Chooses the key that signs the next token request while the key in the file is being replaced.
 import type { Clock } from '../../runtime/clock.ts'
-import { afterRefusal, newKeyRests, type NextStep } from './after-refusal.ts'
 import type { SigningKey } from './private-key.ts'
 import type { Reloadable } from './reloadable.ts'
 import type { Refused } from './token-response.ts'
+
+/** The same request with the corrected time, or the proven key: the one that last got a token. */
+type Remedy = 'time' | 'proven-key'
 
 export interface KeyRotation {
   /** The key in the file, or the key of the last token while the platform rejects the one in the file. */
@@ -17,17 +19,15 @@ export interface KeyRotation {
    * The remedy to try at once, and whether the key was replaced during the request: then the rejection says nothing about the
    * new one. `clockMovedMs`: the correction of the time by the response.
    */
-  failed(
-    result: Refused,
-    used: SigningKey,
-    clockMovedMs: number,
-  ): { remedy: NextStep['remedy'] | undefined; isSwapped: boolean }
+  failed(result: Refused, used: SigningKey, clockMovedMs: number): { remedy: Remedy | undefined; isSwapped: boolean }
   /** Why the valid key in the file is not in use: the platform rejects it, but not the former one. */
   problem(): string | undefined
 }
 
 /** A rejected request is repeated at once only if the known server time was wrong by more than this. */
 const clockMatters = 1000
+/** How soon a rejected new key is retried while the former one works. */
+const newKeyRetryMs = 60_000
 
 /** A reload may return the same key. */
 const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerprint === b?.fingerprint
@@ -39,11 +39,9 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
   /** A rejected request was repeated with the corrected time; at most once per token. */
   let corrected = false
 
-  const rejectedNow = (newKey: SigningKey, { areBoth, retryInMs } = newKeyRests): typeof rejected => ({
-    key: newKey,
-    retryAt: clock.monotonic() + retryInMs,
-    areBoth,
-  })
+  function reject(newKey: SigningKey, areBoth: boolean, retryInMs = newKeyRetryMs): void {
+    rejected = { key: newKey, retryAt: clock.monotonic() + retryInMs, areBoth }
+  }
 
   const isNew = (used: SigningKey): boolean => proven !== undefined && !isSame(used, proven)
   const rejection = (): typeof rejected =>
@@ -58,21 +56,26 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
       proven = used
       corrected = false
       if (rejected !== undefined && isSame(rejected.key, used)) rejected = undefined
-      else if (rejected?.areBoth === true) rejected = rejectedNow(rejected.key)
+      else if (rejected?.areBoth === true) reject(rejected.key, false)
     },
     failed(result, used, clockMovedMs) {
       const current = key.current()
       const isOfProvenKey = isSame(used, proven)
-      const { current: rest, remedy } = afterRefusal({
-        isRejected: result.kind === 'rejected',
-        isTimeNew: clockMovedMs > clockMatters && !corrected,
-        hasOtherKey: isNew(current),
-        isOfProvenKey,
-        areBothRejected: rejection()?.areBoth === true,
-      })
-      corrected ||= remedy === 'time'
-      if (rest !== undefined) rejected = rejectedNow(current, rest)
-      return { remedy, isSwapped: !isOfProvenKey && !isSame(used, current) }
+      const areBoth = rejection()?.areBoth === true
+      const isSwapped = !isOfProvenKey && !isSame(used, current)
+      let remedy: Remedy | undefined
+      if (result.kind === 'rejected' && clockMovedMs > clockMatters && !corrected) {
+        corrected = true
+        remedy = 'time'
+      } else if (result.kind === 'rejected' && isNew(current)) {
+        // If both are rejected, they alternate, with the backoff.
+        if (isOfProvenKey || areBoth) reject(current, true, isOfProvenKey ? -Infinity : Infinity)
+        else {
+          reject(current, false)
+          remedy = 'proven-key'
+        }
+      }
+      return { remedy, isSwapped }
     },
     problem() {
       const known = rejection()

@@ -111,6 +111,9 @@ const scripts: Record<string, string> = {
   'a refusal with a Date as expected is not repeated': `
     given jitter=0.999999
     replies refusal; get -> rejected invalid_client; sent -> 1; wait 900ms; get -> rejected invalid_client; sent -> 1`,
+  'nor is a failure that may pass': `
+    given jitter=0.999999 skewMs=3600000
+    replies 500; get -> transient server-error; sent -> 1`,
   'a refusal that spends the budget is not repeated, whatever its Date says': `
     given skewMs=3600000 jitter=0
     replies outage refusal; get -> transient connection; get -> rejected invalid_client; sent -> 2`,
@@ -136,7 +139,7 @@ const scripts: Record<string, string> = {
     wait 25s; get -> token-3; wait 31s; sent -> 4; wait 10s; get -> token-5; said -> rejected new key 2
     replies grant; wait 50s; sent -> 7; problem -> none; replies oldKeyRefused; get -> token-7; void token-7; get -> token-8; stop`,
   'also without a token, at once': `
-    given jitter=0
+    given jitter=0.999999
     replies newKeyRefused; get -> token-1; start; key beef; wait 10s; void token-1; get -> token-3; sent -> 3
     said -> rejected new key 1; stop`,
   'when the former one is rejected the new one is next': `
@@ -146,6 +149,8 @@ const scripts: Record<string, string> = {
   'two keys that are both rejected are no hot loop': `
     given jitter=0.999999
     start; get -> token-1; key beef; wait 9s; replies refusal; void token-1; wait 1h; sent -> at most 25; stop`,
+  'one that meets an outage is not rejected':
+    'start; get -> token-1; key beef; replies outage; wait 10s; problem -> none; stop',
   'one that is put back is used at once': `
     replies newKeyRefused; start; get -> token-1; key beef; wait 10s; sent -> 2; key f00d; wait 70s; sent -> 2
     void token-1; get -> token-3; stop`,
