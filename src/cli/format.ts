@@ -33,6 +33,12 @@ export function cell(value: string | number | undefined): string {
   return shownText(String(value))
 }
 
+/** The first columns of each table of records. */
+export const recordColumns: readonly TableColumn<{ webhookId: string; eventType: string }>[] = [
+  { name: 'webhook', of: ({ webhookId }) => cell(webhookId) },
+  { name: 'event type', minWidth: 6, of: ({ eventType }) => cell(eventType) },
+]
+
 /** A column's cells, headed by its name in capitals, and its width. */
 interface FilledColumn extends Omit<TableColumn<never>, 'of'> {
   cells: readonly string[]

@@ -8,10 +8,9 @@ import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
-import { print, cell, pairs, paragraph, table, widthOf, type TableColumn } from './format.ts'
+import { print, cell, pairs, paragraph, recordColumns, table, widthOf, type TableColumn } from './format.ts'
 import { drained, type Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
-import { recordColumns } from './record.ts'
 import { narrowingOf } from './selection.ts'
 
 /** A page of `GET /records`. */
@@ -19,7 +18,6 @@ interface RecordsResponse {
   instance: string
   now: Date
   records: ExplainedRecord[]
-  notFound: string[]
   incomplete: string | null
   next: string | null
   error: string | null

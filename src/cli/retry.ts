@@ -14,6 +14,7 @@ import {
   pairs,
   paragraph,
   paragraphs,
+  recordColumns,
   table,
   widthOf,
   type TableColumn,
@@ -21,7 +22,6 @@ import {
 } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { recordColumns } from './record.ts'
 import { selectionOf, ways, type SelectionBody } from './selection.ts'
 
 /** The response of `/-/retry`. @see docs/status.md "Retry jobs" */
