@@ -4,10 +4,10 @@ import { property } from '../platform/http/response.ts'
 import { createLister } from '../records/listing.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { escapeInvisible } from '../runtime/redact.ts'
-import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
 import { cell } from './format.ts'
 import { asUsage, drained, type Io, type Output } from './io.ts'
+import { uuidOf } from './selection.ts'
 import { inSession, type Session } from './session.ts'
 
 export interface Payloads {

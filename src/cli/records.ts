@@ -6,12 +6,11 @@ import { counted } from '../runtime/counted.ts'
 import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
-import { uuidOf } from './compare/span.ts'
 import type { CommandFlags } from './flags.ts'
 import { print, cell, pairs, paragraph, recordColumns, table, widthOf, type TableColumn } from './format.ts'
 import { drained, type Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
-import { narrowingOf } from './selection.ts'
+import { narrowingOf, uuidOf } from './selection.ts'
 
 /** A page of `GET /records`. */
 interface RecordsResponse {

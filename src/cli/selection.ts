@@ -1,7 +1,9 @@
-// The selection of `plan`, `retry` and `records`: translates flags into requests to the daemon. Pure functions.
+// The records that flags select: for `plan`, `retry` and `records` as requests to the daemon, for `compare` as a span of the platform's. Pure functions.
 import { parseDuration } from '../config/duration.ts'
+import type { SpanSelection } from '../reconcile/books/compare-records.ts'
 import { UsageError } from '../runtime/errors.ts'
-import { uuidOf } from './compare/span.ts'
+import { shownText } from '../runtime/redact.ts'
+import { isUuid } from '../runtime/uuid.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Moments } from './moments.ts'
 
@@ -17,6 +19,12 @@ export interface SelectionBody {
 }
 
 export const ways = 'give webhook ids, or --event ID, or --since TIME'
+
+/** @throws UsageError for any other text */
+export function uuidOf(text: string, name: string): string {
+  if (isUuid(text)) return text.toLowerCase()
+  throw new UsageError(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
+}
 
 /** A duration stays one, relative to the platform's clock; a time gets its zone. */
 function momentOf(text: string, option: '--since' | '--until', { moments, now }: SelectOptions): string {
@@ -61,4 +69,20 @@ export function selectionOf(
   if (narrowing !== undefined) throw new UsageError(`--${narrowing}: requires --since`)
   if (event !== undefined) return { event: uuidOf(event, '--event') }
   return given === 1 ? { webhooks: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] } : undefined
+}
+
+/** @throws UsageError for invalid flags */
+export function spanOf(
+  { since = '', subscription, type, until }: Partial<CommandFlags>,
+  { moments, now }: SelectOptions,
+): SpanSelection {
+  const from = moments.parse(since, { option: '--since', now, edge: 'earlier' })
+  const end = until === undefined ? now : moments.parse(until, { option: '--until', now, edge: 'later' })
+  if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
+  const ids = subscription?.map((id) => uuidOf(id, '--subscription'))
+  return {
+    from,
+    until: end,
+    only: { ...(type && { type: type.map((one) => one.toLowerCase()) }), ...(ids && { subscription: ids }) },
+  }
 }

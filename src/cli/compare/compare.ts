@@ -20,7 +20,7 @@ import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
 import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
 import { compareRecords, type ComparedRecord, type SpanSelection } from '../../reconcile/books/compare-records.ts'
 import { spanBetween } from '../../reconcile/window.ts'
-import { spanOf } from './span.ts'
+import { spanOf } from '../selection.ts'
 
 type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
 
