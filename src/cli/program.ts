@@ -7,7 +7,7 @@ import type { Io } from './io.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
-69 platform or daemon unreachable; 70 bug; 78 configuration; 130 interrupted while only reading.`
+69 platform or daemon unreachable; 70 bug; 78 configuration; 130 interrupted.`
 
 const programName = 'webhook-reconciler'
 

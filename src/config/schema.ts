@@ -101,7 +101,7 @@ export const schema = z.strictObject({
       '1m',
       "Minimum age of an event, so that the platform's own delivery can finish first.",
     ),
-    notBefore: optional(instant(), 'Records of events before this moment are never retried.'),
+    notBefore: optional(instant(), 'Records of events before this moment are retried only if an operator names them.'),
   }),
   backlog: z.strictObject({
     maxRecords: setting(
@@ -124,7 +124,11 @@ export const schema = z.strictObject({
       'Number of attempts after which a record is exhausted: it is no longer retried.',
     ),
     backoff: z.strictObject({
-      initial: setting(duration('100ms', '30d'), '1m', 'Delay between the first attempt and the next one.'),
+      initial: setting(
+        duration('100ms', '30d'),
+        '1m',
+        'Maximum delay between the first attempt and the next one; it doubles with each attempt.',
+      ),
       max: setting(duration('100ms', '30d'), '6h', 'Maximum delay between two attempts.'),
     }),
   }),

@@ -20,7 +20,7 @@ export interface Selection {
 export interface WindowPolicy {
   lookback: number
   settle: number
-  /** Epoch ms: older events are never retried. */
+  /** Epoch ms: older events are excluded. */
   notBefore?: number | undefined
 }
 
