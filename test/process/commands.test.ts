@@ -54,8 +54,11 @@ test('print-config shows every key with its value and origin, and no secret', as
   expect(out).toMatch(/\ncontrol\.token +\(hidden\) +RECONCILER_CONTROL_TOKEN\n/)
   expect(out).toMatch(/\nauth\.privateKey +unset +default\n/)
   expect(out).toMatch(/\nauth\.scope +"" +RECONCILER_AUTH_SCOPE\n/)
-  const others = Object.entries(env).filter(([key]) => !/_(AUTH_URL|REALM)$/.test(key))
-  const given = { ...Object.fromEntries(others), RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com' }
+  const others = Object.entries(env).filter(([key]) => !/_(AUTH_URL|REALM|KEY_FILE)$/.test(key))
+  const given = {
+    ...{ ...Object.fromEntries(others), RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com' },
+    ...{ RECONCILER_AUTH_SIGN_COMMAND: '["sign", "CANARY"]', RECONCILER_AUTH_CERTIFICATE_FILE: '/run/certificate.pem' },
+  }
   const asJson = await runCommand(['print-config', '--json'], { env: given })
   type Key = Record<'key' | 'origin' | 'value', unknown>
   const { configuration } = JSON.parse(asJson.out) as { configuration: Key[] }

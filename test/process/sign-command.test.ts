@@ -74,8 +74,8 @@ describe('what goes wrong is said', () => {
     [
       'it fails, and repeats its arguments',
       [
-        ...program("console.error(process.argv[1], 'no PIN 123456'); process.exitCode = 1"),
-        'pkcs11:id=%01?pin-value=123456&x=y',
+        ...program("console.error(process.argv[1], 'no PIN 1234'); process.exitCode = 1"),
+        'pkcs11:id=%01?pin-value=1234&x=y',
       ],
       'SIGN_COMMAND_FAILED',
       'ended with 1: "[argument] no PIN [argument]"',

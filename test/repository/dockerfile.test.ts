@@ -38,6 +38,7 @@ test('keys, tests, packages and the history stay out of the build', () => {
 test('nothing is fetched but packages, whose scripts do not run', () => {
   const all = stages.flatMap(({ instructions }) => instructions)
   expect(all.filter(({ name, rest }) => name === 'ADD' || /\b(?:apt-get|curl|wget)\b/.test(rest))).toEqual([])
+  expect(all.map(({ rest }) => rest)).toContain('NPM_CONFIG_REGISTRY=https://registry.npmjs.org/')
   const installs = all.filter(({ rest }) => rest.includes('npm ci'))
   expect(installs.map(({ rest }) => rest.includes('--ignore-scripts'))).toEqual([true])
 })

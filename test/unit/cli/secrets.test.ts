@@ -1,5 +1,6 @@
 // The secrets that open the daemon's commands: read anew from their files, the proof by the private key of the present file and of the one before.
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, hkdfSync } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { controlSecrets, keySetting, proofOf } from '../../../src/cli/secrets.ts'
 import { loadKey } from '../../../src/platform/auth/private-key.ts'
@@ -12,14 +13,17 @@ const keyOf = (pem: string): Parameters<typeof proofOf>[0] => loadKey({ pem, ori
 
 test('the proof is that of the key, however it is written; it holds no part of it, and serves one purpose', () => {
   const proof = proofOf(keyOf(privateKeyPem))
-  expect(proof).toMatch(/^[\w-]{43}$/)
+  const der = privateKey.export({ type: 'pkcs8', format: 'der' })
+  const derived = hkdfSync('sha256', der, '', 'webhook-reconciler: commands on this host, version 1', 32)
+  expect(proof).toBe(Buffer.from(derived).toString('base64url'))
   expect(proofOf(keyOf(pemOf('pkcs1')))).toBe(proof)
   expect(keyOf(privateKeyPem).derive('another purpose')).not.toBe(proof)
 })
 
 test('control.token and the key are those of their files now; an unusable file leaves what was known', () => {
   const [first, second, third] = ['a', 'b', 'c'].map((name) => `${name}`.repeat(40)) as [string, string, string]
-  let [file, isOther, current] = [`${first}\n`, false, 'one']
+  let [file, isOther, current]: [string | undefined, boolean, string] = [`${first}\n`, false, 'one']
+  const readFile = (): string => file ?? readFileSync('/not/there', 'utf8')
   const key = {
     current: () => ({ ...fakeKey(current), derive: () => current }),
     reload() {
@@ -29,10 +33,10 @@ test('control.token and the key are those of their files now; an unusable file l
     lastReload: () => undefined,
   }
   const name = 'RECONCILER_CONTROL_TOKEN_FILE'
-  const io = { env: { [name]: '/run/token' }, readFile: () => file, origins: new Map([['control.token', name]]) }
+  const io = { env: { [name]: '/run/token' }, readFile, origins: new Map([['control.token', name]]) }
   const read = controlSecrets({ control: { token: first, allowRemote: false } }, key, io)
   expect(read()).toEqual({ token: first, proofs: ['one'] })
-  for (const unusable of ['', 'short', 'ä'.repeat(40)]) {
+  for (const unusable of ['', 'short', 'ä'.repeat(40), undefined]) {
     file = unusable
     expect(read().token).toBe(first)
   }

@@ -186,7 +186,8 @@ test.each([
   const env = { RECONCILER_PLATFORM_BASE_URL: url }
   const message = expect.stringMatching(/^must start with https:\/\//) as string
   expect(problemsOf(() => loadWith({ env }))).toMatchObject([{ key: 'platform.baseUrl', message }])
-  const insisting = loadWith({ env: { ...env, RECONCILER_PLATFORM_ALLOW_INSECURE: 'true' } })
+  const insists = { RECONCILER_PLATFORM_ALLOW_INSECURE: 'true', NODE_TLS_REJECT_UNAUTHORIZED: '0' }
+  const insisting = loadWith({ env: { ...env, ...insists } })
   expect(insisting.config.platform.baseUrl).toBe(new URL(url).href.replace(/\/$/, ''))
 })
 

@@ -409,7 +409,8 @@ describe('notices', () => {
     const expiring = { ...noDecisions, due: 1 }
     const failed = { ...noDecisions, blocked: 1 }
     const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
-    expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
+    const advice = `${gateTable.disabled.advice} Or raise window.lookback and restart.`
+    expect(summaryOf({ expiring, failed, ...shut('disabled') })).toMatchObject({ level: 'trouble', advice })
     expect(adviceOf({ endless: refusing(1) })).toMatch(/^See the causes/)
     // The daemon would reject the command.
     const gaveUp = { ...shut('disabled'), causes: { ...noCauses, exhausted: { total: 1, oldestAt: incidentNow } } }

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   PlatformFailure,
   classify,
+  maxRetryAfterMs,
   retryAfterMs,
   type ClassifiedResponse,
 } from '../../../src/platform/http/response.ts'
@@ -137,6 +138,10 @@ describe('Retry-After', () => {
     ...['Thu, 15 Foo 2026 12:02:00 GMT', 'Tue, 31 Feb 2026 12:02:00 GMT'],
   ])('%j says nothing, so the default pause holds', (value) => {
     expect(wait(value)).toBeUndefined()
+  })
+
+  test('counts up to a quarter of the window, and a day', () => {
+    expect([3_600_000, 2 * 86_400_000, 7 * 86_400_000].map(maxRetryAfterMs)).toEqual([900_000, 43_200_000, 86_400_000])
   })
 })
 
