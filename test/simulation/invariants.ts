@@ -144,9 +144,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const knowledge = createKnowledge({
     timeline,
     platform,
-    lagMs: scenario.habits.lagMs,
     giveUpAfterMs: config.outcome.giveUpAfter,
-    maxRecords: config.backlog.maxRecords,
   })
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()
@@ -180,10 +178,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   /** A last attempt that lies ahead was made before the platform's clock was put back. */
   const pastOf = (lastAt: number | null): number | null => (lastAt !== null && lastAt > platform.now() ? null : lastAt)
   /**
-   * When its last retry was, by the platform's clock as it is set now; -Infinity when it need not know: it was forgotten, or
+   * When its last retry was, by the platform's clock as it is set now; -Infinity when there was none, or it was
    * answered before the platform's present time could be known.
    */
-  function lastTryOf(id: string, { sentAt, sure: { triedAt }, touchedAt }: Known): number {
+  function lastTryOf(id: string, { sentAt, touchedAt, triedAt }: Known): number {
     if (triedAt === -Infinity || touchedAt < sureSince) return -Infinity
     return platform.now() - (timeline.now() - (dispatchedAt.get(id) ?? sentAt))
   }
@@ -242,7 +240,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
     const earliest = earliestDue(record, known) - expectations.clockTolerance
     if (!isSureOfTime()) exempt("the platform's clock was set a moment ago")
-    else if (known.sure.triedAt < known.triedAt) exempt('its tries may be forgotten')
     else exercise('no retry before it is due')
     if (isSureOfTime() && platform.now() < earliest && !askedFor.has(id)) {
       violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)

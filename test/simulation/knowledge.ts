@@ -7,23 +7,20 @@ import type { Call, Told } from './network.ts'
 import type { SimulatedPlatform, View } from './platform.ts'
 import type { Timeline } from './timeline.ts'
 
-/** What the daemon remembers of its retries of a record. */
-export interface Tries {
+/** The daemon's retries of a record. */
+interface Tries {
   /** Retries that the platform took, or may have taken: the largest number. */
   tries: number
   /** Refusals in a row: by 401, 403, an error of the platform with a code; one by a limit, or of a call that never left, is the first of a row. */
   refusals: number
-  /** Last retry, refused or not. */
-  triedAt: number
 }
 
 /** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
 export interface Known extends Tries {
-  /**
-   * The same without what it may have forgotten: a listing showed, or may have shown, the record as not failed; or there were
-   * more tried records than places.
-   */
+  /** The smallest numbers. */
   sure: Tries
+  /** Last retry, refused or not. */
+  triedAt: number
   /** When its last retry was first sent, in ms since the start: a replay with another token is the same retry. */
   sentAt: number
   /** As failed, since the last retry or its outcome: any of these may be acted on. */
@@ -105,25 +102,19 @@ export function isAnswered(told: Told): boolean {
   return status < 400 || (status < 500 && code !== undefined)
 }
 
-const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
+const untried: Tries = { tries: 0, refusals: 0 }
 
 export interface KnowledgeOptions {
   timeline: Timeline
-  platform: Pick<SimulatedPlatform, 'isBetween' | 'now' | 'records'>
-  /** Lists answer with the records as they were up to so long ago. */
-  lagMs: number
+  platform: Pick<SimulatedPlatform, 'now' | 'records'>
   giveUpAfterMs: number
-  /** Places in the backlog. */
-  maxRecords: number
 }
 
 export function createKnowledge(options: KnowledgeOptions): Knowledge {
-  const { lagMs, platform, timeline } = options
+  const { platform, timeline } = options
   const byId = new Map<string, Known>()
   const inFlight = new Map<string, Call>()
   const owed = new Set<string>()
-  /** Records whose tries it has to remember. */
-  const remembered = new Set<string>()
   let hasTrouble = false
   let failures: { id: string; until: number }[] = []
 
@@ -131,6 +122,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     byId.getOrInsertComputed(id, () => ({
       ...untried,
       sure: { ...untried },
+      triedAt: -Infinity,
       sentAt: -Infinity,
       views: [],
       last: undefined,
@@ -151,33 +143,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
       tries.refusals = known.isTrial ? Math.max(1, tries.refusals) : isLimited ? 1 : tries.refusals + 1
-    })
-  }
-
-  /** A complete listing that does not show a record makes the daemon forget it. */
-  function forgetAbsent({ asked, sentAt }: Call, { kind, views }: Told): void {
-    if (kind !== 'told' || asked?.from === undefined || asked.to === undefined) return
-    const { from, to } = asked
-    const shown = new Set(views.map(({ id }) => id))
-    for (const [id, known] of byId) {
-      if (known.sure.triedAt === -Infinity || known.owed !== undefined || shown.has(id)) continue
-      const record = platform.records.get(id)
-      const isThere = record?.status === 'failed' && record.changedAt < sentAt - lagMs
-      if (record !== undefined && !isThere && platform.isBetween(record, from, to)) known.sure = { ...untried }
-    }
-  }
-
-  /** It remembers the tries of as many records as it has places, with and without one. */
-  function remember(id: string): void {
-    remembered.add(id)
-    if (remembered.size <= options.maxRecords) return
-    for (const [other, known] of byId)
-      if (other !== id && known.inFlight === undefined && known.owed === undefined) known.sure = { ...untried }
-  }
-
-  function tried(known: Known): void {
-    change(known, (tries) => {
-      tries.triedAt = platform.now()
     })
   }
 
@@ -256,11 +221,10 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       if (call.operation !== 'retry') return
       const known = of(call.id)
       inFlight.set(call.id, call)
-      remember(call.id)
       known.inFlight = call
       const isReplay = known.mayReplay
       known.mayReplay = false
-      tried(known)
+      known.triedAt = platform.now()
       if (isReplay) return
       const attempts = known.views.map((view) => view.attempts)
       known.baseline = attempts.length === 0 ? 0 : Math.min(...attempts)
@@ -270,7 +234,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     told(call, told) {
       if (call.operation === 'retry') toldRetry(call, told)
       for (const view of told.views) show(call, view)
-      if (isSweepPage(call)) forgetAbsent(call, told)
     },
     fact(fact) {
       if (fact.type === 'trouble') hasTrouble = fact.trouble !== undefined
@@ -280,7 +243,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         if (known.mayReplay) refuse(known)
         else if (!fact.response.sent) {
           // No token could be had: nothing of it was seen from outside.
-          tried(known)
+          known.triedAt = platform.now()
           refuse(known, true)
         }
         known.mayReplay = false
@@ -293,14 +256,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         known.owed = undefined
         known.views = lastAndNewest(known.views)
         if (fact.outcome !== 'recovered') return
-        remembered.delete(fact.webhookId)
-        // What is recovered is forgotten: a list that still shows it as failed brings back a record that is not known.
-        Object.assign(known, {
-          ...untried,
-          sure: { ...untried },
-          isDone: true,
-          views: [],
-        } satisfies Partial<Known>)
+        // A list that lags behind may still show it as failed.
+        Object.assign(known, { isDone: true, views: [] } satisfies Partial<Known>)
       }
     },
   }

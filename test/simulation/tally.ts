@@ -73,7 +73,6 @@ export const exemptions = {
   'the backlog has no room': 'what may go out does not wait',
   "the platform's clock was set a moment ago": 'no retry before it is due',
   'its delivery is shown as failed while it is under way': 'failed again is true',
-  'its tries may be forgotten': 'no retry before it is due',
 } as const satisfies Record<string, PromiseName>
 
 export type Exemption = keyof typeof exemptions
