@@ -141,8 +141,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (kind === 'told' && status === 200) {
       tokenAt = now()
       // Who waited for the token had its place in the rate before.
-      calls.allow(mostWaiting)
-      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0))
+      calls.allow(mostWaiting, now())
+      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
       return
     }
     onShut()
@@ -158,7 +158,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     const ageMs = now() - tokenAt
     if (now() < restsUntil || ageMs >= youngMs) return
     restsUntil = now() + restOf(ageMs)
-    retries?.allow((restOf(ageMs) / 1000) * (maxPerSecond ?? 0))
+    calls.allow(mostWaiting, now(), restOf(ageMs))
+    retries?.allow((restOf(ageMs) / 1000) * (maxPerSecond ?? 0), now(), restOf(ageMs))
   }
 
   return {

@@ -4,8 +4,8 @@
 export interface Bucket {
   /** Takes one at `now` (ms); false when there was none. */
   take(now: number): boolean
-  /** Calls that had taken theirs before can only go now. */
-  allow(calls: number): void
+  /** Calls that had taken theirs before can only go now, or within `ms`. */
+  allow(calls: number, now: number, ms?: number): void
   /** How much is in it, 0 to 1 of what it can hold. */
   level(now: number): number
 }
@@ -17,22 +17,25 @@ export function createBucket(perSecond: number): Bucket {
   const size = Math.max(1, perSecond)
   let level = size
   let filledAt = 0
-  /** What was allowed beyond it stays until it is needed. */
-  let allowed = 0
+  /** What is allowed beyond it, and until when. */
+  let [allowed, allowedUntil] = [0, -Infinity]
   function fill(now: number): void {
     level = Math.min(size, level + ((now - filledAt) / 1000) * perSecond)
     filledAt = now
+    if (now > allowedUntil) allowed = 0
   }
   return {
     take(now) {
       fill(now)
-      const borrowed = Math.min(allowed, Math.max(0, 1 - level))
+      const borrowed = Math.min(allowed, 1)
       allowed -= borrowed
       level += borrowed - 1
       return level > -tolerance
     },
-    allow(calls) {
+    allow(calls, now, ms = 0) {
+      fill(now)
       allowed += calls
+      allowedUntil = Math.max(allowedUntil, now + ms)
     },
     level(now) {
       fill(now)
