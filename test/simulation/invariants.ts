@@ -379,7 +379,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     asked(job, ids) {
       trace.note(`${name} is asked for retries`)
-      for (const id of ids) askedFor.add(id)
+      for (const id of ids) {
+        const { views } = knowledge.of(id)
+        const isExhausted = views.length > 0 && views.every(({ attempts }) => attempts >= config.retry.maxAttempts)
+        if (!isExhausted || job.view()?.exhausted === true) askedFor.add(id)
+      }
       for (const watcher of watchers) watcher.asked?.(job)
     },
     delivered(receiver, isOwn) {
