@@ -49,7 +49,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       if (job.ending.signal.aborted) return undefined
       if (matches(entry)) take(job, entry)
       if (isFull()) {
-        noteIncomplete(job, 'More records match than can be retried at once (backlog.maxRecords).')
+        noteIncomplete(job.listing, 'More records match than can be retried at once (backlog.maxRecords).')
         return undefined
       }
     }
@@ -59,7 +59,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   /** Adds listed records to the backlog, as a sweep does; a dry run only looks at them. */
   async function takeListed(job: RetryJob, { askedAt, problem, records }: FoundRecords): Promise<void> {
     const { backlog, client, planner } = reconciler()
-    if (problem !== undefined) noteIncomplete(job, problem)
+    if (problem !== undefined) noteIncomplete(job.listing, problem)
     const matches = matcherOf({ until: client.now(), ...job.filter })
     const holdsExcluded = job.filter.webhookIds !== undefined
     for (let at = 0; at < records.length && !isFull(); at += perStep) {

@@ -116,7 +116,7 @@ export function leaveOut({ sums }: RetryJob, why: 'excluded' | 'exhausted'): voi
   sums[why] += 1
 }
 
-export function noteIncomplete({ listing }: RetryJob, text: string): void {
+export function noteIncomplete(listing: Pick<RetryJob['listing'], 'incomplete'>, text: string): void {
   if (listing.incomplete?.includes(text) === true) return
   listing.incomplete = listing.incomplete === undefined ? text : `${listing.incomplete} ${text}`
 }

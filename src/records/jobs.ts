@@ -187,7 +187,7 @@ export function createJobs(options: JobsOptions): Jobs {
         end(job, 'platform')
         return
       }
-      noteIncomplete(job, 'The platform could not be fully listed.')
+      noteIncomplete(job.listing, 'The platform could not be fully listed.')
     }
     if (job.dryRun) {
       end(job, 'dry-run')

@@ -1,13 +1,16 @@
 // Lists records on the platform for a request: of an event, of a span, or by ids. @see docs/platform-api.md "List webhooks"
-import type { TimeZone } from '../platform/time-zone.ts'
+import { formatLocalSecond, type TimeZone } from '../platform/time-zone.ts'
+import type { PlatformFailure } from '../platform/http/response.ts'
 import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
 import type { PlatformClient } from '../platform/client.ts'
 import type { ListQuery } from '../platform/operations.ts'
+import { problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sweep, type SweepOptions } from '../reconcile/sweep/sweep.ts'
 import { spanBetween, type Span } from '../reconcile/window.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { redact } from '../runtime/redact.ts'
 
 export interface FoundRecords {
   records: WebhookRecord[]
@@ -36,8 +39,8 @@ export type RowListeners = Pick<ListQuery, 'onRow' | 'onExactRow'>
 export interface Lister {
   /** The records of an event in any status. */
   ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
-  /** The records of seconds on the platform's wall clock, slice by slice, earliest first. */
-  ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords>
+  /** The records of seconds on the platform's wall clock, slice by slice; earliest first if its failing slices are cut so. */
+  ofSpan(span: Span, signal: AbortSignal, halves?: SweepOptions['halves']): AsyncGenerator<FoundRecords>
   /** The records with these ids, newest first, until all are found. */
   ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The seconds of a time range in epoch ms; slightly more if the wall clock was set. */
@@ -51,9 +54,17 @@ const dayMs = 86_400_000
 /** The platform has no older record. */
 const beginningOfTime = Date.UTC(2000, 0, 1)
 
-function problemOf(sum: ReturnType<typeof createUnreadableSum>): string | undefined {
+function unreadableProblem(sum: ReturnType<typeof createUnreadableSum>): string | undefined {
   const unreadable = sum.sum()
   return unreadable && `${unreadableText(unreadable)}.`
+}
+
+/** Adjacent slices that could not be listed. */
+type Gap = Span & { failure: PlatformFailure }
+
+function gapProblem({ failure, from, to }: Gap): string {
+  const events = `Events from ${formatLocalSecond(from)} to ${formatLocalSecond(to)} on the platform's clock`
+  return `${events} could not be listed: ${redact(problemOf(failure)).replace(/\.$/, '')}.`
 }
 
 export function createLister({ client, clock, fence, policy, status = 'failed', zone }: ListerOptions): Lister {
@@ -61,17 +72,27 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
     return spanBetween({ from, until }, client().now(), zone)
   }
 
-  async function* ofSpan(span: Span, signal: AbortSignal): AsyncGenerator<FoundRecords> {
-    const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence }
+  async function* ofSpan(...[span, signal, halves]: Parameters<Lister['ofSpan']>): AsyncGenerator<FoundRecords> {
+    const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence, halves }
+    let gap: Gap | undefined
+    function* reported(): Generator<FoundRecords> {
+      if (gap !== undefined) yield { records: [], askedAt: clock.monotonic(), problem: gapProblem(gap) }
+      gap = undefined
+    }
     for await (const { listed, skipped } of sweep(span, options, signal)) {
-      if (skipped?.failure !== undefined) throw skipped.failure
+      if (skipped?.failure !== undefined) {
+        const { from, to } = skipped.span
+        gap = { from: Math.min(from, gap?.from ?? from), to: Math.max(to, gap?.to ?? to), failure: skipped.failure }
+      }
       if (listed === undefined) continue
+      yield* reported()
       const unreadable = createUnreadableSum()
       unreadable.add(listed.unreadable)
       const isWhole = listed.verdict === 'whole' && skipped === undefined
-      const problem = isWhole ? undefined : (problemOf(unreadable) ?? 'A part could not be fully listed.')
+      const problem = isWhole ? undefined : (unreadableProblem(unreadable) ?? 'A part could not be fully listed.')
       yield { records: listed.records, askedAt: listed.askedAt, problem, upTo: listed.span.to }
     }
+    yield* reported()
   }
 
   return {
@@ -88,7 +109,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
         unreadable.add(response.unreadable)
         if (response.rows < (response.size ?? maxPageSize)) break
       }
-      return { records: [...records.values()], askedAt, problem: problemOf(unreadable) }
+      return { records: [...records.values()], askedAt, problem: unreadableProblem(unreadable) }
     },
     async *ofIds(ids, signal) {
       const missing = new Set(ids)

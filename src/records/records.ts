@@ -13,6 +13,7 @@ import { count, counted } from '../runtime/counted.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
+import { noteIncomplete } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
 import { inOrder, pageOf, type ListPlace } from './memory.ts'
 import { explainRecord, type ExplainedRecord } from './shown-record.ts'
@@ -237,7 +238,9 @@ export function createRecords({
     else if (webhookIds !== undefined) yield await ofIds(webhookIds, late)
     else {
       const span = lister.spanOf(from, Math.min(until, reconciler().client.now()))
-      yield* lister.ofSpan({ ...span, from: Math.max(span.from, after?.localSecond ?? span.from) }, late)
+      const rest = { ...span, from: Math.max(span.from, after?.localSecond ?? span.from) }
+      // The next page begins where this one ends.
+      yield* lister.ofSpan(rest, late, 'earlier-first')
     }
   }
 
@@ -250,7 +253,7 @@ export function createRecords({
     let last: PageEnd['next']
     try {
       for await (const found of partsOf(request, signal)) {
-        end.incomplete ??= found.problem
+        if (found.problem !== undefined) noteIncomplete(end, found.problem)
         const fitting = listed(found, request).slice(0, limit - page.length)
         page.push(...fitting)
         const entry = fitting.at(-1)?.entry

@@ -21,6 +21,13 @@ function asker(given: string): Parameters<ReturnType<typeof createResponseEndpoi
   return { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
 }
 
+type Page = Awaited<ReturnType<RunningDaemon['records']>>
+
+async function pagesOf(daemon: RunningDaemon, query: string, cursor = ''): Promise<Page[]> {
+  const page = await daemon.records(`${query}${cursor}`)
+  return page.next === null ? [page] : [page, ...(await pagesOf(daemon, query, `&cursor=${page.next}`))]
+}
+
 test('all that is held comes once, the oldest event first, in pages of any size', async () => {
   await using day = await beginDay()
   const daemon = await observed(day)
@@ -30,15 +37,9 @@ test('all that is held comes once, the oldest event first, in pages of any size'
   expect(new Set(ids).size).toBe(47)
   expect(whole.records.map(({ event }) => event)).toEqual(whole.records.map(({ event }) => event).toSorted())
   for (const limit of [1, 10, 46, 47]) {
-    const paged: string[] = []
-    let cursor = ''
-    do {
-      const page = await daemon.records(`limit=${limit}${cursor}`)
-      expect(page.count).toBeLessThanOrEqual(limit)
-      paged.push(...page.records.map(({ webhookId }) => webhookId))
-      cursor = page.next === null ? '' : `&cursor=${page.next}`
-    } while (cursor !== '')
-    expect(paged).toEqual(ids)
+    const pages = await pagesOf(daemon, `limit=${limit}`)
+    expect(Math.max(...pages.map(({ count }) => count))).toBeLessThanOrEqual(limit)
+    expect(pages.flatMap((page) => page.records.map(({ webhookId }) => webhookId))).toEqual(ids)
   }
 })
 
@@ -197,15 +198,36 @@ describe('what the daemon does not hold is listed on the platform', () => {
     const whole = await daemon.records('since=500h&limit=1000')
     expect(whole).toMatchObject({ source: 'platform', count: 40, next: null, error: null, incomplete: null })
     expect(whole.records.filter(({ decision }) => decision === 'outside')).toHaveLength(25)
-    const paged: string[] = []
-    let cursor = ''
-    do {
-      const page = await daemon.records(`since=500h&limit=7${cursor}`)
-      paged.push(...page.records.map(({ webhookId }) => webhookId))
-      cursor = page.next === null ? '' : `&cursor=${page.next}`
-    } while (cursor !== '')
-    expect(paged).toEqual(whole.records.map(({ webhookId }) => webhookId))
+    const paged = (await pagesOf(daemon, 'since=500h&limit=7')).flatMap(({ records }) => records)
+    expect(paged).toEqual(whole.records)
     expect(await daemon.records(`webhook=${old[3]}&webhook=${old[4]}`)).toMatchObject({ source: 'platform', count: 2 })
+  })
+
+  const wideMs = 60 * hourMs
+  const gap =
+    "Events from 2025-12-25T12:03:00 to 2026-01-05T00:03:00 on the platform's clock could not be listed: list: bad-request (HTTP 400): sandbox.invalid_request: data.webhook.eventDateTimeFrom must not be older than 288 hours."
+  test.each<[refused: string, listLimits: object, timesOut: boolean, listed: number, incomplete: string | null]>([
+    ['a list of more than 60 h', { maxSpan: wideMs / 1000 }, false, 200, null],
+    ['a list of more than 60 h by its gateway', {}, true, 200, null],
+    ['a list of what is older than 12 d', { maxAge: (288 * hourMs) / 1000 }, false, 48, gap],
+  ])('all pages of a platform that refuses %s', async (_, listLimits, timesOut, listed, incomplete) => {
+    await using day = await beginDay({ listLimits })
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 200, from: now - 480 * hourMs, to: now - 192 * hourMs, attempts: 3 })
+    const daemon = await day.start({}, ({ url }) => {
+      const [from = NaN, to = NaN] = ['From', 'To'].map((edge) =>
+        Date.parse(url.searchParams.get(`data.webhook.eventDateTime${edge}`) ?? ''),
+      )
+      return timesOut && to - from > wideMs ? { status: 504 } : undefined
+    })
+    await daemon.goOn(2)
+    const pages = await pagesOf(daemon, 'since=21d&limit=30')
+    const records = pages.flatMap((page) => page.records)
+    const events = records.map(({ event }) => event)
+    expect([records.length, new Set(records.map(({ webhookId }) => webhookId)).size]).toEqual([listed, listed])
+    expect(events).toEqual(events.toSorted())
+    expect(pages[0]).toMatchObject({ source: 'platform', incomplete })
+    expect(pages.at(-1)).toMatchObject({ next: null, error: null, incomplete: null })
   })
 
   test('a client that disconnects before the first byte blocks no retry', async () => {
@@ -273,13 +295,10 @@ describe('what the daemon does not hold is listed on the platform', () => {
       ['', 12_000],
       ['&type=none', 0],
     ] as const) {
-      let [sum, cursor, pages] = [0, '', 0]
-      do {
-        const { count, error, next } = await daemon.records(`since=500h&limit=10000${query}${cursor}`)
-        expect(error).toBeNull()
-        ;[sum, cursor, pages] = [sum + count, next === null ? '' : `&cursor=${next}`, pages + 1]
-      } while (cursor !== '' && pages < 20)
-      expect([sum, pages > 1]).toEqual([all, true])
+      const pages = await pagesOf(daemon, `since=500h&limit=10000${query}`)
+      const sum = pages.reduce((listed, { count }) => listed + count, 0)
+      expect([sum, pages.length > 1, pages.at(-1)?.next]).toEqual([all, true, null])
+      expect(pages.map(({ error }) => error).filter((error) => error !== null)).toEqual([])
     }
     day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 25_000 } })
     const { error } = await daemon.records('since=500h')

@@ -42,6 +42,8 @@ export interface SweepOptions {
   betweenSlices?: (signal: AbortSignal) => Promise<void>
   /** The parts that earlier sweeps could not list. Default: none. */
   unlistable?: Unlistable
+  /** Order of the halves of a slice that could not be listed. Default: `later-first`, because platforms reject old spans. */
+  halves?: 'earlier-first' | 'later-first' | undefined
 }
 
 /** Result of a part of the sweep: a listed slice, a skipped one, or both if it was listed in part. */
@@ -144,15 +146,15 @@ interface SliceAhead extends PlannedSpan {
 }
 
 /**
- * Repeats the first failing slice in a row, because the platform may have failed for a moment. Cuts others in two, the later half first, as long as
- * the platform responds; skips the rest. The later half, because platforms reject old spans.
+ * Repeats the first failing slice in a row, because the platform may have failed for a moment. Cuts others in two, as long as
+ * the platform responds; skips the rest.
  */
 async function goRound(
   slice: SliceAhead,
   failure: PlatformFailure,
   context: Context,
 ): Promise<SweepStep | SliceAhead[]> {
-  const { findings } = context
+  const { findings, options } = context
   if (isOfAnyCall(failure)) throw failure
   if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
   findings.failedInARow += 1
@@ -166,9 +168,8 @@ async function goRound(
     return { skipped: { span: { from: slice.from, to: slice.to }, failure } }
   }
   const whole = { seconds, listedHalves: 0 }
-  return cut(slice, 2)
-    .reverse()
-    .map((half) => ({ ...half, whole }))
+  const halves = cut(slice, 2).map((half) => ({ ...half, whole }))
+  return options.halves === 'earlier-first' ? halves : halves.reverse()
 }
 
 /** Learns how long a span the platform lists at once. */

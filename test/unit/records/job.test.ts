@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { RetryResponse } from '../../../src/platform/operations.ts'
 import type { RetryEvent } from '../../../src/reconcile/retry/dispatcher.ts'
-import { detailOf, noteIncomplete, standingAfter, type RetryJob } from '../../../src/records/job.ts'
+import { detailOf, noteIncomplete, standingAfter } from '../../../src/records/job.ts'
 
 const eventOf = (answer: object): RetryEvent => ({ response: { sent: true, ...answer } as RetryResponse }) as RetryEvent
 
@@ -29,6 +29,6 @@ test.each<[answer: object, detail: string]>([
 
 test('each reason why a listing is incomplete is said once', () => {
   const listing: { incomplete: string | undefined } = { incomplete: undefined }
-  for (const text of ['One.', 'Two.', 'One.']) noteIncomplete({ listing } as unknown as RetryJob, text)
+  for (const text of ['One.', 'Two.', 'One.']) noteIncomplete(listing, text)
   expect(listing.incomplete).toBe('One. Two.')
 })
