@@ -40,7 +40,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   function* takeHeld(job: RetryJob): Steps<undefined> {
     const { backlog } = reconciler()
     const { filter } = job
-    const matches = matcherOf({ until: reconciler().client.now(), ...filter })
+    const matches = matcherOf(filter)
     const held = filter.webhookIds?.flatMap((id) => backlog.get(id) ?? []) ?? backlog.entries()
     let seen = 0
     for (const entry of held) {
@@ -60,7 +60,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   async function takeListed(job: RetryJob, { askedAt, problem, records }: FoundRecords): Promise<void> {
     const { backlog, client, planner } = reconciler()
     if (problem !== undefined) noteIncomplete(job.listing, problem)
-    const matches = matcherOf({ until: client.now(), ...job.filter })
+    const matches = matcherOf(job.filter)
     const holdsExcluded = job.filter.webhookIds !== undefined
     for (let at = 0; at < records.length && !isFull(); at += perStep) {
       if (at > 0) await turn()

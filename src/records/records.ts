@@ -192,7 +192,7 @@ export function createRecords({
     const current = reconciler()
     const now = current.client.now()
     const situationOf = current.situations()
-    const matches = matcherOf({ until: now, ...filter })
+    const matches = matcherOf(filter)
     return records
       .map((record) => {
         const { status } = record

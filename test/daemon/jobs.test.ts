@@ -214,6 +214,23 @@ test.each([
   expect(await daemon.job('GET', `/${again}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
 })
 
+test("a failed record of an event ahead of the platform's clock is shown and retried, by the id of its event or webhook", async () => {
+  await using day = await beginDay({ timeZone: 'Europe/Berlin' })
+  const [a, b] = [1, 2].map(() => day.sandbox.addWebhook({ eventInstant: day.clock.now() - 10 * minuteMs }))
+  const daemon = await day.start({ RECONCILER_PLATFORM_TIME_ZONE: 'UTC' })
+  const event = day.sandbox.record(b ?? '')?.eventId
+  for (const [query, selection] of [
+    [`webhook=${a}`, { webhooks: [a] }],
+    [`event=${event}`, { event }],
+  ] as const) {
+    const { records } = await daemon.records(query)
+    expect(records).toMatchObject([{ decision: 'settling', nextRetry: expect.stringContaining('T12:51:00') as string }])
+    const id = await start(daemon, { selection })
+    await daemon.goOn(2)
+    expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { found: 1, recovered: 1 } })
+  }
+})
+
 test('an excluded record that a cancelled job named is held no longer', async () => {
   await using day = await beginDay()
   const webhooks = seed(day, 2)
