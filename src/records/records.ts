@@ -134,9 +134,9 @@ export function createRecords({
   const windowStart = (): number => reconciler().client.now() - policy.window.lookback
 
   /** Matching records that the daemon counts, and does not hold; undefined if there are none. */
-  function onlyCounted({ decision, until = Infinity }: RecordFilter): string | undefined {
+  function onlyCounted({ decision, from, until = Infinity }: RecordFilter): string | undefined {
     const { beyondWindow, excluded } = reconciler().sweeper.findings()
-    const isBeyond = until <= windowStart() && (decision?.includes('exhausted') ?? true)
+    const isBeyond = (from ?? until) < windowStart() && (decision?.includes('exhausted') ?? true)
     const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (isBeyond ? beyondWindow : 0)
     if (records === 0) return undefined
     return `Up to ${counted(records, 'more is', 'more are')} only counted: the platform lists them by time (since, or --since TIME).`

@@ -297,8 +297,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
     ] as const) {
       const pages = await pagesOf(daemon, `since=500h&limit=10000${query}`)
       const sum = pages.reduce((listed, { count }) => listed + count, 0)
-      expect([sum, pages.length > 1, pages.at(-1)?.next]).toEqual([all, true, null])
-      expect(pages.map(({ error }) => error).filter((error) => error !== null)).toEqual([])
+      expect([sum, pages.length > 1, pages.some(({ error }) => error !== null)]).toEqual([all, true, false])
     }
     day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 25_000 } })
     const { error } = await daemon.records('since=500h')
@@ -408,15 +407,18 @@ test('what the backlog may lack is said beside the records', async () => {
   const daemon = await day.start({
     ...{ RECONCILER_LEDGER_URL: undefined, RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' },
   })
+  const counted = (records: number): string =>
+    `Up to ${records} more are only counted: the platform lists them by time (since, or --since TIME).`
   for (const [query, since, count] of [
     ['decision=excluded', '110h', 3],
     ['until=190h', '500h', 2],
   ] as const) {
-    const incomplete = `Up to ${count} more are only counted: the platform lists them by time (since, or --since TIME).`
-    expect(await daemon.records(query)).toMatchObject({ source: 'memory', count: 0, incomplete })
+    expect(await daemon.records(query)).toMatchObject({ source: 'memory', count: 0, incomplete: counted(count) })
     const listed = await daemon.records(`${query}&since=${since}`)
     expect(listed).toMatchObject({ source: 'platform', count, incomplete: null })
   }
+  expect(await daemon.records('since=500h&source=memory')).toMatchObject({ incomplete: counted(2) })
+  expect(await daemon.records('since=160h&source=memory')).toMatchObject({ incomplete: null })
   expect(await daemon.records('group=unprocessed')).toMatchObject({
     count: 0,
     incomplete: 'There is no ledger to compare with (ledger.url).',
