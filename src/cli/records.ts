@@ -170,7 +170,7 @@ function block(one: ExplainedRecord, shown: BlockShown): string {
 }
 
 const noneFound =
-  'The platform has no record of this event, and no failed record with this webhook id. For a delivered webhook, give the event id.'
+  'No record of this event was found, and no failed record with this webhook id. For a delivered webhook, give the event id.'
 
 /** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {

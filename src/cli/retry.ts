@@ -162,7 +162,7 @@ const stops: Readonly<Record<string, string>> = {
 function remarksOf({ blockedBy, listing, problem, stoppedBy, sums }: JobDocument): string[] {
   const isNothing = sums.found + listing.notFailed === 0 && listing.notFound.length === 0
   const unknown = (id: string): string =>
-    `There is no failed record with webhook id ${cell(id)}: it was delivered, is being delivered, or the id is wrong.`
+    `No failed record with webhook id ${cell(id)} was found: it may be delivered, in delivery, or mistyped.`
   return [
     ...(isNothing ? ['No failed record was found for this selection.'] : []),
     ...listing.notFound.map(unknown),

@@ -119,8 +119,7 @@ export function recordsSection(
     rows !== undefined && rows.length > 0 && table('The oldest event first.', columns, rows),
     notHeld &&
       html`<p>
-        The daemon has no failed record with this id: it was delivered, is being delivered, is beyond the window, or is
-        mistyped.
+        The daemon has no failed record with this id: it may be delivered, excluded, outside the window, or mistyped.
       </p>`,
     problem !== undefined && html`<p class="sub">${problem}</p>`,
     command !== undefined && html`<p class="sub">Details from the platform: ${command}</p>`,

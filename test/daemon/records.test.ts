@@ -145,7 +145,9 @@ describe('the page', () => {
       commandPrefix: '',
       ...(none && { found: none }),
     })
-    expect(text).toContain('The daemon has no failed record with this id')
+    expect(text.replaceAll(/\s+/g, ' ')).toContain(
+      'id: it may be delivered, excluded, outside the window, or mistyped.',
+    )
     expect(text).toContain('webhook-reconciler explain 00000000-0000-4000-8000-000000000000')
     expect(await find(daemon, 'event=<script>')).toMatchObject({
       records: undefined,

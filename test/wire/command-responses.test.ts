@@ -83,7 +83,7 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
     'not found',
     aJob({ listing: { notFound: [id] }, sums: { found: 0, asked: 0 } }),
     1,
-    [`no failed record with webhook id ${id}`],
+    [`No failed record with webhook id ${id} was found`],
   ],
   [
     'seen in part',
@@ -325,7 +325,7 @@ test('an event that is none is looked for as a webhook; several come as one docu
   expect(JSON.parse(ran.out)).toMatchObject({
     events: [
       { id, records: [{ webhookId: id }] },
-      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('no record of this event') as string] },
+      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('No record of this event') as string] },
     ],
     exitCode: 1,
   })
