@@ -1,7 +1,7 @@
 // The webhook operations list and retry: builds each request and reads its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import { isSuccess, type HttpRequest, type Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
-import { isUnreadable, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
+import { isUnreadable, readRecord, wholeNumber, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
 import type { TrafficClass } from './rate-limiter.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
@@ -67,11 +67,6 @@ function listUrl(webhooksUrl: string, query: ListQuery): URL {
   return url
 }
 
-/** A nonnegative whole number. */
-function wholeNumber(value: unknown): number | undefined {
-  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
-}
-
 /** TypeScript does not declare it yet. @see https://tc39.es/proposal-json-parse-with-source/ */
 const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown }
 
@@ -86,12 +81,12 @@ const rowsOf = (body: unknown): unknown => property(property(body, 'data'), 'web
 function readListPage(
   body: unknown,
   text: string,
-  { onExactRow, onRow, zone }: Pick<ListQuery, 'onExactRow' | 'onRow'> & { zone: TimeZone },
+  { first, onExactRow, onRow, zone }: Pick<ListQuery, 'onExactRow' | 'onRow'> & { first: number; zone: TimeZone },
 ): ListPage | undefined {
   const page = property(property(body, 'metadata'), 'page')
   const total = wholeNumber(property(page, 'totalElements'))
-  // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null.
-  const rows = rowsOf(body) ?? (total === 0 ? [] : undefined)
+  // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null: also behind the last row.
+  const rows = rowsOf(body) ?? (total !== undefined && total <= first ? [] : undefined)
   if (!Array.isArray(rows)) return undefined
   if (onRow !== undefined) for (const row of rows) onRow(row)
   if (onExactRow !== undefined) for (const row of (rowsOf(parseExact(text)) ?? []) as unknown[]) onExactRow(row)
@@ -111,7 +106,7 @@ export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZ
   return {
     method: 'GET',
     url: listUrl(webhooksUrl, query),
-    read: (body, text) => readListPage(body, text, { ...query, zone }),
+    read: (body, text) => readListPage(body, text, { ...query, first: query.page * query.size, zone }),
   }
 }
 

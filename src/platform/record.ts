@@ -83,8 +83,10 @@ function statusOf(value: unknown): WebhookStatus | undefined {
   return webhookStatuses.find((known) => known === text)
 }
 
-function count(value: unknown): number {
-  return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
+/** A nonnegative whole number, or a text of its digits: some serializers quote integers (proto3's int64). */
+export function wholeNumber(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
 }
 
 /** Reads a row of a list, or the record in a retry's response. Never throws. */
@@ -98,17 +100,16 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   const status = statusOf(fields['status'])
   if (status === undefined) return { unreadable: true, id, field: 'status' }
   const webhook = object(object(fields['requestPayload'])['webhook'])
-  const code = fields['responseStatusCode']
   return {
     id,
     eventId: isUuid(fields['eventId']) ? fields['eventId'] : '',
     subscriptionId: isUuid(fields['subscriptionId']) ? fields['subscriptionId'].toLowerCase() : '',
     status,
-    attempts: count(fields['numberOfAttempts']),
+    attempts: wholeNumber(fields['numberOfAttempts']) ?? 0,
     eventLocal,
     lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,
     eventType: word(webhook['type']),
-    responseStatusCode: typeof code === 'number' && Number.isInteger(code) ? code : null,
+    responseStatusCode: wholeNumber(fields['responseStatusCode']) ?? null,
   }
 }
 

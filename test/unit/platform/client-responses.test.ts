@@ -163,7 +163,7 @@ test('a page gives its records and what it says of itself; an unreadable row is 
 
 test.each([
   ['without metadata', { data: { webhooks: [] } }],
-  ['texts', wirePage([], { size: '100', totalElements: '1' })],
+  ['texts', wirePage([], { size: '1e2', totalElements: '' })],
   ['negative', wirePage([], { size: -1, totalElements: -1 })],
   ['broken', wirePage([], { size: 0.5, totalElements: 1e300 })],
   ['a page of nothing', wirePage([], { size: 0, totalElements: null })],
@@ -174,12 +174,13 @@ test.each([
 test.each([
   ['nothing', { data: {}, metadata: { page: { totalElements: 0 } } }, { rows: 0, total: 0 }],
   ['null', wirePage(null, { totalElements: 0 }), { rows: 0, total: 0 }],
+  ['null, behind the last row', wirePage(null, { totalElements: '100' }), { rows: 0, total: 100 }, 1],
   ['null, with a total of 1', wirePage(null), { reason: 'invalid-body' }],
   ['null, without a total', { data: { webhooks: null } }, { reason: 'invalid-body' }],
-])('an empty list, its array written as %s', async (_, body, expected) => {
+])('an empty list, its array written as %s', async (_, body, expected, page = 0) => {
   const under = createClientUnderTest()
   under.server.replies({ body })
-  const query = { page: 0, size: 100, onExactRow: () => undefined }
+  const query = { page, size: 100, onExactRow: () => undefined }
   const listed = await under.clock.run(under.client.list(query, signal)).catch((error: unknown) => error)
   expect(listed).toMatchObject(expected)
 })
