@@ -146,11 +146,11 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined
 }
 
-/** `expires_in` in ms: a number of seconds, or a string of digits. Zero or less means the minimum lifetime. */
+/** `expires_in` in ms: a number of seconds, or a string of digits. Zero or less says nothing: some hosts mean that it does not expire. */
 function lifetime(expiresIn: unknown): number {
-  const numeric = typeof expiresIn === 'string' && /^\s*-?\d+(?:\.\d+)?\s*$/.test(expiresIn)
+  const numeric = typeof expiresIn === 'string' && /^\s*\d+(?:\.\d+)?\s*$/.test(expiresIn)
   const seconds = numeric ? Number(expiresIn) : expiresIn
-  if (typeof seconds !== 'number') return unknownLifetimeMs
+  if (typeof seconds !== 'number' || seconds <= 0) return unknownLifetimeMs
   return Math.min(Math.max(seconds * 1000, minLifetimeMs), maxLifetimeMs)
 }
 
