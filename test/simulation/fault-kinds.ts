@@ -41,8 +41,10 @@ export interface FaultWindow {
   /** Share of the calls that it hits. */
   share: number
   on: 'all' | 'list' | 'retry'
-  /** With `gateway-page`. */
+  /** With `gateway-page` and `bad-span`. */
   status?: number
+  /** With `bad-span`: only lists of this status fail. */
+  of?: 'processing' | 'failed'
   /** With `bad-span`: lists of several rows fail whose span holds the event of this moment, ms since the start. */
   eventAt?: number
 }

@@ -30,7 +30,8 @@ export function decode(part: string | undefined): Record<string, unknown> {
   }
 }
 
-export function createSimulatedIdentity({ tokenKnownAfterMs, tokenLifeSeconds }: Habits): SimulatedIdentity {
+export function createSimulatedIdentity(habits: Habits): SimulatedIdentity {
+  const { tokenKnownAfterMs, tokenLifeSeconds, expiresIn = tokenLifeSeconds } = habits
   /** Of the whole run: a jti never comes again. */
   const used = new Set<unknown>()
   let tokens = new Map<string, { from: number; until: number }>()
@@ -58,7 +59,7 @@ export function createSimulatedIdentity({ tokenKnownAfterMs, tokenLifeSeconds }:
       given += 1
       const value = `token-${given}`
       tokens.set(value, { from: now + tokenKnownAfterMs, until: now + tokenLifeSeconds * 1000 })
-      const body = { access_token: value, token_type: 'Bearer', expires_in: tokenLifeSeconds, scope: 'api' }
+      const body = { access_token: value, token_type: 'Bearer', expires_in: expiresIn, scope: 'api' }
       return { status: 200, body: JSON.stringify(body) }
     },
     takes(authorization, now) {

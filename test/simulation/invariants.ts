@@ -99,6 +99,8 @@ const makers = [
 
 /** The longest backoff of a ping, and its response. */
 const longestTroubleMs = 330_000
+/** A part that can't be listed is tried again at least so often. */
+const unlistedRestMs = 3_660_000
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
 const answersForJump = 12
 
@@ -230,7 +232,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (known.owed !== undefined) {
       violate('premature', `retries ${id} whose outcome is not known (${known.owed.kind})`)
     }
-    if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
+    if (!expectations.isSelected(record) && !askedFor.has(id))
+      violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
     if (known.isDone) violate('premature', `retries ${id}, which was seen as successful, and has not failed since`)
     // While lists alone wait, it gives up those of records that may go.
@@ -289,7 +292,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   }
 
   function isFaultlessSince(at: number, record?: SimulatedRecord): boolean {
-    const since = scenario.faults.filter(({ from, to }) => from <= timeline.now() && to > at)
+    const since = scenario.faults.filter(
+      ({ from, kind, to }) => from <= timeline.now() && to + (kind === 'bad-span' ? unlistedRestMs : 0) > at,
+    )
     return since.every((fault) => record !== undefined && isOfOthers(fault, record))
   }
 
@@ -367,7 +372,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
       } else if (fact.type === 'operator') {
         trace.note(`${name} operator ${fact.command}`)
-        if ('changed' in fact) isPaused = fact.command === 'pause'
+        if ('changed' in fact && fact.subscriptionId === undefined) isPaused = fact.command === 'pause'
         limits.paused(isPaused)
         shut()
       } else if (fact.type === 'receiver') {

@@ -35,8 +35,8 @@ export interface Life {
   /** What keeps it from being alive, as /livez says it. */
   problems(): readonly string[]
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
-  /** A pause ends by itself after `forMs`, if that is given. */
-  command(what: 'pause' | 'resume', forMs?: number): void
+  /** A pause is of one subscription, and ends by itself after `forMs`, if these are given. */
+  command(what: 'pause' | 'probe' | 'resume', subscriptionId?: string, forMs?: number): void
   /** An operator asks for retries: a job; undefined before it listens, or where it retries nothing. */
   ask(body: object): { job: AskedJob; cancel: () => void } | undefined
   /** Things that it waits for. */
@@ -170,9 +170,11 @@ export function startLife(options: LifeOptions): Life {
       return ids
     },
     problems: () => server?.live() ?? [],
-    command(what, forMs) {
-      if (what === 'resume') void server?.control.pause.resume()
-      else void server?.control.pause.pause(forMs === undefined ? {} : { until: clock.now() + forMs })
+    command(what, subscriptionId, forMs) {
+      const until = forMs === undefined ? undefined : clock.now() + forMs
+      if (what === 'probe') void server?.control.probe()
+      else if (what === 'resume') void server?.control.pause.resume(subscriptionId)
+      else void server?.control.pause.pause({ subscriptionId, until })
     },
     ask(body) {
       const asked = server?.control.jobs

@@ -125,11 +125,11 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return platform.isInstantBetween(scenario.startAt + at, from, to)
   }
 
-  function isHit({ kind, on, eventAt }: FaultWindow, call: Call): boolean {
+  function isHit({ kind, of, on, eventAt }: FaultWindow, call: Call): boolean {
     const { operation } = call
     if (kind === 'health-404') return operation === 'health'
     if (kind === 'misrouted' || kind === 'ignored') return operation === 'retry'
-    if (kind === 'bad-span') return asksFor(call, eventAt ?? 0)
+    if (kind === 'bad-span') return (of ?? call.asked?.status) === call.asked?.status && asksFor(call, eventAt ?? 0)
     if (operation === 'health' || identityFaults.has(kind) !== (operation === 'token')) return false
     return operation === 'token' || on === 'all' || on === operation
   }
@@ -176,7 +176,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     unauthorized: () => refusal(401),
     forbidden: () => refusal(403),
     'coded-error': () => withCode(500, 'svc.broken'),
-    'bad-span': () => withCode(400, 'svc.bad_span'),
+    'bad-span': (status) => (status > 400 ? fromGateway(status) : withCode(400, 'svc.bad_span')),
   }
 
   function voidToken(): Reply {

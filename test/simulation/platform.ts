@@ -67,6 +67,7 @@ export interface PlatformWatch {
 
 export interface SimulatedPlatform {
   readonly records: ReadonlyMap<string, SimulatedRecord>
+  readonly subscriptionIds: readonly string[]
   /** Epoch ms of the platform's clock. */
   now(): number
   /** True when a record's event lies between these bounds of a list call, on the platform's wall clock. */
@@ -274,7 +275,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
 
   function accepted(record: SimulatedRecord): Answer {
     const body = `{"workflow":{"code":"retry"},"data":{"webhook":${rowOf(record)}},"connect":{},"metadata":{}}`
-    return { status: 200, body, views: [viewOf(record)] }
+    return { status: 200, body: written(body), views: [viewOf(record)] }
   }
 
   function retry(id: string, actor: Actor, done: (answer: Answer) => void, isIgnored = false): void {
@@ -326,6 +327,12 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return from < (zone.toLocal(now()) - listsFor) / 1000 || to - from > listsAtOnce / 1000 + 2
   }
 
+  /** By chance, with its numbers as texts. */
+  function written(body: string): string {
+    if (habits.numbersAsTexts === undefined || sequence.chance(0.5)) return body
+    return body.replaceAll(/("(?:numberOfAttempts|responseStatusCode|size|number|total\w+)":)(\d+)/g, '$1"$2"')
+  }
+
   function list(asked: Asked): Answer {
     const { eventId, from, page: number, size: askedSize, status, to } = asked
     if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
@@ -337,10 +344,12 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     }
     if (!isOrderFixed) found.sort(inOrder)
     const page = found.slice(number * size, (number + 1) * size)
+    const none = page.length === 0 ? habits.emptyList : undefined
+    const data = none ?? `"data":{"webhooks":[${page.map(rowOf).join()}]}`
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
-    const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
+    const body = `{"workflow":{},${data},"connect":{},"metadata":{"page":${totals}}}`
     const views = page.filter(({ plan }) => plan.unreadable === undefined).map(viewOf)
-    return { status: 200, body, views, rows: page.length, total: found.length }
+    return { status: 200, body: written(body), views, rows: page.length, total: found.length }
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {
@@ -395,6 +404,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
 
   return {
     records,
+    subscriptionIds,
     now,
     isBetween: isInside,
     isInstantBetween(instant, from, to) {

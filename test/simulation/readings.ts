@@ -6,6 +6,7 @@ import { ledgerUrl } from './ledger.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings } from './readings-listing.ts'
+import { oddReadings } from './readings-odd.ts'
 import { saidStages } from './readings-said.ts'
 import type { PlannedRecord, Scenario } from './scenario.ts'
 
@@ -281,6 +282,7 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
     share: 0.5,
     change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, missingHasCode: true } }),
   },
+  ...Object.fromEntries(Object.entries(oddReadings).map(([name, change]) => [name, { share: 0.04, change }])),
   'a gateway answers': { share: 0.08, change: gatewayAnswers },
   'retries are ignored': { share: 0.08, change: retriesIgnored },
   'events cannot be searched': {

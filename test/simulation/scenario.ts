@@ -82,6 +82,12 @@ export interface Habits {
   statusCase: 'lower' | 'capital' | 'upper'
   /** No response of the API has a Date. */
   withoutDate?: true
+  /** How a list without rows writes its `data`, if not with an empty array. */
+  emptyList?: string
+  /** Some responses have numbers as texts. */
+  numbersAsTexts?: true
+  /** How the lifetime of a token is given, if not as it is. */
+  expiresIn?: string | number
 }
 
 export interface Outage {
@@ -129,6 +135,8 @@ export interface PlannedJob {
   rate: number | undefined
   /** It is deleted so long after its start. */
   cancelAfterMs: number | undefined
+  /** It names failed records of that time, or one of their events; `age`: the span may begin before the window. */
+  by?: 'event' | 'webhooks' | 'age'
 }
 
 export interface Scenario {
@@ -169,8 +177,10 @@ export interface Scenario {
   }
   /** Ends of the certificate in `auth.certificateFile`, epoch ms, from these moments on; empty: there is none. */
   certificates: readonly { at: number; notAfter: number }[]
-  /** When the operator pauses and resumes, ms since the start. */
-  pauses: readonly { from: number; to: number }[]
+  /** When the operator pauses and resumes all retries, or those of a subscription, ms since the start. */
+  pauses: readonly { from: number; to: number; subscription?: number }[]
+  /** When the operator has circuits probed, ms since the start. */
+  probes?: readonly number[]
   /** Retry jobs of the operator, ms since the start. */
   jobs: readonly PlannedJob[]
   lives: readonly PlannedLife[]

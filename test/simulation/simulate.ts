@@ -110,22 +110,38 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     keyFiles,
     ledger,
   })
-  for (const { from, to } of scenario.pauses) {
+  for (const { from, subscription = NaN, to } of scenario.pauses) {
+    const id = platform.subscriptionIds[subscription]
     // One of two ends by itself, by the host's clock: the resume then comes to nothing, or after a jump ends it.
-    timeline.after(from, () => life?.command('pause', from % 2 === 0 ? to - from : undefined))
-    timeline.after(to, () => life?.command('resume'))
+    timeline.after(from, () => life?.command('pause', id, from % 2 === 0 ? to - from : undefined))
+    timeline.after(to, () => life?.command('resume', id))
   }
-  function ask({ cancelAfterMs, exhausted, rate, sinceMs, untilMs }: PlannedJob): void {
+  for (const at of scenario.probes ?? []) timeline.after(at, () => life?.command('probe'))
+
+  function selectionOf({ by }: PlannedJob, since: number, until: number): object {
+    const failed = [...platform.records.values()].filter(({ status }) => status === 'failed')
+    if (by === 'webhooks' && failed.length > 0) return { webhooks: failed.slice(0, 5).map(({ id }) => id) }
+    const event = failed.find(({ eventId }) => eventId !== '')?.eventId
+    if (by === 'event' && event !== undefined) return { event }
+    return { since: `${Math.round(since)}ms`, until: `${until}ms` }
+  }
+
+  function ask(job: PlannedJob): void {
+    const { by, cancelAfterMs, exhausted, rate, sinceMs, untilMs: until } = job
     // Within the window: beyond it the daemon owes nothing.
-    const [since, until] = [Math.min(sinceMs, config.window.lookback / 2), untilMs]
+    const since = by === undefined ? Math.min(sinceMs, config.window.lookback / 2) : sinceMs
     if (until >= since) return
-    const selection = { since: `${Math.round(since)}ms`, until: `${until}ms` }
+    const selection = selectionOf(job, since, until)
     const asked = life?.ask({ selection, exhausted, ...(rate !== undefined && { rate }) })
     if (asked === undefined) return
     // The daemon's idea of the platform's time may be off by so much.
     const ageOf = ({ eventAt }: SimulatedRecord): number => platform.now() - eventAt
     const isMeant = (record: SimulatedRecord): boolean =>
-      ageOf(record) <= since + offMs && ageOf(record) >= until - offMs
+      'since' in selection
+        ? ageOf(record) <= since + offMs && ageOf(record) >= until - offMs
+        : Object.values(selection)
+            .flat()
+            .some((id) => id === record.id || id === record.eventId)
     const ids = [...platform.records.values()].filter(isMeant).map(({ id }) => id)
     watch?.asked(asked.job, ids)
     if (cancelAfterMs !== undefined) timeline.after(cancelAfterMs, asked.cancel)

@@ -13,6 +13,8 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   const own: number[] = scenario.receivers.map(() => 0)
   /** What becomes of others' deliveries may be taken for the outcome of an own retry. */
   let foreign = 0
+  /** Circuits that an operator had probed. */
+  let probed = 0
   const hasFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
   const isWatched = config.receiver.healthUrl === undefined
 
@@ -41,12 +43,15 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
 
   function check(receiver: number): void {
     const subscriptions = scenario.subscriptions.filter((of) => of === receiver).length
-    const limit = subscriptions * limitOfOne() + foreign
+    const limit = subscriptions * limitOfOne() + foreign + maxProbes * probed
     const count = own[receiver] ?? 0
     if (count > limit) violate('dead-receiver', `had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
   }
 
   return {
+    fact(fact) {
+      if (fact.type === 'operator' && fact.command === 'probe') probed += fact.circuits
+    },
     delivered(receiver, isOwn) {
       if (!isOwn) {
         foreign += 1

@@ -53,6 +53,8 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
       if (status === 429 || retryAfterMs !== undefined) waitedAt = timeline.now()
     },
     fact(fact) {
+      // Records that a job adds may take the room of others.
+      if (fact.type === 'operator' && fact.command === 'retry') evicted += 1
       if (fact.type === 'sweep') check(fact)
     },
   }

@@ -275,6 +275,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   function checkDead({ status }: Sight): void {
     const { headline, level, notices } = status.summary
     const isOpen = (id: string): boolean =>
+      !status.pauses.some(({ subscriptionId }) => subscriptionId === id) &&
       status.causes.list.some(
         ({ byDecision, records, subscriptionId }) =>
           subscriptionId.toLowerCase() === id && records > byDecision.exhausted,

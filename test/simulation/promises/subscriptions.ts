@@ -6,6 +6,8 @@ import type { WatcherOptions } from './watcher.ts'
 
 /** A circuit that was not used for so long may be forgotten. */
 const forgottenMs = 600_000
+/** A retry that waits for its token goes out all the same. */
+const tokenWaitMs = 60_000
 /** Until the loop has turned. */
 const slackMs = 1000
 
@@ -17,6 +19,8 @@ interface Subscription {
   recoveredAt: number
   heldUntil: number
   inFlight: number
+  /** Since when an operator holds it, ms since the start; Infinity: not. */
+  pausedAt: number
 }
 
 /** Times are ms since the start. */
@@ -44,7 +48,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
   /** When an outage of the platform last began: of what was sent before, no outcome counts in a circuit. */
   let outageAt = -Infinity
 
-  const unused = { changedAt: startedAt, recoveredAt: -Infinity, heldUntil: -Infinity, inFlight: 0 }
+  const unused = { changedAt: startedAt, recoveredAt: -Infinity, heldUntil: -Infinity, inFlight: 0, pausedAt: Infinity }
   const of = (id: string): Subscription => subscriptions.getOrInsertComputed(id, () => ({ state: 'closed', ...unused }))
 
   /** Retries of a subscription that may have held a place in its circuit at `at` and since: each for `probeTimeout`. */
@@ -63,7 +67,8 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
     const subscription = of(id)
     const taken = heldPlaces(id, -Infinity) + subscription.inFlight
     const isFull = taken >= (isKnownUp(subscription) ? Math.max(1, initialLimit / 2) : 1)
-    if (isFull || subscription.state !== 'closed') subscription.heldUntil = Math.max(subscription.heldUntil, untilMs)
+    if (isFull || subscription.pausedAt < Infinity || subscription.state !== 'closed')
+      subscription.heldUntil = Math.max(subscription.heldUntil, untilMs)
   }
 
   function noteSlots(): void {
@@ -82,7 +87,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       const subscription = of(id)
       if (subscription.changedAt > since || subscription.inFlight > 0 || fullAt > since) return false
       const places = isKnownUp(subscription) ? initialLimit : 1
-      return subscription.state !== 'open' && heldPlaces(id, since) < places
+      return subscription.pausedAt === Infinity && subscription.state !== 'open' && heldPlaces(id, since) < places
     },
     sent({ id, operation }) {
       const record = platform.records.get(id)
@@ -91,6 +96,8 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       subscription.changedAt = timeline.now()
       if (subscription.inFlight >= Math.max(1, concurrency - 1))
         violate('waits', `takes the last slot for ${id}, whose subscription has all the others`)
+      if (subscription.pausedAt < timeline.now() - tokenWaitMs && knowledge.get(id)?.mayReplay !== true)
+        violate('limits', `retries ${id}, whose subscription is paused`)
       subscription.inFlight += 1
       noteSlots()
       noteCircuit(record.subscriptionId)
@@ -106,6 +113,10 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
     },
     fact(fact) {
       if (fact.type === 'trouble' && fact.trouble !== undefined) outageAt = timeline.now()
+      if (fact.type === 'operator' && 'changed' in fact && fact.subscriptionId !== undefined) {
+        of(fact.subscriptionId).pausedAt = fact.command === 'pause' ? timeline.now() : Infinity
+        of(fact.subscriptionId).changedAt = of(fact.subscriptionId).heldUntil = timeline.now()
+      }
       if (fact.type !== 'outcome' && fact.type !== 'circuit' && fact.type !== 'retry') return
       const id = fact.subscriptionId.toLowerCase()
       const subscription = of(id)
