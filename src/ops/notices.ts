@@ -135,7 +135,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
     ...{ level, text: reason, detail: detailOf(shut, status), advice },
     runbook: isOfLists ? 'SweepStalled' : runbook,
   }
-  const endPause = throttleAdvice(status)
+  const endPause = throttleAdvice(status, shut.opensInSeconds ?? 0)
   if (gate === 'throttled' && endPause !== undefined) return { ...notice, level: 'trouble', advice: endPause }
   // Where one pause follows another, no sweep ends.
   if (gate === 'throttled' && (shut.opensInSeconds ?? 0) * 1000 <= passingMs && !isUnseen(status))

@@ -16,17 +16,19 @@ const isListReported = ({ gates }: StatusFacts): boolean =>
 /** Calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
 const longWaitMs = 900_000
 
-/** Advice while the platform's rate limit needs a person; undefined otherwise. */
-export function throttleAdvice(status: StatusFacts): string | undefined {
-  const { now, progressDue, rate } = status
-  if (rate.throttledForSeconds * 1000 > longWaitMs)
+/** Advice while the platform's rate limit, with a pause of so many seconds, needs a person; undefined otherwise. */
+export function throttleAdvice(status: StatusFacts, seconds: number): string | undefined {
+  const { now, progressDue } = status
+  if (seconds * 1000 > longWaitMs)
     return "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
   const isLate = unsweptMs(status) > longWaitMs && now.getTime() - progressDue.getTime() > longWaitMs
-  if (rate.throttledForSeconds === 0 || !isLate) return undefined
+  if (seconds === 0 || !isLate) return undefined
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
 }
 
-const areAllThrottled = ({ gates }: StatusFacts): boolean => gates.some(({ gate }) => gate === 'throttled')
+/** Remaining pause of all calls, in seconds; 0 if none. */
+const throttledSeconds = ({ gates }: StatusFacts): number =>
+  gates.find(({ gate }) => gate === 'throttled')?.opensInSeconds ?? 0
 
 /** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
 export function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
@@ -46,7 +48,7 @@ export function stopAdvice(status: StatusFacts): string | undefined {
   // No gate shuts before a retry is tried.
   if (tokenTrouble !== null && isBroken(status)) return sentence(tokenTrouble.advice)
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
-  return areAllThrottled(status) ? throttleAdvice(status) : undefined
+  return throttleAdvice(status, throttledSeconds(status))
 }
 
 /** Age of the data while sweeps fail. */
@@ -74,6 +76,9 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
   const problem = sweeps[0]?.problem
   const { since = now, until = now, reason = 'other' } = listsFailing ?? {}
   const isListFailing = until.getTime() - since.getTime() >= passingListMs
+  // Beside a pause of all calls, which has a gate, only a longer one is said.
+  const listsWaitMs = (rate.throttledForSeconds - throttledSeconds(status)) * 1000
+  const listsAdvice = throttleAdvice(status, rate.throttledForSeconds)
   return [
     {
       isSo:
@@ -100,11 +105,11 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       runbook: 'SweepStalled',
     },
     {
-      isSo: rate.throttledForSeconds * 1000 > passingListMs && !areAllThrottled(status),
-      level: throttleAdvice(status) === undefined ? 'working' : 'trouble',
+      isSo: listsWaitMs > passingListMs,
+      level: listsAdvice === undefined ? 'working' : 'trouble',
       text: "The platform's rate limit for lists was hit: sweeps and checks wait.",
       detail: `It ends in ${waitText(rate.throttledForSeconds * 1000)}.`,
-      advice: throttleAdvice(status) ?? describeGate('throttled').advice,
+      advice: listsAdvice ?? describeGate('throttled').advice,
       runbook: 'Throttled',
     },
     {

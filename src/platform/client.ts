@@ -67,8 +67,6 @@ export interface PlatformClient {
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
-  /** Lists one record. @throws as `list`, and PlatformFailure `throttled` in place of a wait for a pause of lists */
-  ping(signal: AbortSignal): Promise<void>
   /**
    * Requests the retry of one record. The caller has acquired a call from the rate limiter, which is returned if nothing is
    * sent.
@@ -203,7 +201,7 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    const sent = { at: sentAt, pausedMs: rate.pausedMs('list') }
+    const sent = { at: sentAt, pausedMs: rate.pausedMs('retry') }
     let exchange: Exchange<T>
     try {
       exchange = read(kind, operation, await options.transport(toRequest(operation, token, signal)), sent)
@@ -214,7 +212,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('list') }
+      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('retry') }
       workingToken = token
       worksFor.set(operation.method, token)
     }
@@ -297,7 +295,7 @@ function notSent({ kind, reason }: TokenError): RetryResponse {
 }
 
 export function createPlatformClient(options: ClientOptions): PlatformClient {
-  const { clock, random, rate, serverClock, zone } = options
+  const { clock, maxPauseMs = Infinity, random, rate, serverClock, zone } = options
   const webhooksUrl = options.baseUrl.replace(/\/+$/, '') + webhooksPath
   const call = createCall(options)
   let repeatCredit = maxRepeatCredit
@@ -309,20 +307,12 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     return true
   }
 
-  async function readOnce(
-    query: ListQuery,
-    purpose: ListPurpose,
-    signal: AbortSignal,
-    maxPauseMs = options.maxPauseMs ?? Infinity,
-  ): Promise<ReadPage> {
+  async function readOnce(query: ListQuery, purpose: ListPurpose, signal: AbortSignal): Promise<ReadPage> {
     const operation = listOperation(webhooksUrl, query, zone)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
     for (let tries = 1; ;) {
-      const pausedForMs = rate.pausedForMs(purpose)
-      if (pausedForMs > 0 && pausedForMs >= maxPauseMs)
-        throw failure ?? new PlatformFailure('throttled', undefined, 'list')
       await rate.acquire(purpose, signal)
       const sentAt = clock.monotonic()
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
@@ -335,8 +325,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       const { isThrottled, problem, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
+      if (isThrottled === true && rate.pausedForMs(purpose) < maxPauseMs) continue
       failure = new PlatformFailure(reason, status, 'list', { problem, transportCode })
-      if (isThrottled === true) continue
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
       tries += 1
@@ -356,9 +346,6 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
 
   return {
     list: createPageReader(readOnce, options.requestTimeoutMs),
-    async ping(signal) {
-      await readOnce({ status: 'failed', page: 0, size: 1 }, 'list', signal, 0)
-    },
     retry,
     now: () => serverClock.now(),
     knowsTime: () => serverClock.isKnown(),

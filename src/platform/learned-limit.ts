@@ -25,7 +25,7 @@ export function untilOne(bucket: Bucket, perSecond: number): number {
 }
 
 /** What a response says about the rate. */
-export interface Refusal {
+export interface RefusedCall {
   /** `throttled`: a 429. `overloaded`: a 503. */
   kind: 'throttled' | 'overloaded'
   /** Retry-After in milliseconds, if present. */
@@ -40,13 +40,11 @@ export interface LearnedLimit {
   /** Fills the bucket, and measures for how long its calls waited. */
   refill(): void
   succeeded(): void
-  refused(refusal: Refusal): void
+  refused(refusal: RefusedCall): void
   /** Milliseconds until a call is allowed. */
   untilNextMs(): number
   /** Remaining milliseconds of a pause; 0 if not paused. */
   pausedForMs(): number
-  /** Total paused milliseconds so far. */
-  pausedMs(): number
 }
 
 /**
@@ -89,8 +87,6 @@ export function createLearnedLimit({ clock, maxPerSecond, maxRetryAfterMs }: Lea
   /** The same for the last seconds. */
   let [good, busyMs] = [0, 0]
   let pausedUntil = -Infinity
-  /** All pauses so far, including the rest of the present one. */
-  let pausedInAllMs = 0
   let throttledInARow = 0
 
   function pausedForMs(): number {
@@ -98,14 +94,11 @@ export function createLearnedLimit({ clock, maxPerSecond, maxRetryAfterMs }: Lea
   }
 
   function pause(ms: number): void {
-    const now = clock.monotonic()
-    const until = Math.max(pausedUntil, now + ms)
-    pausedInAllMs += until - Math.max(pausedUntil, now)
-    pausedUntil = until
+    pausedUntil = Math.max(pausedUntil, clock.monotonic() + ms)
   }
 
   /** Pauses lengthen while no call succeeds, however short the pauses that the platform asks for. */
-  function pauseFor({ kind, retryAfterMs }: Refusal): void {
+  function pauseFor({ kind, retryAfterMs }: RefusedCall): void {
     const own = kind === 'throttled' ? firstPauseMs * 2 ** Math.min(Math.max(0, throttledInARow - 1), 20) : 0
     if (retryAfterMs === undefined) pause(Math.min(maxPauseMs, own))
     else
@@ -162,6 +155,5 @@ export function createLearnedLimit({ clock, maxPerSecond, maxRetryAfterMs }: Lea
     },
     untilNextMs: () => Math.max(pausedForMs(), untilOne(bucket, perSecond)),
     pausedForMs,
-    pausedMs: () => pausedInAllMs - pausedForMs(),
   }
 }

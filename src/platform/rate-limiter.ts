@@ -8,7 +8,7 @@ import {
   untilOne,
   type Bucket,
   type LearnedLimit,
-  type Refusal,
+  type RefusedCall,
 } from './learned-limit.ts'
 
 /** Retries (PATCH), sweeps (list), outcome checks (confirm), records to compare with the ledger (books). */
@@ -31,9 +31,9 @@ export interface RateLimiterOptions {
 }
 
 /** What a response says about the rate. Calls without a response are not reported. */
-export interface RateReport extends Omit<Refusal, 'kind'> {
+export interface RateReport extends Omit<RefusedCall, 'kind'> {
   /** `ok`: any response that is no refusal. */
-  kind: Refusal['kind'] | 'ok'
+  kind: RefusedCall['kind'] | 'ok'
   /** Class of the call. */
   of: TrafficClass
 }
@@ -92,10 +92,24 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       retry: { bucket: fullBucket(maxRetriesPerSecond, start), perSecond: () => maxRetriesPerSecond },
     }),
   }
+  /** The end of the last pause, monotonic ms, and the length of all of them. */
+  const pauses = { retry: { until: -Infinity, inAllMs: 0 }, list: { until: -Infinity, inAllMs: 0 } }
   let cancelTimer: (() => void) | undefined
 
   const ofClass = (kind: TrafficClass): LearnedLimit | undefined => (kind === 'retry' ? undefined : ofLists)
   const pausedForMs = (kind: TrafficClass): number => Math.max(all.pausedForMs(), ofClass(kind)?.pausedForMs() ?? 0)
+  const pauseOf = (kind: TrafficClass): { until: number; inAllMs: number } => pauses[kind === 'retry' ? kind : 'list']
+
+  /** Pauses may overlap. */
+  function notePauses(): void {
+    const now = clock.monotonic()
+    for (const kind of ['retry', 'list'] as const) {
+      const pause = pauseOf(kind)
+      const until = Math.max(pause.until, now + pausedForMs(kind))
+      pause.inAllMs += until - Math.max(pause.until, now)
+      pause.until = until
+    }
+  }
 
   function refill(): void {
     all.refill()
@@ -175,7 +189,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       if (!isRefused) return
       listRefusedAt = clock.monotonic()
     } else if (isRefused) {
-      ;[refusedAlone, listRefusedAt] = [0, Infinity]
+      ;[refusedAlone, listRefusedAt] = [ofLists === undefined ? 0 : refusedAloneOften - 1, Infinity]
     } else if (kind === 'ok' && sentAt > listRefusedAt) {
       ;[refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]
     }
@@ -245,6 +259,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       const isAlone = of !== 'retry' && refusedAlone >= refusedAloneOften
       const limit = isAlone ? (ofLists ??= newLimit()) : all
       limit.refused({ ...report, kind })
+      notePauses()
       rearm()
     },
     limit() {
@@ -252,6 +267,9 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       return all.perSecond()
     },
     pausedForMs,
-    pausedMs: (kind) => all.pausedMs() + (ofClass(kind)?.pausedMs() ?? 0),
+    pausedMs: (kind) => {
+      const { inAllMs, until } = pauseOf(kind)
+      return inAllMs - Math.max(0, until - clock.monotonic())
+    },
   }
 }

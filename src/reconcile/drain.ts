@@ -27,7 +27,7 @@ export interface DrainSource {
   pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
   skewMs: Readonly<Record<'api', number>>
   timeOffsetMs: number | undefined
-  /** Remaining pause of all calls, as after a Retry-After. */
+  /** Remaining pause of lists, as after a Retry-After. */
   throttledForMs: number
 }
 

@@ -69,6 +69,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     throttledInARow: 0,
   })) as [Wait, Wait]
   let [refusedAlone, listRefusedAt] = [0, Infinity]
+  let hasOwnLimit = false
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
   let tokenAskedAt = 0
@@ -112,10 +113,13 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     const isRefused = status === 429 || retryAfterMs !== undefined
     const isServed = status !== undefined && status !== 503 && !isRefused
     if (operation === 'list' && isRefused) listRefusedAt = now()
-    if (operation === 'retry' && isRefused) [refusedAlone, listRefusedAt] = [0, Infinity]
+    if (operation === 'retry' && isRefused)
+      [refusedAlone, listRefusedAt] = [hasOwnLimit ? refusedAloneOften - 1 : 0, Infinity]
     if (operation === 'retry' && isServed && sentAt > listRefusedAt)
       [refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]
-    return operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
+    const isAlone = operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
+    hasOwnLimit ||= isAlone
+    return isAlone
   }
 
   function learnWait(call: Call, told: Told): void {

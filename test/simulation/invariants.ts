@@ -236,7 +236,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
     if (known.isDone) violate('premature', `retries ${id}, which was seen as successful, and has not failed since`)
-    // While lists alone wait, it gives up those of records that may go.
+    // While lists alone wait for long, retries go on there.
     if (listsFreeSince > timeline.now()) listings.forget(({ from, to }) => platform.isBetween(record, from, to))
     if (isBeingListed(record)) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)

@@ -195,9 +195,6 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
       await travel(signal)
       return answer
     },
-    async ping(signal) {
-      await platform.list({ status: 'failed', page: 0, size: 1 }, signal)
-    },
     async retry(id, signal) {
       retries.push({ id, at: now() })
       await travel(signal)

@@ -50,13 +50,13 @@ export interface DispatchOptions {
 
 /** A record whose slice is being listed is picked again after this time. */
 const listedMs = 1000
-/** Fences hold nothing during a longer pause of lists alone. */
-const maxHeldMs = 5000
+/** Fences hold nothing during a longer pause of lists alone. Quotas of a minute end sooner. */
+const maxHeldMs = 60_000
 
 /** Blocks retries in a span. */
 export interface Fence {
-  /** Aborted when retries there go on, because lists are paused for long: what was listed of it no longer counts. */
-  readonly broken: AbortSignal
+  /** True if a retry was sent there, because lists are paused for long: what was listed may miss some records. */
+  isBroken: boolean
   release(): void
 }
 
@@ -100,12 +100,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
   /** Slices being listed: their records wait. */
-  const fences = new Map<AbortController, Span>()
+  const fences = new Map<Fence, Span>()
   /** The current ping of the platform. */
   let pinging: Promise<void> = Promise.resolve()
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
   let turnedAt = activeMs()
+  /** Remaining pause of lists, beyond one of all calls. */
+  const pausedAloneMs = (): number => rate.pausedForMs('list') - rate.pausedForMs('retry')
   const untilPingMs = (): number =>
     Math.max((breaker.pingAt() ?? Infinity) - clock.monotonic(), rate.pausedForMs('retry'))
   const broken = new AbortController()
@@ -124,9 +126,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!backlog.holds(record) || flights.has(record)) return 'gone'
     const { decision, dueAt } = verdictOf(record, now)
     if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
-    const [fence] = fences.entries().find(([, span]) => contains(span, record.localSecond)) ?? []
-    if (rate.pausedForMs('list') - rate.pausedForMs('retry') > maxHeldMs) fence?.abort()
-    return fence === undefined || fence.signal.aborted ? 'ready' : now + listedMs
+    const isFenced = fences.values().some((span) => contains(span, record.localSecond))
+    return isFenced && pausedAloneMs() <= maxHeldMs ? now + listedMs : 'ready'
   }
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
@@ -177,6 +178,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const attempt = nextAttempt(record)
     const isTrial = breaker.trouble() !== undefined
     planner.take(picked)
+    for (const [fence, span] of fences) if (contains(span, record.localSecond)) fence.isBroken = true
     const sent = subscriptions.send(record, clock.monotonic())
     outcomes.begin(record, sent, { sentAt: client.now(), monotonic: clock.monotonic() })
     subscription.inFlight += 1
@@ -188,6 +190,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       turnedAt = activeMs()
       pause.turn()
       subscriptions.turn(clock.monotonic())
+      if (pausedAloneMs() > 0) breaker.tryInstead()
       if (untilPingMs() <= 0) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,
@@ -205,18 +208,17 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       await Promise.all([pinging, ...flights.values()])
     },
     async fence(span, signal) {
-      const fence = new AbortController()
-      const release = (): void => void fences.delete(fence)
+      const fence: Fence = { isBroken: false, release: () => void fences.delete(fence) }
       fences.set(fence, span)
       try {
         const inside = [...flights].filter(([{ localSecond }]) => contains(span, localSecond))
         await Promise.all(inside.map(([, done]) => done))
         signal.throwIfAborted()
       } catch (error) {
-        release()
+        fence.release()
         throw error
       }
-      return { broken: fence.signal, release }
+      return fence
     },
     inFlight,
     silentForMs: () => activeMs() - turnedAt,

@@ -232,7 +232,7 @@ export function createGates(sources: GateSources): Gates {
   function untilPing(): number | undefined {
     const pingMs = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
     const isOfLists = breaker.call()?.operation === 'list'
-    const callMs = isOfLists ? Math.max(rate.pausedForMs('list'), Math.min(pingMs, sources.nextListInMs())) : pingMs
+    const callMs = isOfLists ? Math.max(rate.pausedForMs('retry'), Math.min(pingMs, sources.nextListInMs())) : pingMs
     const ms = breaker.call()?.operation === 'token' ? Math.max(callMs, sources.tokenInMs()) : callMs
     return ms > 0 ? ms : undefined
   }

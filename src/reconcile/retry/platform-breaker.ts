@@ -2,7 +2,6 @@
 import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { TokenError } from '../../platform/auth/token-response.ts'
-import { PlatformFailure } from '../../platform/http/response.ts'
 import { meaningOf, type CallResponse, type RetryResponse } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -29,7 +28,7 @@ export interface FailedCall extends CallResponse {
 export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
-  client: Pick<PlatformClient, 'ping'>
+  client: Pick<PlatformClient, 'list'>
   /** Called when retries or checks may be possible again. */
   wake: () => void
   emit: (event: TroubleEvent) => void
@@ -55,6 +54,8 @@ export interface PlatformBreaker {
   probe(): boolean
   /** When a sweep last listed the window, or the platform last responded to a ping, monotonic ms; initially -Infinity. */
   respondedAt(): number
+  /** Lists alone are paused: where a ping is due or waits for that, one retry is the trial in its place. */
+  tryInstead(): void
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
 }
@@ -74,9 +75,6 @@ type BreakerState =
   /** The list succeeds, but the PATCH did not, or lists alone are paused: one PATCH shows whether it succeeds again. */
   | { name: 'half-open'; trouble: Trouble }
 
-/** The platform makes lists wait. */
-const isThrottled = (error: unknown): boolean => error instanceof PlatformFailure && error.reason === 'throttled'
-
 /** Troubles that a list call does not end: it may succeed although a retry does not. */
 const ofRetries: ReadonlySet<Trouble> = new Set<Trouble>(['unauthorized', 'intercepted'])
 
@@ -94,7 +92,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
   let pingAt: number | undefined
-  let isPinging = false
+  /** Ends the ping that is running. */
+  let pinging: AbortController | undefined
 
   /** Why retries are stopped in this state; while it is `checking`, only presumably. */
   function reason(): Trouble | undefined {
@@ -117,8 +116,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
     if (reason() !== before.reason) since = reason() && clock.monotonic()
-    // The call that shows working lists has ended a trouble of theirs.
-    if (next.name === 'half-open' && call?.operation !== 'retry') call = undefined
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
   }
@@ -126,13 +123,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** Returns the failure of a list call; undefined if it succeeded. */
   async function ask(signal: AbortSignal): Promise<unknown> {
     try {
-      await options.client.ping(signal)
+      await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
       respondedAt = clock.monotonic()
       return undefined
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
-      if (isThrottled(error)) return error
       call =
         error instanceof TokenError
           ? { operation: 'token', reason: error.reason }
@@ -150,17 +146,17 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
     const failure = await ask(signal)
-    const isHeld = isThrottled(failure)
-    const isDown = failure !== undefined && !isHeld
+    const isDown = failure !== undefined
+    // The call that shows working lists has ended a trouble of theirs.
+    if (!isDown && call?.operation !== 'retry') call = undefined
     const downBy = failure instanceof TokenError ? 'no-token' : 'platform'
     // A rejection during the ping counts, even if the list call succeeded.
     if (state.name === 'checking') {
       if (isDown) enter({ name: 'open', trouble: downBy })
-      else if (state.isIntercepted) enter({ name: 'half-open', trouble: 'intercepted' })
-      else enter(isHeld ? { name: 'half-open', trouble: 'platform' } : { name: 'closed' })
+      else enter(state.isIntercepted ? { name: 'half-open', trouble: 'intercepted' } : { name: 'closed' })
     } else if (state.name === 'open' && asked.name !== 'checking') {
       const { trouble } = state
-      if (!isDown) enter(isHeld || ofRetries.has(trouble) ? { name: 'half-open', trouble } : { name: 'closed' })
+      if (!isDown) enter(ofRetries.has(trouble) ? { name: 'half-open', trouble } : { name: 'closed' })
       else if (!ofRetries.has(trouble) && trouble !== downBy) enter({ name: 'open', trouble: downBy })
       if (isDown) backOff(failure)
     }
@@ -193,7 +189,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       if (state.name === 'closed' && failuresInARow >= suspiciousRow)
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
-    pingAt: () => (isPinging ? undefined : pingAt),
+    pingAt: () => (pinging === undefined ? pingAt : undefined),
     listed() {
       respondedAt = clock.monotonic()
       if (state.name === 'open') {
@@ -213,12 +209,22 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       return isWaiting
     },
     respondedAt: () => respondedAt,
+    tryInstead() {
+      const isDue = pinging !== undefined || (pingAt ?? Infinity) <= clock.monotonic()
+      if (!isDue || state.name === 'closed' || state.name === 'half-open') return
+      pinging?.abort()
+      const checked = state.name === 'checking' && (state.isIntercepted ? 'intercepted' : 'platform')
+      enter({ name: 'half-open', trouble: state.name === 'open' ? state.trouble : checked || 'platform' })
+    },
     async ping(signal) {
-      isPinging = true
+      const own = new AbortController()
+      pinging = own
       try {
-        await ping(signal)
+        await ping(AbortSignal.any([signal, own.signal]))
+      } catch (error) {
+        if (signal.aborted || !own.signal.aborted) throw error
       } finally {
-        isPinging = false
+        pinging = undefined
         options.wake()
       }
     },

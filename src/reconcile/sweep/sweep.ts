@@ -190,6 +190,12 @@ async function step(slice: SliceAhead, context: Context): Promise<SweepStep | Sl
   }
 }
 
+/** A retry in the slice may have shifted a record out of sight. */
+function withMissed({ listed, ...step }: SweepStep): SweepStep {
+  if (listed === undefined) return step
+  return { ...step, listed: { ...listed, verdict: listed.verdict === 'whole' ? 'missed' : listed.verdict } }
+}
+
 /**
  * Lists a span from its earliest slice upwards. Retries stay blocked in a slice and its extra seconds
  * until the next slice is requested. @throws PlatformFailure or TokenError if the platform does not respond at all,
@@ -216,14 +222,9 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
     const { from, to } = asked(slice)
     const fence = await options.fence?.({ from, to: to + 1 }, signal)
     try {
-      const ends = fence === undefined ? signal : AbortSignal.any([signal, fence.broken])
-      const result = await step(slice, { ...context, signal: ends })
+      const result = await step(slice, context)
       if (Array.isArray(result)) ahead.unshift(...result)
-      else yield result
-    } catch (error) {
-      if (signal.aborted || fence?.broken.aborted !== true) throw error
-      // After the others: its fence may break again.
-      ahead.push(slice)
+      else yield fence?.isBroken === true ? withMissed(result) : result
     } finally {
       fence?.release()
     }

@@ -135,7 +135,7 @@ test.each([
   const fence = (span: Span): Promise<Fence> => {
     expect(open.size).toBe(0)
     open.add(span)
-    return Promise.resolve({ broken: new AbortController().signal, release: () => open.delete(span) })
+    return Promise.resolve({ isBroken: false, release: () => open.delete(span) })
   }
   const platform = failing(({ from = -Infinity, to = Infinity }) => {
     const [span = { from: Infinity, to: -Infinity }] = open
