@@ -156,6 +156,9 @@ function firstValues(headers: Record<string, string | string[] | undefined>): Re
   return first
 }
 
+/** Without a byte order mark, which some gateways write before JSON: RFC 8259 section 8.1 allows ignoring it. */
+const textOf = (body: Buffer): string => new TextDecoder().decode(body)
+
 function joined(chunks: readonly Buffer[], bytes: number): Buffer {
   const [first] = chunks
   return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)
@@ -278,13 +281,8 @@ function exchange(
           end()
           const response = head
           const body = joined(chunks, bytes)
-          if (bytes === 0 || isStreamed || isPlain(encoding, body))
-            resolve({ ...response, body: body.toString('utf8') })
-          else
-            decoded(body, encoding, maxBytes).then(
-              (whole) => resolve({ ...response, body: whole.toString('utf8') }),
-              reject,
-            )
+          if (bytes === 0 || isStreamed || isPlain(encoding, body)) resolve({ ...response, body: textOf(body) })
+          else decoded(body, encoding, maxBytes).then((whole) => resolve({ ...response, body: textOf(whole) }), reject)
         },
         onResponseError(_, error) {
           fail(toTransportError(error, controller !== undefined))

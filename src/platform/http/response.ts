@@ -84,8 +84,7 @@ function isTooDeep(text: string): boolean {
 function parseJson(text: string): unknown {
   if (isTooDeep(text)) return undefined
   try {
-    // RFC 8259 section 8.1 allows ignoring a byte order mark, and some gateways write one.
-    return JSON.parse(text.startsWith('\ufeff') ? text.slice(1) : text)
+    return JSON.parse(text)
   } catch {
     return undefined
   }

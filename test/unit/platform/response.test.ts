@@ -73,10 +73,6 @@ describe('status and body', () => {
     for (const data of [undefined, null, 'none']) expect(read(200, { code: 'svc.x', data }).reason).toBe('other')
   })
 
-  test('a byte order mark before the JSON, as some gateways write it, is passed over', () => {
-    expect(read(200, '\ufeff{"data":{}}')).toMatchObject({ reason: 'ok', body: { data: {} } })
-  })
-
   test('a text that is nested deeper than 64 levels is not parsed; brackets in strings and siblings are no levels', () => {
     const nested = (depth: number): string =>
       `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}${' '.repeat(20_000)}`
