@@ -66,6 +66,12 @@ describe('what goes wrong is said', () => {
     ['no such program', ['/no/such/program'], 'SIGN_COMMAND_NOT_FOUND', 'was not found'],
     ['a folder in its place', ['/'], 'SIGN_COMMAND_NOT_RUN', 'may not be run by this user'],
     [
+      'longer arguments than the system takes',
+      ['/bin/true', 'x'.repeat(10_000_000)],
+      'SIGN_COMMAND_NOT_RUN',
+      'could not be run (E2BIG)',
+    ],
+    [
       'it fails',
       program(`console.error('first\\nno slot ${token}\\n'); process.exitCode = 3`),
       'SIGN_COMMAND_FAILED',

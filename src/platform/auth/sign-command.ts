@@ -1,6 +1,7 @@
 // Signs with a program, for private keys in an HSM, a KMS or Vault. It runs once per assertion.
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { verify } from 'node:crypto'
+import { once } from 'node:events'
 import type { Clock } from '../../runtime/clock.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import { assertionHeader } from '../wire.ts'
@@ -60,8 +61,8 @@ interface Ended {
   errors: string
 }
 
-/** Collects the output of a program, and how it ended. Rejects if it does not start. */
-function followed(child: ReturnType<typeof start>, input: string): Promise<Ended> {
+/** Collects the output of a program, and how it ended. */
+function followed(child: ChildProcessWithoutNullStreams, input: string): Promise<Ended> {
   let [output, errors] = ['', '']
   child.stdout.setEncoding('latin1').on('data', (text: string) => {
     output = (output + text).slice(0, maxOutput)
@@ -71,17 +72,11 @@ function followed(child: ReturnType<typeof start>, input: string): Promise<Ended
   })
   // It may end before it has read everything.
   child.stdin.on('error', () => undefined).end(input)
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
+  return new Promise((resolve) => {
     child.once('close', (code, killedBy) => {
       resolve({ code, killedBy, output, errors })
     })
   })
-}
-
-/** A session without a terminal: the program cannot stop to ask for a PIN. */
-function start([program = '', ...words]: readonly string[], env: NodeJS.ProcessEnv) {
-  return spawn(program, words, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe'] })
 }
 
 function notStarted(error: unknown): SignCommandError {
@@ -92,6 +87,23 @@ function notStarted(error: unknown): SignCommandError {
     what,
     'give the path of a program that this user may run; in a container it has to be in the image',
   )
+}
+
+/**
+ * Starts a program in a session without a terminal: it cannot stop to ask for a PIN.
+ * @throws SignCommandError: spawn throws some errors and emits others; a child that did not start may have no streams
+ */
+async function start(
+  [program = '', ...words]: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<ChildProcessWithoutNullStreams> {
+  try {
+    const child = spawn(program, words, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe'] })
+    await once(child, 'spawn')
+    return child
+  } catch (error) {
+    throw notStarted(error)
+  }
 }
 
 /** Shorter ones are no PIN, and would hide words of the message. */
@@ -110,18 +122,15 @@ async function outputOf(
   { clock, command, env }: SignCommandOptions,
   signal?: AbortSignal,
 ): Promise<string> {
+  const child = await start(command, env)
   const done = new AbortController()
-  const child = start(command, env)
   const late = clock
     .sleep(signLimitMs, AbortSignal.any([done.signal, ...(signal === undefined ? [] : [signal])]))
     .then(() => {
       throw new SignCommandError('TIMEOUT', `did not end within ${signLimitMs / 1000} s`, byHand)
     })
   try {
-    const ended = await Promise.race([
-      followed(child, input).catch((error: unknown) => Promise.reject(notStarted(error))),
-      late,
-    ])
+    const ended = await Promise.race([followed(child, input), late])
     if (ended.code === 0) return ended.output
     const [line = ''] = ended.errors
       .split('\n')
