@@ -3,6 +3,7 @@
 import pLimit from 'p-limit'
 import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
+import { abortable } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, leaseTimes, type Lease, type LeaseClient } from './lease-client.ts'
@@ -34,7 +35,7 @@ const maxReleaseMs = 5000
 /** A command waits no longer for the API: a renewal, a read and a write in sequence. */
 const maxPauseMs = 20_000
 
-/** Runs an action with a signal that aborts after `ms` with this message. */
+/** Runs an action, which may wait for its turn first, with a signal. After `ms` that aborts, and the wait ends, with this message. */
 async function within<T>(
   [ms, message]: readonly [number, string],
   clock: Pick<Clock, 'timer'>,
@@ -45,7 +46,7 @@ async function within<T>(
     late.abort(new LeaseFailure('unreachable', message))
   })
   try {
-    return await act(late.signal)
+    return await abortable(act(late.signal), late.signal)
   } finally {
     cancel()
   }
@@ -67,7 +68,8 @@ export function createElection(options: ElectionOptions): Election {
   const { client, clock, emit, identity, leaseDurationMs, onPauses, platform } = options
   const { renewDeadlineMs, retryPeriodMs } = leaseTimes(leaseDurationMs)
   /** One exchange with the API at a time: an older response never follows a newer one. */
-  const oneByOne = pLimit(1)
+  const slot = pLimit(1)
+  const oneByOne = <T>(act: () => Promise<T>): Promise<T> => slot(() => againOnConflict(act))
   const sighting = createSighting(clock, leaseDurationMs)
   const term = createTerm(clock, renewDeadlineMs)
   /** Our last write until the API confirms it: it may have succeeded. `asked` as in Term. */
@@ -204,7 +206,7 @@ export function createElection(options: ElectionOptions): Election {
   /** Records a failure. */
   async function attempt(act: () => Promise<void>): Promise<void> {
     try {
-      await oneByOne(() => againOnConflict(act))
+      await act()
       note(undefined)
     } catch (error) {
       if (!(error instanceof LeaseFailure)) throw error
@@ -216,7 +218,7 @@ export function createElection(options: ElectionOptions): Election {
   async function keepTrying(signal: AbortSignal): Promise<never> {
     for (;;) {
       const startedAt = clock.monotonic()
-      await attempt(() => acquireOrRenew(signal))
+      await attempt(() => oneByOne(() => acquireOrRenew(signal)))
       const now = clock.monotonic()
       const expiresAt = !term.hasBegun() && sighting.expiresAt() > now ? sighting.expiresAt() : Infinity
       await clock.sleep(Math.min(startedAt + retryPeriodMs, expiresAt) - now, signal)
@@ -244,12 +246,11 @@ export function createElection(options: ElectionOptions): Election {
       if (!term.hasBegun()) return
       standBy('released')
       const limit = [maxReleaseMs, 'the lease could not be released in time: it expires'] as const
-      await within(limit, clock, (signal) => attempt(() => giveAway(signal)))
+      await attempt(() => within(limit, clock, (signal) => oneByOne(() => giveAway(signal))))
     },
     changePauses(change) {
       const limit = [maxPauseMs, `the Kubernetes API took over ${maxPauseMs / 1000} s: ask for the status`] as const
-      const claim = (signal: AbortSignal): Promise<boolean> => againOnConflict(() => claimPauses(change, signal))
-      return within(limit, clock, (signal) => oneByOne(claim, signal))
+      return within(limit, clock, (signal) => oneByOne(() => claimPauses(change, signal)))
     },
   }
 }

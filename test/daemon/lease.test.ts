@@ -58,11 +58,15 @@ test('is renewed every retryPeriod by a write of the leader, read by the standby
   expect(clock.now() - Number(second.ops().status().leadership?.since)).toBeLessThan(1000)
 })
 
-test('is left to expire by a leader that stops while the API is away', async () => {
+test.each([
+  ['the API is away', 0],
+  ['commands wait for the API', 2],
+])('is left to expire by a leader that stops while %s', async (_, commands) => {
   await using scene = await startScene({ aheadMs: [0] })
   const { clock, first, store } = scene
   const before = store.lease()
   first.faults = { ...noFaults, cut: true }
+  void Promise.allSettled(Array.from({ length: commands }, () => command(scene, first, 'pause')))
   const from = clock.monotonic()
   await clock.run(first.stop())
   expect(clock.monotonic() - from).toBeLessThanOrEqual(5000)
