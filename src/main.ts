@@ -1,7 +1,19 @@
 // The program: passes streams, environment and signals to the command line, and exits with its code after all output is written.
 import { once } from 'node:events'
-import { closeSync, createReadStream, openSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { Socket } from 'node:net'
 import { hostname, totalmem } from 'node:os'
+import { addAbortSignal, type Readable } from 'node:stream'
 import packageJson from '../package.json' with { type: 'json' }
 import type { Io, Output } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
@@ -53,6 +65,18 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
     signal.removeEventListener('abort', onAbort)
     lines.close()
   }
+}
+
+/** Reads a named pipe as a socket: a file's blocking open or read would keep the process from ending. */
+function openInput(path: string): Readable {
+  if (path === '-') return process.stdin
+  if (!statSync(path).isFIFO()) return createReadStream(path)
+  return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), writable: false })
+}
+
+function writtenAt(path: string): number | undefined {
+  const file = path === '-' ? undefined : statSync(path)
+  return file?.isFile() === true ? file.mtimeMs : undefined
 }
 
 function isSameFile(a: string, b: string): boolean {
@@ -160,8 +184,8 @@ async function start(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     readFile: readSmallText,
-    openInput: (path) => (path === '-' ? process.stdin : createReadStream(path)),
-    writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
+    openInput: (path) => addAbortSignal(signal, openInput(path)),
+    writtenAt,
     isSameFile,
     openOutput,
     // stderr first: the first access to stdin opens it, which takes 7 ms.

@@ -25,9 +25,9 @@ export interface Io {
   memoryLimit?: number | undefined
   /** UTF-8 text of a small regular file, read without blocking; throws as node:fs does, or FileRefusal. */
   readFile: (path: string) => string
-  /** Streams a file, or standard input for `-`; rejects as node:fs does. */
+  /** Streams a file, or standard input for `-`; throws or rejects as node:fs does, and rejects when the signal is aborted. */
   openInput: (path: string) => AsyncIterable<Uint8Array>
-  /** Modification time of a file, epoch ms; undefined for `-`; throws as node:fs does. */
+  /** Modification time of a regular file, epoch ms; undefined for a pipe, as `-`; throws as node:fs does. */
   writtenAt: (path: string) => number | undefined
   isSameFile: (a: string, b: string) => boolean
   /**

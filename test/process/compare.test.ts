@@ -1,5 +1,7 @@
 // `compare`: the platform's records of a span against what the receiver has processed.
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { open, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,7 +13,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, team } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { startPlatform } from '../support/platform.ts'
-import { makeFolder, runProgram } from '../support/process.ts'
+import { makeFolder, runProgram, startProgram } from '../support/process.ts'
 
 const day = { from: systemClock.now() - 30 * hour, to: systemClock.now() - 6 * hour }
 const delivered = { ...day, failed: 0, subscriptions: [missing] }
@@ -286,4 +288,23 @@ test('an --output is written beside its place, and takes it when it is whole; th
   expect((await run(report)).code).toBe(0)
   expect(readFileSync(report, 'utf8')).toContain('EQUAL')
   expect(readdirSync(folder.path).toSorted()).toEqual(['keys.csv', 'report.txt'])
+})
+
+test('a named pipe gives its keys once; a signal ends the wait for them', async () => {
+  await using sandbox = await startPlatform()
+  const ids = sandbox.seed({ ...delivered, count: 5 })
+  await using folder = await makeFolder()
+  const pipe = join(folder.path, 'keys')
+  execFileSync('mkfifo', [pipe])
+  const env = await envOf(sandbox)
+  const args = ['compare', '--since', '2d', '--records', pipe]
+  const lines = [...ledgerOf(sandbox, ids), `account-activated,${missing}`].join('\n')
+  const [ran] = await Promise.all([runProgram(args, { env }), writeFile(pipe, lines)])
+  expect(ran).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('1 key of') as string })
+  expect(ran.stderr).not.toContain('--records')
+  await using program = startProgram(args, { env })
+  await using writer = await open(pipe, 'w')
+  expect(writer.fd).toBeGreaterThan(0)
+  program.kill('SIGINT')
+  expect(await program.ended()).toMatchObject({ code: 130 })
 })

@@ -172,7 +172,11 @@ export type CompareReport = Awaited<ReturnType<typeof compareSpan>>
 
 const maxShown = 20
 
-type CompareShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & { file: string }
+interface CompareShown extends Pick<Session, 'config' | 'moments' | 'target' | 'width'> {
+  file: string
+  /** False for a pipe: it gives its keys only once. */
+  isRereadable: boolean
+}
 
 /** Records that no retry brings back. */
 function lostTable({ notProcessed: { list, total } }: CompareReport, { config, moments, width }: CompareShown): string {
@@ -191,7 +195,7 @@ function lostTable({ notProcessed: { list, total } }: CompareReport, { config, m
   return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
 }
 
-function notes(report: CompareReport, { config, file, moments, width }: CompareShown): string {
+function notes(report: CompareReport, { config, file, isRereadable, moments, width }: CompareShown): string {
   const { complete, failed, key, notProcessed, severalEvents, since, unknown, until, withoutKey } = report
   const span = `--since ${moments.show(since)} --until ${moments.show(until)}`
   const exhausted = failed.byDecision.exhausted > 0 ? ' --exhausted' : ''
@@ -202,7 +206,7 @@ function notes(report: CompareReport, { config, file, moments, width }: CompareS
     failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
     complete &&
       unknown > 0 &&
-      `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${file === '-' ? '' : ' --records lists them.'}`,
+      `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${isRereadable ? ' --records lists them.' : ''}`,
     severalEvents > 0 &&
       `${counted(severalEvents, 'key stands', 'keys stand')} for more than one event: compare by --key ${key === 'entity' ? 'eventId' : 'webhookId'} to separate them.`,
     withoutKey > 0 &&
@@ -264,17 +268,19 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
     }
     try {
       const source = file === undefined ? 'ledger' : 'file'
-      const writtenAt = file === undefined ? now - asked.settle : (io.writtenAt(file) ?? now)
+      const givenAt = file === undefined ? now - asked.settle : io.writtenAt(file)
+      const isRereadable = givenAt !== undefined
+      const writtenAt = givenAt ?? now
       const keys = (): AsyncIterable<string> => keysOf(allKeys(file, kind, span, session, io), kind, span)
       const ledger = await readLedger(keys())
       const withRows = payloads !== undefined
       const report = await compareSpan({ io, session, kind, span, ledger, source, writtenAt, take, withRows })
-      if (options.records === true && report.complete && file !== '-' && report.unknown > 0) {
+      if (options.records === true && report.complete && isRereadable && report.unknown > 0) {
         for await (const key of keys()) {
           if (!ledger.isNoted(key)) await take({ group: 'unknown', key })
         }
       }
-      const text = (): string => compareText(report, { ...session, file: file ?? `the ledger` })
+      const text = (): string => compareText(report, { ...session, file: file ?? `the ledger`, isRereadable })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else print(output, options, report, text)
