@@ -152,8 +152,7 @@ function candidates(store: Store, { eventId, range }: ListRequest, { order, seed
     const [first, end] = store.positions(range.from, range.to)
     return { all: store.inOrder('event'), first, end }
   }
-  const listed =
-    eventId === undefined ? store.inOrder(order === 'id' ? 'id' : 'shuffled') : [store.findEvent(eventId) ?? []].flat()
+  const listed = eventId === undefined ? store.inOrder(order === 'id' ? 'id' : 'shuffled') : store.ofEvent(eventId)
   const all = listed.filter(({ eventMicros }) => eventMicros >= range.from && eventMicros < range.to)
   return { all, first: 0, end: all.length }
 }

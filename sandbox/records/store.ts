@@ -55,7 +55,8 @@ export interface Store {
   positions(from: number, to: number): readonly [first: number, end: number]
   /** Ids in any case. */
   find(id: string): StoredRecord | undefined
-  findEvent(eventId: string): StoredRecord | undefined
+  /** The records of one event: one for each subscription. */
+  ofEvent(eventId: string): readonly StoredRecord[]
 }
 
 type Compare = (a: StoredRecord, b: StoredRecord) => number
@@ -68,7 +69,7 @@ const compares: Readonly<Record<RecordOrder, Compare>> = {
 
 export function createStore(): Store {
   const byId = new Map<string, StoredRecord>()
-  const byEventId = new Map<string, StoredRecord>()
+  const byEventId = new Map<string, StoredRecord[]>()
   const byEvent: StoredRecord[] = []
   const orders = new Map<RecordOrder, StoredRecord[]>([['event', byEvent]])
 
@@ -79,7 +80,7 @@ export function createStore(): Store {
     add(records) {
       for (const record of records) {
         byId.set(record.id.toLowerCase(), record)
-        byEventId.set(record.eventId.toLowerCase(), record)
+        byEventId.getOrInsertComputed(record.eventId.toLowerCase(), () => []).push(record)
       }
       for (const [order, sorted] of orders) {
         const [only] = records
@@ -100,7 +101,7 @@ export function createStore(): Store {
       firstIndex(byEvent, ({ eventMicros }) => eventMicros >= to),
     ],
     find: (id) => byId.get(id.toLowerCase()),
-    findEvent: (eventId) => byEventId.get(eventId.toLowerCase()),
+    ofEvent: (eventId) => byEventId.get(eventId.toLowerCase()) ?? [],
   }
 }
 

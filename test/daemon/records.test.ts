@@ -4,6 +4,7 @@ import { createRecordsEndpoint, createResponseEndpoint } from '../../src/ops/rec
 import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { gapsOf } from '../../src/records/records.ts'
+import { team } from '../support/causes.ts'
 import { beginDay, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
@@ -317,13 +318,17 @@ describe('what the daemon does not hold is listed on the platform', () => {
     let fails = false
     const daemon = await observed(day, () => (fails ? { status: 503 } : undefined))
     const [{ eventId = '', webhookId = '' } = {}] = (await daemon.records('limit=1')).records
+    const another = day.sandbox.addWebhook({ eventId, subscriptionId: team })
     const { records } = daemon.ops()
     const asked = async (query: string, given: string, changes = {}): Promise<[status: number, body: unknown]> => {
       const answered = await day.clock.run(createResponseEndpoint({ ...records, ...changes })(query, asker(given)))
       return [answered.status, JSON.parse(await textOf(answered))]
     }
     const error = (text: string): object => ({ error: expect.stringContaining(text) as string })
-    expect(await asked(`event=${eventId}`, token)).toMatchObject([200, { responses: [{ webhookId }] }])
+    expect(await asked(`event=${eventId}`, token)).toMatchObject([
+      200,
+      { responses: [{ webhookId }, { webhookId: another }] },
+    ])
     expect(await asked(`event=${eventId}`, 'no')).toMatchObject([401, error('token')])
     expect(await asked('event=x', token)).toMatchObject([400, error('event: a UUID')])
     expect(await asked('', token)).toMatchObject([400, error('event')])

@@ -193,14 +193,17 @@ test.each(['event-asc', 'event-desc', 'id', 'shuffled', 'unstable'] as const)(
   },
 )
 
-test('a look-up by event finds its record alone, and only if the other filters match', () => {
+test('a look-up by event finds its records alone, and only if the other filters match', () => {
   const store = createStore()
-  store.add(seedRecords({ count: 100, from: now - 1000, to: now }, contextOf()))
+  const context = contextOf()
+  store.add(seedRecords({ count: 100, from: now - 1000, to: now }, context))
   const record = store.inOrder('event')[42]
   const eventId = record?.eventId ?? ''
+  const another = newRecord({ eventId }, context)
+  store.add([another])
   expect(
     pageOf(store, parsed(`data.webhook.eventId=${eventId.toUpperCase()}`), { order: 'id', seed: 0 }).records,
-  ).toEqual([record])
+  ).toEqual([record, another])
   for (const more of ['data.webhook.status=successful', 'data.webhook.eventDateTimeFrom=2026-01-01T00:00:00']) {
     expect(pageOf(store, parsed(`data.webhook.eventId=${eventId}&${more}`), { order: 'id', seed: 0 }).records).toEqual(
       [],
