@@ -41,6 +41,8 @@ export interface LearnedLimit {
   refill(): void
   succeeded(): void
   refused(refusal: RefusedCall): void
+  /** Allows no call for so many milliseconds. */
+  pause(ms: number): void
   /** Milliseconds until a call is allowed. */
   untilNextMs(): number
   /** Remaining milliseconds of a pause; 0 if not paused. */
@@ -154,6 +156,7 @@ export function createLearnedLimit({ clock, maxPerSecond, maxRetryAfterMs }: Lea
       cutAt = clock.monotonic()
     },
     untilNextMs: () => Math.max(pausedForMs(), untilOne(bucket, perSecond)),
+    pause,
     pausedForMs,
   }
 }

@@ -61,6 +61,8 @@ export interface RateLimiter {
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.75, list: 0.2, confirm: 0.03, books: 0.02 }
 /** Books never get a larger share. */
 const maxBooksShare = 0.1
+/** After a refused list retries go first, so long: otherwise a list that is refused each time would leave none between two pauses. */
+const retryFirstMs = 1000
 /** Lists have a limit of their own once this many of them in a row were refused, and a retry after each was not. */
 const refusedAloneOften = 2
 /**
@@ -74,7 +76,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const start = clock.monotonic()
   const newLimit = (): LearnedLimit => createLearnedLimit({ clock, maxPerSecond, maxRetryAfterMs })
   const all = newLimit()
-  /** Of all classes but retries; undefined until lists were refused alone. */
+  /** Of all classes but retries; undefined until a list was refused. */
   let ofLists: LearnedLimit | undefined
   /** Since a retry was last refused: lists that were, and after which a retry was served; and the last, until one is. */
   let refusedAlone = 0
@@ -189,7 +191,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       if (!isRefused) return
       listRefusedAt = clock.monotonic()
     } else if (isRefused) {
-      ;[refusedAlone, listRefusedAt] = [ofLists === undefined ? 0 : refusedAloneOften - 1, Infinity]
+      ;[refusedAlone, listRefusedAt] = [refusedAlone < refusedAloneOften ? 0 : refusedAloneOften - 1, Infinity]
     } else if (kind === 'ok' && sentAt > listRefusedAt) {
       ;[refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]
     }
@@ -256,9 +258,12 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
         for (const limit of [all, ofClass(of)]) limit?.succeeded()
         return
       }
-      const isAlone = of !== 'retry' && refusedAlone >= refusedAloneOften
-      const limit = isAlone ? (ofLists ??= newLimit()) : all
-      limit.refused({ ...report, kind })
+      const own = of === 'retry' ? undefined : (ofLists ??= newLimit())
+      if (own !== undefined && refusedAlone >= refusedAloneOften) own.refused({ ...report, kind })
+      else {
+        all.refused({ ...report, kind })
+        if (all.pausedForMs() > 0) own?.pause(all.pausedForMs() + retryFirstMs)
+      }
       notePauses()
       rearm()
     },

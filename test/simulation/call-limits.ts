@@ -34,6 +34,8 @@ const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
 /** A call whose token was refused is replayed with another one, or after a second with the same. */
 const replayMs = 2000
+/** A timer fires a moment late. */
+const timerMs = 5
 /** A refused token that is younger rests for so long: calls that have their place in the rate wait for it. */
 const youngMs = 10_000
 const restOf = (ageMs: number): number => Math.max(1000, Math.min(ageMs, youngMs - ageMs))
@@ -69,7 +71,6 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     throttledInARow: 0,
   })) as [Wait, Wait]
   let [refusedAlone, listRefusedAt] = [0, Infinity]
-  let hasOwnLimit = false
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
   let tokenAskedAt = 0
@@ -114,12 +115,10 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     const isServed = status !== undefined && status !== 503 && !isRefused
     if (operation === 'list' && isRefused) listRefusedAt = now()
     if (operation === 'retry' && isRefused)
-      [refusedAlone, listRefusedAt] = [hasOwnLimit ? refusedAloneOften - 1 : 0, Infinity]
+      [refusedAlone, listRefusedAt] = [refusedAlone < refusedAloneOften ? 0 : refusedAloneOften - 1, Infinity]
     if (operation === 'retry' && isServed && sentAt > listRefusedAt)
       [refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]
-    const isAlone = operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
-    hasOwnLimit ||= isAlone
-    return isAlone
+    return operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
   }
 
   function learnWait(call: Call, told: Told): void {
@@ -132,8 +131,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (status !== 429 && retryAfterMs === undefined) return
     // The wait doubles with each, and is over by then.
     const doubledMs = Math.min(longestRetryAfterMs, 1000 * 2 ** (wait.throttledInARow - 1))
-    if (isAlone) onListsHeld(now() + Math.max(doubledMs, retryAfterMs ?? 0))
-    else onShut(now() + (retryAfterMs ?? doubledMs))
+    const hold = isAlone ? onListsHeld : onShut
+    hold(now() + Math.max(doubledMs, retryAfterMs ?? 0))
     if (retryAfterMs === undefined) return
     if (now() >= wait.until) Object.assign(wait, { sent: 0, since: now() })
     wait.until = Math.max(wait.until, endOfWait(call.sentAt, retryAfterMs))
@@ -143,7 +142,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (kind === 'given-up') return
     if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(tokenAskedAt, retryAfterMs)
     if (kind === 'told' && status === 200) {
-      tokenAt = now()
+      ;[tokenAt, restsUntil] = [now(), -Infinity]
       // Who waited for the token had its place in the rate before.
       calls.allow(mostWaiting, now())
       retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
@@ -162,8 +161,9 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     const ageMs = now() - tokenAt
     if (now() < restsUntil || ageMs >= youngMs) return
     restsUntil = now() + restOf(ageMs)
-    calls.allow(mostWaiting, now(), restOf(ageMs))
-    retries?.allow((restOf(ageMs) / 1000) * (maxPerSecond ?? 0), now(), restOf(ageMs))
+    const restMs = restOf(ageMs) + timerMs
+    calls.allow(mostWaiting, now(), restMs)
+    retries?.allow((restMs / 1000) * (maxPerSecond ?? 0), now(), restMs)
   }
 
   return {

@@ -53,6 +53,9 @@ const listedMs = 1000
 /** Fences hold nothing during a longer pause of lists alone. Quotas of a minute end sooner. */
 const maxHeldMs = 60_000
 
+/** A ping waits no longer than so much for a pause of lists alone. */
+const maxPingWaitMs = 5000
+
 /** Blocks retries in a span. */
 export interface Fence {
   /** True if a retry was sent there, because lists are paused for long: what was listed may miss some records. */
@@ -190,7 +193,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       turnedAt = activeMs()
       pause.turn()
       subscriptions.turn(clock.monotonic())
-      if (pausedAloneMs() > 0) breaker.tryInstead()
+      if (pausedAloneMs() > maxPingWaitMs) breaker.tryInstead()
       if (untilPingMs() <= 0) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,

@@ -165,7 +165,7 @@ const scripts: Record<string, string> = {
   'the third refusal of a list, after each of which a retry was served, cuts and pauses lists alone, until a retry is refused': `
     given max=20
     ${Array<string>(2).fill('say throttled of=list; pause -> 1s; wait 2s; say ok; wait 1ms').join('; ')}; limit -> 0.9
-    say throttled of=list after=60s; limit -> 0.9; pause -> 0s; pause confirm -> 60s; paused list -> 2s
+    say throttled of=list after=60s; limit -> 0.9; pause -> 0s; pause confirm -> 60s; paused list -> 4s
     ask retry 9; ask list 9; wait 2s; granted -> retry 2; wait 59s; granted -> list 1, retry 7
     say throttled after=30s; pause list -> 30s; say throttled of=list after=90s; pause -> 90s`,
   'each class has its share':
@@ -262,7 +262,7 @@ const reason = new Error('enough')
 test('an aborted signal is refused, and who gives up while waiting takes nothing and leaves no timer', async () => {
   const { clock, rate } = world({ max: 1 })
   await expect(rate.acquire('retry', AbortSignal.abort(reason))).rejects.toBe(reason)
-  rate.reportResponse({ kind: 'throttled', of: 'list', retryAfterMs: 60_000, sentAt: clock.monotonic() })
+  rate.reportResponse({ kind: 'throttled', of: 'retry', retryAfterMs: 60_000, sentAt: clock.monotonic() })
   const cancel = new AbortController()
   const waiting = (['retry', 'list', 'confirm'] as const).map((kind) => rate.acquire(kind, cancel.signal))
   cancel.abort(reason)
