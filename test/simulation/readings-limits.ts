@@ -127,6 +127,7 @@ function listsThrottled(draw: Draw, scenario: Scenario): Scenario {
   return {
     ...staged,
     calmAt: to,
+    records: staged.records.filter(({ at }) => at < 0),
     habits: { ...staged.habits, limits: [] },
     env: { ...staged.env, RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' },
     faults: [{ from, to, kind: 'throttled', share: 1, on: 'list' }],
