@@ -126,7 +126,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     job.listing.source = 'platform'
     const to = Math.min(until, client.now(), gaps === undefined ? windowFrom : Infinity)
     if (to > from)
-      for await (const found of lister.ofSpan(lister.spanOf(from, to), signal)) await takeListed(job, found)
+      for await (const found of lister.ofSpan(lister.spanOf(from, to), { signal })) await takeListed(job, found)
   }
 
   return search

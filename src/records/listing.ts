@@ -35,12 +35,16 @@ export interface ListerOptions {
 
 export type RowListeners = Pick<ListQuery, 'onRow' | 'onExactRow'>
 
+export interface SpanOptions extends Pick<SweepOptions, 'inOrder'> {
+  signal: AbortSignal
+}
+
 /** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
 export interface Lister {
   /** The records of an event in any status. */
   ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
-  /** The records of seconds on the platform's wall clock, slice by slice; earliest first if its failing slices are cut so. */
-  ofSpan(span: Span, signal: AbortSignal, halves?: SweepOptions['halves']): AsyncGenerator<FoundRecords>
+  /** The records of seconds on the platform's wall clock, slice by slice. */
+  ofSpan(span: Span, how: SpanOptions): AsyncGenerator<FoundRecords>
   /** The records with these ids, newest first, until all are found. */
   ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
   /** The seconds of a time range in epoch ms; slightly more if the wall clock was set. */
@@ -72,8 +76,8 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
     return spanBetween({ from, until }, client().now(), zone)
   }
 
-  async function* ofSpan(...[span, signal, halves]: Parameters<Lister['ofSpan']>): AsyncGenerator<FoundRecords> {
-    const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence, halves }
+  async function* ofSpan(span: Span, { inOrder, signal }: SpanOptions): AsyncGenerator<FoundRecords> {
+    const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence, inOrder }
     let gap: Gap | undefined
     function* reported(): Generator<FoundRecords> {
       if (gap !== undefined) yield { records: [], askedAt: clock.monotonic(), problem: gapProblem(gap) }
@@ -118,7 +122,7 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
       const end = status === 'failed' ? beginningOfTime : now - Math.max(7 * dayMs, policy.window.lookback)
       const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, end]
       for (const [index, from] of edges.slice(1).entries()) {
-        for await (const found of ofSpan(spanOf(from, edges[index] ?? now), signal)) {
+        for await (const found of ofSpan(spanOf(from, edges[index] ?? now), { signal })) {
           const records = found.records.filter(({ id }) => missing.delete(id.toLowerCase()))
           yield { ...found, records }
           if (missing.size === 0) return

@@ -240,7 +240,7 @@ export function createRecords({
       const span = lister.spanOf(from, Math.min(until, reconciler().client.now()))
       const rest = { ...span, from: Math.max(span.from, after?.localSecond ?? span.from) }
       // The next page begins where this one ends.
-      yield* lister.ofSpan(rest, late, 'earlier-first')
+      yield* lister.ofSpan(rest, { signal: late, inOrder: true })
     }
   }
 

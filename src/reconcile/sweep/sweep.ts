@@ -42,8 +42,8 @@ export interface SweepOptions {
   betweenSlices?: (signal: AbortSignal) => Promise<void>
   /** The parts that earlier sweeps could not list. Default: none. */
   unlistable?: Unlistable
-  /** Order of the halves of a slice that could not be listed. Default: `later-first`, because platforms reject old spans. */
-  halves?: 'earlier-first' | 'later-first' | undefined
+  /** Earliest first, whatever fails: a page's cursor relies on it. Default: later halves first, because platforms reject old spans. */
+  inOrder?: boolean | undefined
 }
 
 /** Result of a part of the sweep: a listed slice, a skipped one, or both if it was listed in part. */
@@ -169,7 +169,7 @@ async function goRound(
   }
   const whole = { seconds, listedHalves: 0 }
   const halves = cut(slice, 2).map((half) => ({ ...half, whole }))
-  return options.halves === 'earlier-first' ? halves : halves.reverse()
+  return options.inOrder === true ? halves : halves.reverse()
 }
 
 /** Learns how long a span the platform lists at once. */

@@ -18,6 +18,8 @@ function failed(count: number, apart = 1000): WebhookRecord[] {
 
 interface Swept {
   ids: string[]
+  /** The first second of each listed slice. */
+  from: number[]
   skipped: SkippedSlice[]
   incomplete: number
   slices: number
@@ -27,16 +29,18 @@ interface Setting {
   span?: Span
   sliceRecords?: number
   fence?: SweepOptions['fence']
+  inOrder?: boolean
 }
 
 async function run(client: SweepOptions['client'], setting: Setting = {}): Promise<Swept> {
   const { span = week, sliceRecords = 100, ...fencing } = setting
-  const swept: Swept = { ids: [], skipped: [], incomplete: 0, slices: 0 }
+  const swept: Swept = { ids: [], from: [], skipped: [], incomplete: 0, slices: 0 }
   const options = { client, monotonic: () => 0, concurrency: 4, sliceRecords, ...fencing }
   for await (const step of sweep(span, options, new AbortController().signal)) {
     swept.slices += 1
     if (step.skipped !== undefined) swept.skipped.push(step.skipped)
     swept.ids.push(...(step.listed?.records ?? []).map(({ id }) => id))
+    if (step.listed !== undefined) swept.from.push(step.listed.span.from)
     if (step.listed !== undefined && step.listed.verdict !== 'whole') swept.incomplete += 1
   }
   return swept
@@ -149,3 +153,19 @@ test.each([
   else expect((await swept).slices).toBeGreaterThan(3)
   expect(open.size).toBe(0)
 })
+
+test.each([false, true])(
+  'a slice whose fence broke is listed after the others, or at once: in order %s',
+  async (inOrder) => {
+    let left = 3
+    const fence = (): Promise<Fence> => {
+      left -= 1
+      const broken = left === 0 ? AbortSignal.abort() : new AbortController().signal
+    return Promise.resolve({ broken, release: () => undefined })
+    }
+    const platform = failing(() => left === 0, trouble('throttled'))
+    const { from, ids } = await run(platform, { fence, inOrder })
+    expect(new Set(ids).size).toBe(600)
+    expect(from.every((second, index) => second >= (from[index - 1] ?? second))).toBe(inOrder)
+  },
+)
