@@ -84,6 +84,8 @@ const noFailures = { failedInARow: 0, noShorterInARow: 0, lastSeconds: Infinity 
 
 interface Context {
   options: SweepOptions & { unlistable: Unlistable }
+  /** The span's end. */
+  end: number
   findings: Findings
   signal: AbortSignal
 }
@@ -147,14 +149,14 @@ interface SliceAhead extends PlannedSpan {
 
 /**
  * Repeats the first failing slice in a row, because the platform may have failed for a moment. Cuts others in two, as long as
- * the platform responds; skips the rest.
+ * the platform responds; skips the rest, or in order all but its end.
  */
 async function goRound(
   slice: SliceAhead,
   failure: PlatformFailure,
   context: Context,
 ): Promise<SweepStep | SliceAhead[]> {
-  const { findings, options } = context
+  const { end, findings, options } = context
   if (isOfAnyCall(failure)) throw failure
   if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
   findings.failedInARow += 1
@@ -164,11 +166,15 @@ async function goRound(
   if (seconds >= findings.lastSeconds) findings.noShorterInARow += 1
   findings.lastSeconds = seconds
   const isGivenUp = findings.noShorterInARow > maxInARow || findings.failedSlices > maxFailedSlices
-  if (slice.uncut === true || seconds <= 1 || isGivenUp) {
+  // The platform may list only the last days.
+  const isRest = options.inOrder === true && slice.to === end
+  if (slice.uncut === true || seconds <= 1 || (isGivenUp && !isRest)) {
     return { skipped: { span: { from: slice.from, to: slice.to }, failure } }
   }
   const whole = { seconds, listedHalves: 0 }
-  const halves = cut(slice, 2).map((half) => ({ ...half, whole }))
+  const halves = cut(slice, 2).map((half): SliceAhead =>
+    isGivenUp && half.to !== end ? { ...half, uncut: true } : { ...half, whole },
+  )
   return options.inOrder === true ? halves : halves.reverse()
 }
 
@@ -208,7 +214,7 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
     ...noFailures,
     ...{ failedSlices: 0, totalsCount: true, totalsChecked: false },
   }
-  const context: Context = { options, findings, signal }
+  const context: Context = { options, end: whole.to, findings, signal }
   const { ahead: planned, resting } = unlistable.plan(whole)
   for (const { failure, span } of resting) yield { skipped: { span, failure, isResting: true } }
   const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))

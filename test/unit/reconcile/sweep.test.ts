@@ -123,6 +123,21 @@ describe('what cannot be listed', () => {
     expect(platform.lists.length).toBeLessThanOrEqual(150)
   })
 
+  test.each([0.6, 0.4, 0.2, 0.01])(
+    'the last %s of a span alone, in order: at least half of that is listed',
+    async (share) => {
+      const first = week.to - share * (week.to - week.from)
+      const platform = failing(({ from = Infinity }) => from < first, trouble('bad-request'), {
+        records: failed(6048, 100),
+      })
+      const { from, ids, skipped } = await run(platform, { sliceRecords: 10_000, inOrder: true })
+      expect(ids.length).toBeGreaterThan(6048 * (share / 2) - 10)
+      expect(from).toEqual(from.toSorted())
+      expect(skipped.length).toBeLessThan(100)
+      expect(platform.lists.length).toBeLessThan(1000)
+    },
+  )
+
   test.each(['unauthorized', 'forbidden', 'throttled'] as const)('%s ends it, after few calls', async (reason) => {
     const platform = failing(({ page }) => page === 2, trouble(reason))
     await expect(run(platform, { sliceRecords: 1000 })).rejects.toMatchObject({ reason })
@@ -161,7 +176,7 @@ test.each([false, true])(
     const fence = (): Promise<Fence> => {
       left -= 1
       const broken = left === 0 ? AbortSignal.abort() : new AbortController().signal
-    return Promise.resolve({ broken, release: () => undefined })
+      return Promise.resolve({ broken, release: () => undefined })
     }
     const platform = failing(() => left === 0, trouble('throttled'))
     const { from, ids } = await run(platform, { fence, inOrder })
