@@ -10,7 +10,7 @@ import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
-import { leaveOut, noteIncomplete, type RetryJob } from './job.ts'
+import { leaveOut, type RetryJob } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
 import { gapsOf } from './records.ts'
 
@@ -49,7 +49,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       if (job.ending.signal.aborted) return undefined
       if (matches(entry)) take(job, entry)
       if (isFull()) {
-        noteIncomplete(job.listing, 'More records match than can be retried at once (backlog.maxRecords).')
+        job.listing.incomplete = 'More records match than can be retried at once (backlog.maxRecords).'
         return undefined
       }
     }
@@ -59,7 +59,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   /** Adds listed records to the backlog, as a sweep does; a dry run only looks at them. */
   async function takeListed(job: RetryJob, { askedAt, problem, records }: FoundRecords): Promise<void> {
     const { backlog, client, planner } = reconciler()
-    if (problem !== undefined) noteIncomplete(job.listing, problem)
+    job.listing.incomplete = problem ?? job.listing.incomplete
     const matches = matcherOf(job.filter)
     const holdsExcluded = job.filter.webhookIds !== undefined
     for (let at = 0; at < records.length && !isFull(); at += perStep) {
@@ -97,8 +97,8 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   async function search(job: RetryJob): Promise<void> {
     await turn()
     const { signal } = job.ending
-    const { eventId, from = -Infinity, until = Infinity, webhookIds } = job.filter
     const { backlog, client } = reconciler()
+    const { eventId, from = -Infinity, until = client.now(), webhookIds } = job.filter
     const gaps = gapsOf(reconciler(), hasListedAll())
     if (eventId !== undefined) {
       job.listing.source = 'platform'
@@ -110,7 +110,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     if (webhookIds !== undefined) {
       await finishInTurns(takeHeld(job), turn)
       const missing = webhookIds.filter((id) => !job.items.has(keyOf(id)) && backlog.get(id) === undefined)
-      if (missing.length === 0) return
+      if (missing.length === 0 || job.listing.incomplete !== undefined) return
       job.listing.source = 'platform'
       const shown = new Set<string>()
       for await (const found of lister.ofIds(missing, signal)) {
@@ -122,9 +122,9 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     }
     const windowFrom = client.now() - policy.window.lookback
     if (gaps === undefined) await finishInTurns(takeHeld(job), turn)
-    if (gaps === undefined && from >= windowFrom) return
+    if (job.listing.incomplete !== undefined || (gaps === undefined && from >= windowFrom)) return
     job.listing.source = 'platform'
-    const to = Math.min(until, client.now(), gaps === undefined ? windowFrom : Infinity)
+    const to = Math.min(until, gaps === undefined ? windowFrom : Infinity)
     if (to > from)
       for await (const found of lister.ofSpan(lister.spanOf(from, to), { signal })) await takeListed(job, found)
   }

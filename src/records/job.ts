@@ -116,11 +116,6 @@ export function leaveOut({ sums }: RetryJob, why: 'excluded' | 'exhausted'): voi
   sums[why] += 1
 }
 
-export function noteIncomplete(listing: Pick<RetryJob['listing'], 'incomplete'>, text: string): void {
-  if (listing.incomplete?.includes(text) === true) return
-  listing.incomplete = listing.incomplete === undefined ? text : `${listing.incomplete} ${text}`
-}
-
 export function retriedView({ attempt, detail, entry, responseStatusCode, standing: result }: Item): RetriedView {
   const { eventId, eventType, id: webhookId, subscriptionId } = entry
   return {

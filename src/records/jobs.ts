@@ -16,7 +16,6 @@ import {
   leaveOut,
   move,
   noSums,
-  noteIncomplete,
   retriedView,
   standingAfter,
   type Item,
@@ -187,7 +186,7 @@ export function createJobs(options: JobsOptions): Jobs {
         end(job, 'platform')
         return
       }
-      noteIncomplete(job.listing, 'The platform could not be fully listed.')
+      job.listing.incomplete ??= 'The platform could not be fully listed.'
     }
     if (job.dryRun) {
       end(job, 'dry-run')

@@ -1,24 +1,25 @@
 // Lists records on the platform for a request: of an event, of a span, or by ids. @see docs/platform-api.md "List webhooks"
-import { formatLocalSecond, type TimeZone } from '../platform/time-zone.ts'
-import type { PlatformFailure } from '../platform/http/response.ts'
+import type { TimeZone } from '../platform/time-zone.ts'
 import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
 import type { PlatformClient } from '../platform/client.ts'
 import type { ListQuery } from '../platform/operations.ts'
 import { problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import { sweep, type SweepOptions } from '../reconcile/sweep/sweep.ts'
+import { sweep, type SweepOptions, type SweepStep } from '../reconcile/sweep/sweep.ts'
+import { sumOfUnlisted, type UnlistedPart } from '../reconcile/sweep/unlistable.ts'
 import { spanBetween, type Span } from '../reconcile/window.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { counted } from '../runtime/counted.ts'
 import { redact } from '../runtime/redact.ts'
 
 export interface FoundRecords {
   records: WebhookRecord[]
-  /** With a span: the second up to which it is listed so far. */
-  upTo?: number
+  /** With a span in order: the second up to which it is listed or skipped so far. */
+  upTo?: number | undefined
   /** Monotonic ms just before the request. */
   askedAt: number
-  /** Why records are missing, as a sentence. */
+  /** Why records are missing so far, as sentences. */
   problem?: string | undefined
 }
 
@@ -45,9 +46,9 @@ export interface Lister {
   ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
   /** The records of seconds on the platform's wall clock, slice by slice. */
   ofSpan(span: Span, how: SpanOptions): AsyncGenerator<FoundRecords>
-  /** The records with these ids, newest first, until all are found. */
+  /** The records with these ids, newest first, until all are found; a problem only if some are not. */
   ofIds(ids: readonly string[], signal: AbortSignal): AsyncGenerator<FoundRecords>
-  /** The seconds of a time range in epoch ms; slightly more if the wall clock was set. */
+  /** The seconds of a time range in epoch ms, to a day ahead at most; slightly more if the wall clock was set. */
   spanOf(from: number, until: number): Span
 }
 
@@ -63,40 +64,56 @@ function unreadableProblem(sum: ReturnType<typeof createUnreadableSum>): string 
   return unreadable && `${unreadableText(unreadable)}.`
 }
 
-/** Adjacent slices that could not be listed. */
-type Gap = Span & { failure: PlatformFailure }
+/** The given texts as one; undefined for none. */
+export function joined(texts: readonly (string | undefined)[]): string | undefined {
+  return texts.filter((text) => text !== undefined).join(' ') || undefined
+}
 
-function gapProblem({ failure, from, to }: Gap): string {
-  const events = `Events from ${formatLocalSecond(from)} to ${formatLocalSecond(to)} on the platform's clock`
-  return `${events} could not be listed: ${redact(problemOf(failure)).replace(/\.$/, '')}.`
+function unlistedProblem(parts: readonly Pick<UnlistedPart, 'failure' | 'span'>[]): string | undefined {
+  const [first] = parts
+  const sum = sumOfUnlisted(parts)
+  if (first === undefined || sum === undefined) return undefined
+  const events = `Events of ${counted(sum.seconds, 'second')} from ${sum.from} to ${sum.to} on the platform's clock`
+  return `${events} could not be listed: ${redact(problemOf(first.failure)).replace(/\.$/, '')}.`
+}
+
+/** Sums up why a listing lacks records. */
+function createProblems(): { add(step: SweepStep): void; text(): string | undefined } {
+  const unlisted: Pick<UnlistedPart, 'failure' | 'span'>[] = []
+  const unreadable = createUnreadableSum()
+  let isPartial = false
+  return {
+    add({ listed, skipped: { failure, span } = {} }) {
+      if (failure !== undefined && span !== undefined) unlisted.push({ span, failure })
+      if (listed === undefined) return
+      unreadable.add(listed.unreadable)
+      isPartial ||= listed.verdict !== 'whole' && listed.verdict !== 'unreadable'
+    },
+    text: () =>
+      joined([
+        ...[unlistedProblem(unlisted), unreadableProblem(unreadable)],
+        isPartial ? 'A part could not be fully listed.' : undefined,
+      ]),
+  }
 }
 
 export function createLister({ client, clock, fence, policy, status = 'failed', zone }: ListerOptions): Lister {
   function spanOf(from: number, until: number): Span {
-    return spanBetween({ from, until }, client().now(), zone)
+    const now = client().now()
+    return spanBetween({ from, until: Math.min(until, now + dayMs) }, now, zone)
   }
 
-  async function* ofSpan(span: Span, { inOrder, signal }: SpanOptions): AsyncGenerator<FoundRecords> {
+  async function* ofSpan(
+    span: Span,
+    { inOrder, signal }: SpanOptions,
+    problems = createProblems(),
+  ): AsyncGenerator<FoundRecords> {
     const options = { client: client(), status, monotonic: clock.monotonic, ...policy.sweep, fence, inOrder }
-    let gap: Gap | undefined
-    function* reported(): Generator<FoundRecords> {
-      if (gap !== undefined) yield { records: [], askedAt: clock.monotonic(), problem: gapProblem(gap) }
-      gap = undefined
+    for await (const step of sweep(span, options, signal)) {
+      problems.add(step)
+      const { askedAt = clock.monotonic(), records = [] } = step.listed ?? {}
+      yield { records, askedAt, problem: problems.text(), upTo: (step.listed ?? step.skipped)?.span.to }
     }
-    for await (const { listed, skipped } of sweep(span, options, signal)) {
-      if (skipped?.failure !== undefined) {
-        const { from, to } = skipped.span
-        gap = { from: Math.min(from, gap?.from ?? from), to: Math.max(to, gap?.to ?? to), failure: skipped.failure }
-      }
-      if (listed === undefined) continue
-      yield* reported()
-      const unreadable = createUnreadableSum()
-      unreadable.add(listed.unreadable)
-      const isWhole = listed.verdict === 'whole' && skipped === undefined
-      const problem = isWhole ? undefined : (unreadableProblem(unreadable) ?? 'A part could not be fully listed.')
-      yield { records: listed.records, askedAt: listed.askedAt, problem, upTo: listed.span.to }
-    }
-    yield* reported()
   }
 
   return {
@@ -120,14 +137,16 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
       const now = client().now()
       // Failed records are few; others are searched only within the window.
       const end = status === 'failed' ? beginningOfTime : now - Math.max(7 * dayMs, policy.window.lookback)
+      const problems = createProblems()
       const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, end]
       for (const [index, from] of edges.slice(1).entries()) {
-        for await (const found of ofSpan(spanOf(from, edges[index] ?? now), { signal })) {
+        for await (const found of ofSpan(spanOf(from, edges[index] ?? now), { signal }, problems)) {
           const records = found.records.filter(({ id }) => missing.delete(id.toLowerCase()))
-          yield { ...found, records }
+          yield { records, askedAt: found.askedAt }
           if (missing.size === 0) return
         }
       }
+      yield { records: [], askedAt: clock.monotonic(), problem: problems.text() }
     },
   }
 }

@@ -13,8 +13,7 @@ import { count, counted } from '../runtime/counted.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
 import { matcherOf, type RecordFilter } from './filter.ts'
-import { noteIncomplete } from './job.ts'
-import type { FoundRecords, Lister } from './listing.ts'
+import { joined, type FoundRecords, type Lister } from './listing.ts'
 import { inOrder, pageOf, type ListPlace } from './memory.ts'
 import { explainRecord, type ExplainedRecord } from './shown-record.ts'
 
@@ -71,11 +70,6 @@ export interface RecordsReader {
 /** Records per batch: about 150 KB of text. */
 const batchRecords = 250
 
-function joined(texts: readonly (string | undefined)[]): string | undefined {
-  const given = texts.filter((text) => text !== undefined)
-  return given.length === 0 ? undefined : given.join(' ')
-}
-
 /** Why the backlog may lack matching records; undefined if it lacks none. */
 export function gapsOf({ backlog, sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
   const [left, unlisted, unreadable] = [
@@ -118,8 +112,8 @@ function notAmong(filter: RecordFilter, has: (id: string) => boolean): string[] 
 
 /** A page of the platform's list ends after this time, and `next` continues. */
 const maxListingMs = 20_000
-/** Sorts after all others of its second. */
-const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+/** Sorts before all others of its second. */
+const firstId = '00000000-0000-0000-0000-000000000000'
 
 export function createRecords({
   clock,
@@ -214,7 +208,7 @@ export function createRecords({
     try {
       for await (const { problem, records } of lister.ofIds(ids, late)) {
         all.records.push(...records)
-        all.problem ??= problem
+        all.problem = problem
       }
     } catch (error) {
       if (!isAbort(error, late)) throw error
@@ -233,11 +227,11 @@ export function createRecords({
   }
 
   async function* partsOf({ after, filter }: RecordsRequest, late: AbortSignal): AsyncGenerator<FoundRecords> {
-    const { eventId, from = 0, until = Infinity, webhookIds } = filter
+    const { eventId, from = 0, until = reconciler().client.now(), webhookIds } = filter
     if (eventId !== undefined) yield await lister.ofEvent(eventId, late)
     else if (webhookIds !== undefined) yield await ofIds(webhookIds, late)
     else {
-      const span = lister.spanOf(from, Math.min(until, reconciler().client.now()))
+      const span = lister.spanOf(from, until)
       const rest = { ...span, from: Math.max(span.from, after?.localSecond ?? span.from) }
       // The next page begins where this one ends.
       yield* lister.ofSpan(rest, { signal: late, inOrder: true })
@@ -253,13 +247,13 @@ export function createRecords({
     let last: PageEnd['next']
     try {
       for await (const found of partsOf(request, signal)) {
-        if (found.problem !== undefined) noteIncomplete(end, found.problem)
+        end.incomplete = found.problem ?? end.incomplete
         const fitting = listed(found, request).slice(0, limit - page.length)
         page.push(...fitting)
         const entry = fitting.at(-1)?.entry
         if (entry !== undefined) last = { id: entry.id, localSecond: entry.localSecond }
         if (page.length === limit) break
-        if (found.upTo !== undefined) last = { id: lastId, localSecond: found.upTo - 1 }
+        if (found.upTo !== undefined) last = { id: firstId, localSecond: found.upTo }
       }
       if (page.length === limit) end.next = last
       else if (end.incomplete === undefined) {

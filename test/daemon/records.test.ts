@@ -5,7 +5,7 @@ import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { gapsOf } from '../../src/records/records.ts'
 import { team } from '../support/causes.ts'
-import { beginDay, token, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
 const hourMs = 3_600_000
@@ -20,13 +20,6 @@ async function observed(day: Day, answer?: Parameters<Day['start']>[1]): Promise
 
 function asker(given: string): Parameters<ReturnType<typeof createResponseEndpoint>>[1] {
   return { headers: { authorization: `Bearer ${given}` }, socket: { remoteAddress: '127.0.0.1' } } as never
-}
-
-type Page = Awaited<ReturnType<RunningDaemon['records']>>
-
-async function pagesOf(daemon: RunningDaemon, query: string, cursor = ''): Promise<Page[]> {
-  const page = await daemon.records(`${query}${cursor}`)
-  return page.next === null ? [page] : [page, ...(await pagesOf(daemon, query, `&cursor=${page.next}`))]
 }
 
 test('all that is held comes once, the oldest event first, in pages of any size', async () => {
@@ -204,33 +197,6 @@ describe('what the daemon does not hold is listed on the platform', () => {
     const paged = (await pagesOf(daemon, 'since=500h&limit=7')).flatMap(({ records }) => records)
     expect(paged).toEqual(whole.records)
     expect(await daemon.records(`webhook=${old[3]}&webhook=${old[4]}`)).toMatchObject({ source: 'platform', count: 2 })
-  })
-
-  const wideMs = 60 * hourMs
-  const gap =
-    "Events from 2025-12-25T12:03:00 to 2026-01-05T00:03:00 on the platform's clock could not be listed: list: bad-request (HTTP 400): sandbox.invalid_request: data.webhook.eventDateTimeFrom must not be older than 288 hours."
-  test.each<[refused: string, listLimits: object, timesOut: boolean, listed: number, incomplete: string | null]>([
-    ['a list of more than 60 h', { maxSpan: wideMs / 1000 }, false, 200, null],
-    ['a list of more than 60 h by its gateway', {}, true, 200, null],
-    ['a list of what is older than 12 d', { maxAge: (288 * hourMs) / 1000 }, false, 48, gap],
-  ])('all pages of a platform that refuses %s', async (_, listLimits, timesOut, listed, incomplete) => {
-    await using day = await beginDay({ listLimits })
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 200, from: now - 480 * hourMs, to: now - 192 * hourMs, attempts: 3 })
-    const daemon = await day.start({}, ({ url }) => {
-      const [from = NaN, to = NaN] = ['From', 'To'].map((edge) =>
-        Date.parse(url.searchParams.get(`data.webhook.eventDateTime${edge}`) ?? ''),
-      )
-      return timesOut && to - from > wideMs ? { status: 504 } : undefined
-    })
-    await daemon.goOn(2)
-    const pages = await pagesOf(daemon, 'since=21d&limit=30')
-    const records = pages.flatMap((page) => page.records)
-    const events = records.map(({ event }) => event)
-    expect([records.length, new Set(records.map(({ webhookId }) => webhookId)).size]).toEqual([listed, listed])
-    expect(events).toEqual(events.toSorted())
-    expect(pages[0]).toMatchObject({ source: 'platform', incomplete })
-    expect(pages.at(-1)).toMatchObject({ next: null, error: null, incomplete: null })
   })
 
   test('a client that disconnects before the first byte blocks no retry', async () => {

@@ -134,6 +134,12 @@ export interface RunningDaemon extends AsyncDisposable {
   end(): Promise<void>
 }
 
+/** All pages of a list. */
+export async function pagesOf(daemon: RunningDaemon, query: string, cursor = ''): Promise<RecordsDocument[]> {
+  const page = await daemon.records(`${query}${cursor}`)
+  return page.next === null ? [page] : [page, ...(await pagesOf(daemon, query, `&cursor=${page.next}`))]
+}
+
 export const emptyPage = {
   data: { webhooks: [] },
   metadata: { page: { size: 100, number: 0, totalElements: 0, totalPages: 0 } },

@@ -169,18 +169,8 @@ test.each([
   expect(open.size).toBe(0)
 })
 
-test.each([false, true])(
-  'a slice whose fence broke is listed after the others, or at once: in order %s',
-  async (inOrder) => {
-    let left = 3
-    const fence = (): Promise<Fence> => {
-      left -= 1
-      const broken = left === 0 ? AbortSignal.abort() : new AbortController().signal
-      return Promise.resolve({ broken, release: () => undefined })
-    }
-    const platform = failing(() => left === 0, trouble('throttled'))
-    const { from, ids } = await run(platform, { fence, inOrder })
-    expect(new Set(ids).size).toBe(600)
-    expect(from.every((second, index) => second >= (from[index - 1] ?? second))).toBe(inOrder)
-  },
-)
+test('a slice in which retries went on may miss some', async () => {
+  const fence = (): Promise<Fence> => Promise.resolve({ isBroken: true, release: () => undefined })
+  const { incomplete, slices } = await run(failing(() => false), { fence })
+  expect(incomplete).toBe(slices)
+})

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { RetryResponse } from '../../../src/platform/operations.ts'
 import type { RetryEvent } from '../../../src/reconcile/retry/dispatcher.ts'
-import { detailOf, noteIncomplete, standingAfter } from '../../../src/records/job.ts'
+import { detailOf, standingAfter } from '../../../src/records/job.ts'
 
 const eventOf = (answer: object): RetryEvent => ({ response: { sent: true, ...answer } as RetryResponse }) as RetryEvent
 
@@ -25,10 +25,4 @@ test.each<[answer: object, detail: string]>([
   [{ reason: 'conflict', status: 409, problem: 'svc.busy: wait' }, 'HTTP 409: svc.busy: wait'],
 ])('%j reads %s', (answer, detail) => {
   expect(detailOf(eventOf(answer))).toBe(detail)
-})
-
-test('each reason why a listing is incomplete is said once', () => {
-  const listing: { incomplete: string | undefined } = { incomplete: undefined }
-  for (const text of ['One.', 'Two.', 'One.']) noteIncomplete(listing, text)
-  expect(listing.incomplete).toBe('One. Two.')
 })
