@@ -3,7 +3,7 @@ import { learnTime } from '../platform/client.ts'
 import { property } from '../platform/http/response.ts'
 import { createLister } from '../records/listing.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { escapeInvisible } from '../runtime/redact.ts'
+import { escapeInvisible, visibleText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import { cell } from './format.ts'
 import { asUsage, drained, type Io, type Output } from './io.ts'
@@ -41,8 +41,14 @@ export function openPayloads(path: string | undefined, { log, progress }: Sessio
   }
 }
 
-/** Writes the payloads of these events and webhooks; returns the ids that the platform lacks. */
-async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io): Promise<string[]> {
+interface Missing {
+  notFound: readonly string[]
+  /** Why they may be there all the same. */
+  problem?: string | undefined
+}
+
+/** Writes the payloads of these events and webhooks. */
+async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io): Promise<Missing> {
   const { client, connection, policy, progress, target } = session
   const { clock, signal } = io
   const left = new Set(ids)
@@ -66,15 +72,16 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
     await lister.ofEvent(id, signal)
     await drained(io.stdout, io)
   }
-  if (left.size === 0) return []
+  if (left.size === 0) return { notFound: [] }
   await learnTime(client, signal)
   // The platform cannot list webhooks by id.
-  for await (const { problem } of lister.ofIds([...left], signal)) {
+  let problem: string | undefined
+  for await (const found of lister.ofIds([...left], signal)) {
     progress.show(() => `Looking for ${left.size} webhooks in the records of ${target} ...`)
     await drained(io.stdout, io)
-    if (problem !== undefined) io.stderr.write(`${problem}\n`)
+    problem = found.problem
   }
-  return [...left]
+  return { notFound: [...left], ...(left.size > 0 && { problem }) }
 }
 
 async function writePayloads(io: Io, options: CommandFlags, given: string[]): Promise<ExitCode> {
@@ -86,10 +93,12 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
     const payloads = openPayloads(output, session, io)
     let isWhole = false
     try {
-      const notFound = await writeAll(ids, payloads, session, io)
-      isWhole = true
+      const { notFound, problem } = await writeAll(ids, payloads, session, io)
+      isWhole = problem === undefined
       session.progress.clear()
-      for (const id of notFound) io.stderr.write(`${cell(id)}: no event and no recent webhook has this id\n`)
+      if (problem !== undefined) io.stderr.write(`${visibleText(problem)}\n`)
+      const what = isWhole ? 'no event and no recent webhook has this id' : 'was not found'
+      for (const id of notFound) io.stderr.write(`${cell(id)}: ${what}\n`)
       return notFound.length === 0 ? exitCode.done : exitCode.incomplete
     } finally {
       payloads.close(isWhole)

@@ -84,6 +84,18 @@ test.each([[[]], [['eventId'] as const]])(
   },
 )
 
+test('an id that may be in a row that cannot be read was not found, and an old file stays', async () => {
+  await using sandbox = await startPlatform({ times: 'array' })
+  await using folder = await makeFolder()
+  const { webhookId } = addDelivered(sandbox)
+  const file = await folder.write('payloads.ndjson', 'old')
+  const { code, stderr } = await runProgram(['payload', webhookId, unknown, '--output', file], {
+    env: await sandboxEnv(sandbox),
+  })
+  expect([code, readFileSync(file, 'utf8')]).toEqual([1, 'old'])
+  expect(stderr).toMatch(new RegExp(`could not be read: .*\\n${unknown}: was not found\\n`))
+})
+
 test('to a terminal only with --show', async () => {
   await using sandbox = await startPlatform()
   const { eventId } = addDelivered(sandbox)
