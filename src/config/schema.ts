@@ -101,7 +101,7 @@ export const schema = z.strictObject({
       '1m',
       "Minimum age of an event, so that the platform's own delivery can finish first.",
     ),
-    notBefore: optional(instant(), 'Records of events before this moment are retried only if an operator names them.'),
+    notBefore: optional(instant(), 'Records of events before this moment are retried only by webhook id.'),
   }),
   backlog: z.strictObject({
     maxRecords: setting(

@@ -119,7 +119,8 @@ export function recordsSection(
     rows !== undefined && rows.length > 0 && table('The oldest event first.', columns, rows),
     notHeld &&
       html`<p>
-        The daemon has no failed record with this id: it may be delivered, excluded, outside the window, or mistyped.
+        The daemon has no failed record with this id: it may be delivered, in delivery, excluded, outside the window, or
+        mistyped.
       </p>`,
     problem !== undefined && html`<p class="sub">${problem}</p>`,
     command !== undefined && html`<p class="sub">Details from the platform: ${command}</p>`,

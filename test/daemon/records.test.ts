@@ -140,7 +140,7 @@ describe('the page', () => {
       ...(none && { found: none }),
     })
     expect(text.replaceAll(/\s+/g, ' ')).toContain(
-      'id: it may be delivered, excluded, outside the window, or mistyped.',
+      'id: it may be delivered, in delivery, excluded, outside the window, or mistyped.',
     )
     expect(text).toContain('webhook-reconciler explain 00000000-0000-4000-8000-000000000000')
     expect(await find(daemon, 'event=<script>')).toMatchObject({
