@@ -234,9 +234,9 @@ test('lists are throttled alone: retries go on, also after three failures of whi
     return isThrottled && method === 'GET' ? { status: 429 } : undefined
   })
   isThrottled = true
-  await scene.goOn(4, periodMs)
+  await scene.goOn(1, periodMs)
   failing = 3
-  await scene.goOn(8, periodMs)
+  await scene.goOn(6, periodMs)
   const results = scene.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.response.result] : []))
   expect(results.filter((result) => result === 'accepted').length).toBeGreaterThan(2900)
   expect(scene.facts.filter((fact) => fact.type === 'trouble')).not.toEqual([])
