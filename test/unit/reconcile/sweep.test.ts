@@ -171,6 +171,9 @@ test.each([
 
 test('a slice in which retries went on may miss some', async () => {
   const fence = (): Promise<Fence> => Promise.resolve({ isBroken: true, release: () => undefined })
-  const { incomplete, slices } = await run(failing(() => false, trouble('throttled')), { fence })
+  const { incomplete, slices } = await run(
+    failing(() => false, trouble('throttled')),
+    { fence },
+  )
   expect(incomplete).toBe(slices)
 })
