@@ -97,6 +97,7 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
       isWhole = problem === undefined
       session.progress.clear()
       if (problem !== undefined) io.stderr.write(`${visibleText(problem)}\n`)
+      if (output !== undefined && !isWhole) io.stderr.write(`${cell(output)} was not written.\n`)
       const what = isWhole ? 'no event and no recent webhook has this id' : 'was not found'
       for (const id of notFound) io.stderr.write(`${cell(id)}: ${what}\n`)
       return notFound.length === 0 ? exitCode.done : exitCode.incomplete

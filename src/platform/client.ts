@@ -149,7 +149,7 @@ function createCall(options: ClientOptions): Call {
   let doubtMs = firstDoubtMs
   let doubted: Token | undefined
   /** When a call last succeeded, in monotonic ms, and the pauses until then. */
-  let responded = { at: -Infinity, pausedMs: 0 }
+  let responded = { at: -Infinity, pausedMs: { retry: 0, list: 0 } }
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -173,7 +173,7 @@ function createCall(options: ClientOptions): Call {
     of: TrafficClass,
     operation: Operation<T>,
     response: HttpResponse,
-    sent: typeof responded,
+    sent: { at: number; pausedMs: number },
   ): Exchange<T> {
     const classified = classifyOwn(response)
     const { status } = response
@@ -183,7 +183,7 @@ function createCall(options: ClientOptions): Call {
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
-    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
+    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs[of === 'retry' ? of : 'list'])
     const isLimited = waitMs !== undefined && sent.at - responded.at - pausedMs < limitedMs
     const isThrottled = kind === 'throttled' || isLimited
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
@@ -201,7 +201,7 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    const sent = { at: sentAt, pausedMs: rate.pausedMs('retry') }
+    const sent = { at: sentAt, pausedMs: rate.pausedMs(kind) }
     let exchange: Exchange<T>
     try {
       exchange = read(kind, operation, await options.transport(toRequest(operation, token, signal)), sent)
@@ -212,7 +212,8 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('retry') }
+      const pausedMs = { retry: rate.pausedMs('retry'), list: rate.pausedMs('list') }
+      responded = { at: clock.monotonic(), pausedMs }
       workingToken = token
       worksFor.set(operation.method, token)
     }
@@ -313,6 +314,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     let isReplayed = false
     let failure: PlatformFailure | undefined
     for (let tries = 1; ;) {
+      if (rate.pausedForMs(purpose) >= maxPauseMs) throw failure ?? new PlatformFailure('throttled', undefined, 'list')
       await rate.acquire(purpose, signal)
       const sentAt = clock.monotonic()
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
@@ -325,8 +327,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       const { isThrottled, problem, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
-      if (isThrottled === true && rate.pausedForMs(purpose) < maxPauseMs) continue
       failure = new PlatformFailure(reason, status, 'list', { problem, transportCode })
+      if (isThrottled === true) continue
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
       tries += 1

@@ -16,6 +16,7 @@ import { gapsOf } from './records.ts'
 
 /** Rows per step, for the backlog and the requests. */
 const perStep = 500
+const tooMany = 'More records match than can be retried at once (backlog.maxRecords).'
 
 export interface JobSearchOptions {
   reconciler: () => Reconciler
@@ -49,7 +50,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       if (job.ending.signal.aborted) return undefined
       if (matches(entry)) take(job, entry)
       if (isFull()) {
-        job.listing.incomplete = 'More records match than can be retried at once (backlog.maxRecords).'
+        job.listing.incomplete = tooMany
         return undefined
       }
     }
@@ -82,6 +83,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         else if (exclusionOf(entry, policy) !== undefined) leaveOut(job, 'excluded')
       }
     }
+    if (isFull()) job.listing.incomplete = tooMany
   }
 
   function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {

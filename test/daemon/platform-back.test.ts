@@ -236,8 +236,26 @@ test('lists are throttled alone: retries go on, also after three failures of whi
   isThrottled = true
   await scene.goOn(1, periodMs)
   failing = 3
-  await scene.goOn(6, periodMs)
+  await scene.goOn(8, periodMs)
   const results = scene.facts.flatMap((fact) => (fact.type === 'retry' ? [fact.response.result] : []))
   expect(results.filter((result) => result === 'accepted').length).toBeGreaterThan(2900)
   expect(scene.facts.filter((fact) => fact.type === 'trouble')).not.toEqual([])
+})
+
+test('lists are refused for long before any retry: those in the slice being listed go out', async () => {
+  await using day = await beginDay({ delivery: { mode: 'sync' } })
+  const now = day.clock.now()
+  let isThrottled = false
+  const scene = await day.start({}, ({ method }) => (isThrottled && method === 'GET' ? { status: 429 } : undefined))
+  const { pause } = scene.ops().control
+  await pause.pause()
+  day.sandbox.seed({ count: 20, from: now - 0.8 * hourMs, to: now - 0.5 * hourMs, attempts: 1 })
+  await scene.goOn(2, periodMs)
+  expect(scene.ops().status()).toMatchObject({ missing: 20 })
+  isThrottled = true
+  await scene.goOn(20, periodMs)
+  await pause.resume()
+  // One goes after each pause, until two have shown that lists alone are refused.
+  await scene.goOn(24, periodMs)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 20 })
 })

@@ -93,7 +93,9 @@ test('an id that may be in a row that cannot be read was not found, and an old f
     env: await sandboxEnv(sandbox),
   })
   expect([code, readFileSync(file, 'utf8')]).toEqual([1, 'old'])
-  expect(stderr).toMatch(new RegExp(`could not be read: .*\\n${unknown}: was not found\\n`))
+  expect(stderr).toMatch(
+    new RegExp(`could not be read: .*\\n.*payloads.ndjson was not written\\.\\n${unknown}: was not found\\n`),
+  )
 })
 
 test('to a terminal only with --show', async () => {

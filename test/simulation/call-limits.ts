@@ -25,7 +25,7 @@ export interface CallLimitsOptions {
   onHold: () => void
   /** Called whenever a gate holds all retries, until a moment if that is known. */
   onShut: (until?: number) => void
-  /** Called when the platform makes lists alone wait, until a moment. */
+  /** Called when the platform makes lists alone wait, or for long, until a moment. */
   onListsHeld: (until: number) => void
 }
 
@@ -43,6 +43,9 @@ const restOf = (ageMs: number): number => Math.max(1000, Math.min(ageMs, youngMs
 const nearlyEmpty = 0.2
 /** So many refusals of lists, after each of which a retry was served, and none was refused, are of lists alone. */
 const refusedAloneOften = 2
+
+/** After a refused list, lists wait so much longer than retries; and in a long pause they hold no retry up. */
+const [retryFirstMs, longPauseMs] = [2000, 60_000]
 
 /** A wait that the platform asked for. */
 interface Wait {
@@ -131,8 +134,9 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (status !== 429 && retryAfterMs === undefined) return
     // The wait doubles with each, and is over by then.
     const doubledMs = Math.min(longestRetryAfterMs, 1000 * 2 ** (wait.throttledInARow - 1))
-    const hold = isAlone ? onListsHeld : onShut
-    hold(now() + Math.max(doubledMs, retryAfterMs ?? 0))
+    const longestMs = Math.max(doubledMs, retryAfterMs ?? 0)
+    if (!isAlone) onShut(now() + longestMs)
+    if (isAlone || longestMs > longPauseMs) onListsHeld(now() + longestMs + retryFirstMs)
     if (retryAfterMs === undefined) return
     if (now() >= wait.until) Object.assign(wait, { sent: 0, since: now() })
     wait.until = Math.max(wait.until, endOfWait(call.sentAt, retryAfterMs))

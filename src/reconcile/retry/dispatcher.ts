@@ -50,15 +50,12 @@ export interface DispatchOptions {
 
 /** A record whose slice is being listed is picked again after this time. */
 const listedMs = 1000
-/** Fences hold nothing during a longer pause of lists alone. Quotas of a minute end sooner. */
-const maxHeldMs = 60_000
-
-/** A ping waits no longer than so much for a pause of lists alone. */
-const maxPingWaitMs = 5000
+/** Lists that wait for longer, after a refusal, hold no retry up. Quotas of a minute end sooner. */
+const longPauseMs = 65_000
 
 /** Blocks retries in a span. */
 export interface Fence {
-  /** True if a retry was sent there, because lists are paused for long: what was listed may miss some records. */
+  /** True if a retry was sent there, in a long pause of lists: what was listed may miss some records. */
   isBroken: boolean
   release(): void
 }
@@ -109,8 +106,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
   let turnedAt = activeMs()
-  /** Remaining pause of lists, beyond one of all calls. */
-  const pausedAloneMs = (): number => rate.pausedForMs('list') - rate.pausedForMs('retry')
+  /** True from the begin of a long pause of lists to its end. */
+  let areListsHeld = false
   const untilPingMs = (): number =>
     Math.max((breaker.pingAt() ?? Infinity) - clock.monotonic(), rate.pausedForMs('retry'))
   const broken = new AbortController()
@@ -130,7 +127,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const { decision, dueAt } = verdictOf(record, now)
     if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
     const isFenced = fences.values().some((span) => contains(span, record.localSecond))
-    return isFenced && pausedAloneMs() <= maxHeldMs ? now + listedMs : 'ready'
+    return isFenced && !areListsHeld ? now + listedMs : 'ready'
   }
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
@@ -193,7 +190,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       turnedAt = activeMs()
       pause.turn()
       subscriptions.turn(clock.monotonic())
-      if (pausedAloneMs() > maxPingWaitMs) breaker.tryInstead()
+      const listsWaitMs = rate.pausedForMs('list')
+      areListsHeld = listsWaitMs > longPauseMs || (areListsHeld && listsWaitMs > 0)
+      if (areListsHeld && rate.pausedForMs('retry') === 0) breaker.tryInstead()
       if (untilPingMs() <= 0) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,

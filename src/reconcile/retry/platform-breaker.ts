@@ -54,7 +54,7 @@ export interface PlatformBreaker {
   probe(): boolean
   /** When a sweep last listed the window, or the platform last responded to a ping, monotonic ms; initially -Infinity. */
   respondedAt(): number
-  /** Lists alone are paused: where a ping is due or waits for that, one retry is the trial in its place. */
+  /** Lists wait for long, and retries do not: where a ping is due or under way, one retry is the trial in its place. */
   tryInstead(): void
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
