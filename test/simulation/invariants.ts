@@ -99,6 +99,8 @@ const makers = [
 
 /** The longest backoff of a ping, and its response. */
 const longestTroubleMs = 330_000
+/** A list that waited for a pause is sent within this time after it. */
+const afterPauseMs = 10_000
 /** A part that can't be listed is tried again at least so often. */
 const unlistedRestMs = 3_660_000
 /** A jump of the platform's clock is believed after three that agree. Some may have been under way, or lost. */
@@ -253,6 +255,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   function checkListing(call: Call): void {
     const { from, page, status, to } = call.asked ?? {}
     if (!isSweepPage(call) || status !== 'failed' || page !== 0 || from === undefined || to === undefined) return
+    // After a long pause of lists, retries go on there: what is listed counts as incomplete.
+    if (listsFreeSince > timeline.now() - afterPauseMs) return
     for (const id of knowledge.inFlight().keys()) {
       const record = platform.records.get(id)
       if (record === undefined || !platform.isBetween(record, from, to)) continue

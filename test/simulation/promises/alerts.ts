@@ -147,7 +147,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
 
   /** True where the world itself has what the alert says, and no time mends it. */
   function isLasting(alert: string): boolean {
-    const { certificates, env, habits, lives, platformJumps, receivers, records } = scenario
+    const { certificates, env, faults, habits, lives, platformJumps, receivers, records } = scenario
     const isSetBack = platformJumps.some(({ ms }) => ms < 0)
     const hasRefused = records.some(({ kind }) => kind !== 'plain') || receivers.some(({ flaky }) => flaky >= 0.2)
     switch (alert) {
@@ -185,7 +185,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'SweepIncomplete':
         return (habits.listsAtOnce ?? habits.listsFor) !== undefined
       case 'Throttled':
-        return habits.limits.length > 0
+        // The last pause may go on for five minutes.
+        return habits.limits.length > 0 || faults.some(({ kind, on }) => kind === 'throttled' && on === 'list')
       case 'CrashLooping':
         return lives.length > 1
       case 'Unprocessed':
