@@ -21,7 +21,7 @@ import {
   type RetryResponse,
 } from './operations.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
-import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
+import { operationOf, type RateLimiter, type TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import { youngTokenMs, type AccessToken } from './auth/token.ts'
@@ -183,7 +183,7 @@ function createCall(options: ClientOptions): Call {
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
-    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs[of === 'retry' ? of : 'list'])
+    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs[operationOf(of)])
     const isLimited = waitMs !== undefined && sent.at - responded.at - pausedMs < limitedMs
     const isThrottled = kind === 'throttled' || isLimited
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }

@@ -15,6 +15,9 @@ import {
 export const trafficClasses = ['retry', 'list', 'confirm', 'books'] as const
 export type TrafficClass = (typeof trafficClasses)[number]
 
+/** The operation of a class: a platform may limit each on its own. */
+export const operationOf = (kind: TrafficClass): 'retry' | 'list' => (kind === 'retry' ? kind : 'list')
+
 export interface RateLimiterOptions {
   clock: Clock
   /** Maximum calls per second; the burst is one second of calls, until the platform has shown a lower limit. */
@@ -61,9 +64,9 @@ export interface RateLimiter {
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.75, list: 0.2, confirm: 0.03, books: 0.02 }
 /** Books never get a larger share. */
 const maxBooksShare = 0.1
-/** After a refused list retries go first, so long: otherwise a list that is refused each time would leave none between two pauses. */
+/** After a refused list, lists wait this much longer than retries. Otherwise the first call after each pause would be a list, which is refused again. */
 const retryFirstMs = 1000
-/** Lists have a limit of their own once this many of them in a row were refused, and a retry after each was not. */
+/** Lists have a limit of their own after this many refusals, each followed by an accepted retry. */
 const refusedAloneOften = 2
 /**
  * A class that was just served counts as waiting for this long: its caller queues the next request only after the promise
@@ -78,8 +81,9 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const all = newLimit()
   /** Of all classes but retries; undefined until a list was refused. */
   let ofLists: LearnedLimit | undefined
-  /** Since a retry was last refused: lists that were, and after which a retry was served; and the last, until one is. */
+  /** Refused lists that were each followed by an accepted retry, since a retry was last refused. */
   let refusedAlone = 0
+  /** When a list was last refused, monotonic ms; Infinity once a retry was accepted. */
   let listRefusedAt = Infinity
   /** Pending grants, first come, first served within a class. */
   const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [], books: [] }
@@ -95,20 +99,19 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     }),
   }
   /** The end of the last pause, monotonic ms, and the length of all of them. */
-  const pauses = { retry: { until: -Infinity, inAllMs: 0 }, list: { until: -Infinity, inAllMs: 0 } }
+  const pauses = { retry: { until: -Infinity, totalMs: 0 }, list: { until: -Infinity, totalMs: 0 } }
   let cancelTimer: (() => void) | undefined
 
   const ofClass = (kind: TrafficClass): LearnedLimit | undefined => (kind === 'retry' ? undefined : ofLists)
   const pausedForMs = (kind: TrafficClass): number => Math.max(all.pausedForMs(), ofClass(kind)?.pausedForMs() ?? 0)
-  const pauseOf = (kind: TrafficClass): { until: number; inAllMs: number } => pauses[kind === 'retry' ? kind : 'list']
 
   /** Pauses may overlap. */
   function notePauses(): void {
     const now = clock.monotonic()
     for (const kind of ['retry', 'list'] as const) {
-      const pause = pauseOf(kind)
+      const pause = pauses[kind]
       const until = Math.max(pause.until, now + pausedForMs(kind))
-      pause.inAllMs += until - Math.max(pause.until, now)
+      pause.totalMs += until - Math.max(pause.until, now)
       pause.until = until
     }
   }
@@ -258,11 +261,11 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
         for (const limit of [all, ofClass(of)]) limit?.succeeded()
         return
       }
-      const own = of === 'retry' ? undefined : (ofLists ??= newLimit())
-      if (own !== undefined && refusedAlone >= refusedAloneOften) own.refused({ ...report, kind })
+      const lists = of === 'retry' ? undefined : (ofLists ??= newLimit())
+      if (lists !== undefined && refusedAlone >= refusedAloneOften) lists.refused({ ...report, kind })
       else {
         all.refused({ ...report, kind })
-        if (all.pausedForMs() > 0) own?.pause(all.pausedForMs() + retryFirstMs)
+        if (all.pausedForMs() > 0) lists?.pause(all.pausedForMs() + retryFirstMs)
       }
       notePauses()
       rearm()
@@ -273,8 +276,8 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     },
     pausedForMs,
     pausedMs: (kind) => {
-      const { inAllMs, until } = pauseOf(kind)
-      return inAllMs - Math.max(0, until - clock.monotonic())
+      const { totalMs, until } = pauses[operationOf(kind)]
+      return totalMs - Math.max(0, until - clock.monotonic())
     },
   }
 }

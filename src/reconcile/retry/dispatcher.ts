@@ -50,7 +50,7 @@ export interface DispatchOptions {
 
 /** A record whose slice is being listed is picked again after this time. */
 const listedMs = 1000
-/** Lists that wait for longer, after a refusal, hold no retry up. Quotas of a minute end sooner. */
+/** A longer pause of lists blocks no retry, neither by a fence nor by a ping. Quotas of a minute end sooner. */
 const longPauseMs = 65_000
 
 /** Blocks retries in a span. */
@@ -106,7 +106,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
   let turnedAt = activeMs()
-  /** True from the begin of a long pause of lists to its end. */
+  /** True from the start of a long pause of lists to its end. */
   let areListsHeld = false
   const untilPingMs = (): number =>
     Math.max((breaker.pingAt() ?? Infinity) - clock.monotonic(), rate.pausedForMs('retry'))
@@ -192,7 +192,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       subscriptions.turn(clock.monotonic())
       const listsWaitMs = rate.pausedForMs('list')
       areListsHeld = listsWaitMs > longPauseMs || (areListsHeld && listsWaitMs > 0)
-      if (areListsHeld && rate.pausedForMs('retry') === 0) breaker.tryInstead()
+      if (areListsHeld && rate.pausedForMs('retry') === 0) breaker.skipPing()
       if (untilPingMs() <= 0) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,

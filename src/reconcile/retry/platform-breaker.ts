@@ -54,8 +54,8 @@ export interface PlatformBreaker {
   probe(): boolean
   /** When a sweep last listed the window, or the platform last responded to a ping, monotonic ms; initially -Infinity. */
   respondedAt(): number
-  /** Lists wait for long, and retries do not: where a ping is due or under way, one retry is the trial in its place. */
-  tryInstead(): void
+  /** Lists alone are paused for long: if a ping is due or under way, the trial replaces it. */
+  skipPing(): void
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
 }
@@ -209,12 +209,13 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       return isWaiting
     },
     respondedAt: () => respondedAt,
-    tryInstead() {
+    skipPing() {
       const isDue = pinging !== undefined || (pingAt ?? Infinity) <= clock.monotonic()
-      if (!isDue || state.name === 'closed' || state.name === 'half-open') return
+      if (!isDue) return
       pinging?.abort()
-      const checked = state.name === 'checking' && (state.isIntercepted ? 'intercepted' : 'platform')
-      enter({ name: 'half-open', trouble: state.name === 'open' ? state.trouble : checked || 'platform' })
+      if (state.name === 'open') enter({ name: 'half-open', trouble: state.trouble })
+      if (state.name === 'checking')
+        enter({ name: 'half-open', trouble: state.isIntercepted ? 'intercepted' : 'platform' })
     },
     async ping(signal) {
       const own = new AbortController()
