@@ -233,13 +233,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
     else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
-  /** Updates known records, and adds new ones. */
-  function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<void> {
+  /** Updates known records, and adds new ones. Returns the keys of all. */
+  function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<Set<string>> {
     const { askedAt, records, span } = listing
     const isOfSingle = span.from === span.to
+    const listed = new Set<string>()
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
+      listed.add(key)
       const known = byKey.get(key)
       if (known === undefined) admit(record, listing, now, learned)
       else if (known.ours.changedAt <= askedAt) meetAgain(known, record, now, learned)
@@ -247,12 +249,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const held = isOfSingle ? byKey.get(key) : undefined
       held?.note({ changedAt: Math.max(held.ours.changedAt, askedAt) })
     }
+    return listed
   }
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
-  function dropAbsent({ askedAt, records, span, verdict }: LearnedListing, learned: Learned): void {
+  function dropAbsent(listed: ReadonlySet<string>, { askedAt, span, verdict }: LearnedListing, learned: Learned): void {
     if (verdict !== 'whole') return
-    const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
       if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
@@ -297,9 +299,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
       evicted: 0,
     } satisfies Learned
     const isLarge = listing.records.length > rowsPerStep
-    yield* meet(listing, now, learned)
+    const listed = yield* meet(listing, now, learned)
     if (isLarge) yield
-    dropAbsent(listing, learned)
+    dropAbsent(listed, listing, learned)
     if (isLarge) yield
     const evicted = yield* makeRoom(now)
     evictions.add(evicted, learned.admitted)

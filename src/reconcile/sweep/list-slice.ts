@@ -1,4 +1,5 @@
 // Lists one slice completely: pages in batches, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
+import pLimit from 'p-limit'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -148,22 +149,29 @@ interface PageSource {
   concurrency: number
 }
 
-/** Reads the pages after the first, in batches as far as the total promises them. Rejects like the list call. */
+/** Reads the pages after the first, several at a time as far as the total promises them. Rejects like the list call. */
 async function readOn(source: PageSource): Promise<End | undefined> {
-  const { concurrency, isLast, lastAllowed, promised, readPage, take } = source
-  for (let index = 1; index <= lastAllowed;) {
-    const atOnce = Math.max(1, Math.min(concurrency, Math.min(promised, lastAllowed) - index + 1))
-    const batch = await Promise.all(Array.from({ length: atOnce }, (_, offset) => readPage(index + offset)))
-    index += atOnce
-    let end: End | undefined
-    for (const page of batch) {
-      const isNew = take(page)
-      if (isLast(page)) end ??= 'last-page'
-      else if (!isNew) end ??= 'nothing-new'
-    }
-    if (end !== undefined) return end
+  const { isLast, lastAllowed, promised, readPage, take } = source
+  const limit = pLimit({ concurrency: source.concurrency, rejectOnClear: true })
+  async function readAhead(index: number): Promise<ListPage> {
+    const page = await readPage(index)
+    if (isLast(page)) limit.clearQueue()
+    return page
   }
-  return undefined
+  const ahead = Array.from({ length: Math.min(promised, lastAllowed) }, (_, before) => limit(readAhead, before + 1))
+  const allEnded = Promise.allSettled(ahead)
+  try {
+    for (let index = 1; index <= lastAllowed; index += 1) {
+      const page = await (ahead[index - 1] ?? readPage(index))
+      const isNew = take(page)
+      if (isLast(page)) return 'last-page'
+      if (!isNew) return 'nothing-new'
+    }
+    return undefined
+  } finally {
+    limit.clearQueue()
+    await allEnded
+  }
 }
 
 async function readSlice(
