@@ -152,16 +152,14 @@ function createCall(options: ClientOptions): Call {
   let responded = { at: -Infinity, pausedMs: { retry: 0, list: 0 } }
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
+    const headers: HttpRequest['headers'] = {
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      authorization: `Bearer ${token.value}`,
+    }
+    if (body !== undefined) headers['content-type'] = 'application/json'
     return {
-      method,
-      url,
-      headers: {
-        accept: 'application/json',
-        'accept-encoding': 'identity',
-        authorization: `Bearer ${token.value}`,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-      },
-      ...(body !== undefined && { body }),
+      ...{ method, url, headers, body },
       timeoutMs: options.requestTimeoutMs,
       maxBytes: maxResponseBytes,
       signal,

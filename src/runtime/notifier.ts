@@ -17,24 +17,28 @@ const maxWaitMs = 30_000
 
 export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
   const waiting = new Set<() => void>()
+  /** Their aborts end all waits: a loop waits thousands of times with one signal. */
+  const signals = new WeakSet<AbortSignal>()
+
+  function notify(): void {
+    for (const end of waiting) end()
+  }
 
   return {
-    notify() {
-      for (const end of waiting) end()
-    },
+    notify,
     async wait(ms, signal) {
       signal.throwIfAborted()
       if (!(ms > 0)) return
+      if (!signals.has(signal)) onAbort(signal, notify)
+      signals.add(signal)
       await new Promise<void>((resolve) => {
         const end = (): void => {
           cancel()
           waiting.delete(end)
-          forget()
           resolve()
         }
         const cancel = clock.timer(Math.min(ms, maxWaitMs), end)
         waiting.add(end)
-        const forget = onAbort(signal, end)
       })
       signal.throwIfAborted()
     },

@@ -32,7 +32,7 @@ export interface HttpRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   url: URL
   headers: Record<string, string>
-  body?: string
+  body?: string | undefined
   /** Deadline of the exchange in milliseconds, up to the last byte of the response. */
   timeoutMs: number
   /** Larger responses are truncated and fail with `too-large`. */
@@ -157,7 +157,10 @@ function firstValues(headers: Record<string, string | string[] | undefined>): Re
 }
 
 /** Without a byte order mark, which some gateways write before JSON: RFC 8259 section 8.1 allows ignoring it. */
-const textOf = (body: Buffer): string => new TextDecoder().decode(body)
+function textOf(body: Buffer): string {
+  const text = body.toString('utf8')
+  return text.startsWith('\ufeff') ? text.slice(1) : text
+}
 
 function joined(chunks: readonly Buffer[], bytes: number): Buffer {
   const [first] = chunks
