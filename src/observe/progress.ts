@@ -28,6 +28,8 @@ const nothingSeen = {
   lastIncompleteSweepAt: undefined as number | undefined,
   /** The row of list calls that failed, from the start of the first to the end of the last; undefined after one that succeeded. */
   listsFailing: undefined as { since: number; until: number; reason: Reason } | undefined,
+  /** The retries that were throttled since one was answered, each within a while of the one before. */
+  retriesThrottled: undefined as { since: number; until: number } | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
   /** Number of consecutive retries with the outcome `unknown`. */
@@ -66,6 +68,8 @@ export const maxSweeps = 10
 /** Tolerance for a late or skipped tick. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
+/** A throttled retry follows the one before within this time, unless nothing is left to retry: pauses are shorter. */
+const maxPauseMs = 900_000
 
 /** True for events that show a working platform: a list, a response about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
@@ -102,8 +106,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     }
   }
 
-  function observeRetry({ problem, reason, result, status }: RetryResponse): void {
+  function observeRetry({ problem, reason, result, status }: RetryResponse, now: number): void {
     const { isOfRecord, isRefusal } = meaningOf(result)
+    const { since, until } = known.retriesThrottled ?? { since: now, until: now }
+    if (result === 'throttled') known.retriesThrottled = { since: now - until > maxPauseMs ? now : since, until: now }
+    else if (isOfRecord) known.retriesThrottled = undefined
     if (result === 'already-resolved') known.unknownInARow = 0
     if (isRefusal) known.notAccepted = { inARow: known.notAccepted.inARow + 1, problem, reason, status }
     else if (isOfRecord) known.notAccepted = { inARow: 0 }
@@ -133,7 +140,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
       if (event.type === 'platform-request' && event.operation !== 'retry') observeList(event, now)
       if (event.type === 'sweep') observeSweep(event.report, now)
-      if (event.type === 'retry') observeRetry(event.response)
+      if (event.type === 'retry') observeRetry(event.response, now)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'returned') known.expired -= event.records
       if (event.type === 'outcome') known.unknownInARow = event.outcome === 'unknown' ? known.unknownInARow + 1 : 0
@@ -149,17 +156,16 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       // Read once, so that all times refer to the same moment.
       const ahead = toWallClock(0)
       const shown = (at: number | undefined): number | undefined => at && Math.round(at + ahead)
+      const shownRow = <Row extends { since: number; until: number }>(row: Row | undefined): Row | undefined =>
+        row && { ...row, since: row.since + ahead, until: row.until + ahead }
       return {
         ...known,
         sweeps: known.sweeps.map((sweep) => ({ ...sweep, endedAt: new Date(sweep.endedAt + ahead) })),
         lastFullSweepAt: shown(known.lastFullSweepAt),
         lastCompleteSweepAt: shown(known.lastCompleteSweepAt),
         lastIncompleteSweepAt: shown(known.lastIncompleteSweepAt),
-        listsFailing: known.listsFailing && {
-          ...known.listsFailing,
-          since: known.listsFailing.since + ahead,
-          until: known.listsFailing.until + ahead,
-        },
+        listsFailing: shownRow(known.listsFailing),
+        retriesThrottled: shownRow(known.retriesThrottled),
         progressDueAt: Math.max(progressNotBefore, tickAt + slackMs) + ahead,
       }
     },

@@ -30,7 +30,7 @@ import {
   recoveredOf,
 } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
-import { asNow, isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
+import { asNow, isNoneLetThrough, isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
 import { callText, clockTime, rateText, retryExhausted, sentence, subscriptionName, waitText } from './words.ts'
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
@@ -274,6 +274,14 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       advice: 'To retry them, raise window.lookback and restart.',
       isAside: true,
       runbook: 'Expired',
+    },
+    {
+      isSo: isNoneLetThrough(status) && openOf(status) > 0,
+      level: 'trouble',
+      text: 'The platform lets no retry through (rate limit).',
+      detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,
+      advice: "Ask the platform's operator to let retries through.",
+      runbook: 'Throttled',
     },
     {
       isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,

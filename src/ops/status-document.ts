@@ -189,6 +189,10 @@ function deliveriesOf(state: StatusState) {
   }
 }
 
+function toRow<Row extends { since: number; until: number }>(row: Row | undefined) {
+  return row === undefined ? null : { ...row, since: new Date(row.since), until: new Date(row.until) }
+}
+
 /** Retries, and what blocks them. */
 function retriesOf(state: StatusState) {
   const { circuits, gates, leadership, notAccepted, now, receiver } = state
@@ -210,6 +214,7 @@ function retriesOf(state: StatusState) {
       callsPerSecond: Math.round(state.rateLimit * 10) / 10,
       maxCallsPerSecond: state.rateMaximum,
       throttledForSeconds: toSeconds(state.throttledForMs),
+      retriesThrottled: toRow(state.retriesThrottled),
     },
     notAccepted: reason === undefined ? null : { ...notAccepted, reason },
     unknownInARow: state.unknownInARow,
@@ -224,10 +229,6 @@ function unlistedStatus({ now, unlisted }: StatusState) {
   if (unlisted === undefined) return null
   const { forMs, ...sum } = unlisted
   return { ...sum, since: new Date(now - forMs) }
-}
-
-function listsStatus({ listsFailing: row }: StatusState) {
-  return row === undefined ? null : { ...row, since: new Date(row.since), until: new Date(row.until) }
 }
 
 function tokenStatus({ tokenTrouble: trouble }: StatusState) {
@@ -253,7 +254,7 @@ function conditionsOf(state: StatusState) {
     seenUntil: toDate((state.seenUntil ?? NaN) - skewMs.api),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
-    listsFailing: listsStatus(state),
+    listsFailing: toRow(state.listsFailing),
     nextTick: toDate(state.nextTickAt),
     nextSweep: nextSweepOf(state),
     progressDue: new Date(state.progressDueAt),

@@ -26,6 +26,12 @@ export function throttleAdvice(status: StatusFacts, seconds: number): string | u
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
 }
 
+/** True if every retry has been throttled for so long, until lately, that it needs a person. */
+export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: StatusFacts): boolean {
+  const isLong = row !== null && row.until.getTime() - row.since.getTime() > longWaitMs
+  return isLong && now.getTime() - row.until.getTime() <= longWaitMs
+}
+
 /** Remaining pause of all calls, in seconds; 0 if none. */
 const throttledSeconds = ({ gates }: StatusFacts): number =>
   gates.find(({ gate }) => gate === 'throttled')?.opensInSeconds ?? 0

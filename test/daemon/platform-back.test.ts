@@ -242,6 +242,24 @@ test('lists are throttled alone: retries go on, also after three failures of whi
   expect(scene.facts.filter((fact) => fact.type === 'trouble')).not.toEqual([])
 })
 
+test.each([0, 5])(
+  'retries are throttled alone, all but %i of each ten minutes: only where none is accepted, somebody must act',
+  async (served) => {
+    await using day = await beginDay({ delivery: { mode: 'sync' } })
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 300, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+    let left = 0
+    const scene = await day.start({}, ({ method }) =>
+      method === 'PATCH' && (left -= 1) < 0 ? { status: 429 } : undefined,
+    )
+    for (let tenMinutes = 0; tenMinutes < 3; tenMinutes += 1) {
+      left = served
+      await scene.goOn(10)
+    }
+    expect(scene.ops().status().summary.level).toBe(served > 0 ? 'working' : 'trouble')
+  },
+)
+
 test('lists are refused for long before any retry: those in the slice being listed go out', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync' } })
   const now = day.clock.now()

@@ -120,17 +120,17 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
   }
 }
 
-/** Lists are refused for half an hour beside a backlog for most of it. */
-function listsThrottled(draw: Draw, scenario: Scenario): Scenario {
+/** Lists or retries are refused for so long beside a backlog for most of it. */
+function throttled(on: 'list' | 'retry', to: number, draw: Draw, scenario: Scenario): Scenario {
   const staged = stageOf(draw, scenario, limitSchema.parse({ kind: 'bucket', perSecond: draw.pick([2, 3]) }))
-  const [from, to] = [draw.within(30, 90) * secondMs, 30 * minuteMs]
+  const from = draw.within(30, 90) * secondMs
   return {
     ...staged,
     calmAt: to,
     records: staged.records.filter(({ at }) => at < 0),
     habits: { ...staged.habits, limits: [] },
     env: { ...staged.env, RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' },
-    faults: [{ from, to, kind: 'throttled', share: 1, on: 'list' }],
+    faults: [{ from, to, kind: 'throttled', share: 1, on }],
     lives: [],
   }
 }
@@ -141,7 +141,8 @@ export const limitReadings = {
 }
 
 export const limitStages = {
-  'lists throttled': listsThrottled,
+  'lists throttled': throttled.bind(undefined, 'list', 30 * minuteMs),
+  'retries throttled': throttled.bind(undefined, 'retry', 45 * minuteMs),
   'rate limit': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, bucketOf(draw)),
   'quota a minute': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, quotaOf(draw)),
 }

@@ -52,6 +52,7 @@ export const promises = [
   'nothing to do is said only where nothing is',
   'levels are steady where nothing changes',
   'a receiver that takes nothing is trouble',
+  'a limit that lets no retry through is trouble',
   'all is well two minutes after the last recovery',
   'the end that is said is the end',
   'the next try is the next call',

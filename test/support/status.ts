@@ -100,6 +100,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     keyReload: undefined,
     lastIncompleteSweepAt: undefined,
     listsFailing: undefined,
+    retriesThrottled: undefined,
     progressDueAt: 0,
     incident: undefined,
     history: [],

@@ -1,4 +1,4 @@
-// Lists one slice completely: pages in batches, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
+// Lists one slice completely: several pages at once, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
 import pLimit from 'p-limit'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'

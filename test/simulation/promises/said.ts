@@ -293,6 +293,23 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       )
   }
 
+  /** A limit that lets no retry through for long is trouble. */
+  function checkThrottled({ status }: Sight): void {
+    const [now, { good }] = [timeline.now(), last.retries]
+    const isSteady = scenario.faults.some(
+      ({ from, kind, on, share, to }) =>
+        kind === 'throttled' &&
+        on === 'retry' &&
+        share === 1 &&
+        Math.max(from, startedAt, good) < now - 25 * minuteMs &&
+        now < to,
+    )
+    if (!isSteady || status.failed.due === 0) return
+    exercise('a limit that lets no retry through is trouble')
+    const { headline, level } = status.summary
+    if (level !== 'trouble') say(`says "${headline}" (${level}) while no retry has been let through for 25 min`)
+  }
+
   /** An incident passes each level once. None comes back more than three times in an hour of a world that does not change. */
   function checkLevels({ status }: Sight): void {
     const now = timeline.now()
@@ -345,12 +362,12 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         last.health[told.kind === 'told' && told.status === 200 ? 'good' : 'bad'] = timeline.now()
         return
       }
+      const isTaken = told.views.length > 0 || told.found !== undefined
+      if (call.operation === 'retry') last.retries[isTaken ? 'good' : 'bad'] = timeline.now()
       const party = call.operation === 'token' ? 'identity' : 'platform'
       if (party === 'platform' && (told.status === 429 || told.isLimited === true)) return
       const isGood = party === 'identity' ? told.kind === 'told' && told.status === 200 : isAnswered(told)
       last[party][isGood ? 'good' : 'bad'] = timeline.now()
-      const isTaken = told.views.length > 0 || told.found !== undefined
-      if (call.operation === 'retry') last.retries[isTaken ? 'good' : 'bad'] = timeline.now()
       if (row[party] === 0) rowSince[party] = timeline.now()
       row[party] = isGood ? 0 : row[party] + 1
     },
@@ -376,6 +393,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       checkParties(sight)
       checkNothingToDo(sight)
       checkDead(sight)
+      checkThrottled(sight)
       checkLevels(sight)
       checkWellAgain(sight)
     },
