@@ -48,7 +48,8 @@ function noProof(): ConfigurationError {
   return new ConfigurationError([{ key: 'control.token', origin: 'missing', message }])
 }
 
-const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+/** Years after 9999 have six digits and a sign: a platform may write the end of time for none. */
+const isTime = /^(?:\d{4}|\+\d{6})-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The fields of a JSON object, times as dates; empty for any other text. */
 function fieldsOf(text: string): Readonly<Record<string, unknown>> {

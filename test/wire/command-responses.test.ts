@@ -233,6 +233,14 @@ test.each<[what: string, page: object, flags: string[], code: number, out: strin
   ['none', aPage([]), [], 0, 'No match found.', ''],
   ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
   ['times as on the page', aPage([aRecord({ nextRetry: inMs(400) })]), [], 0, ' due now', ''],
+  [
+    'of the end of time',
+    aPage([aRecord({ nextRetry: '+010000-01-01T00:00:59.000Z' })]),
+    [],
+    0,
+    ' due in 291',
+    '',
+  ],
   ['whole seconds left', aPage([aRecord({ nextRetry: inMs(1400) })]), [], 0, ' due in 2 s', ''],
   [
     'seen in part',
