@@ -72,6 +72,12 @@ function notRunning({ commandPrefix, name, url }: Daemon, problem: string): Comm
   )
 }
 
+/** For an interrupt while the response to a command was awaited. */
+export function unconfirmed({ commandPrefix }: Daemon): CommandFailure {
+  const why = 'Interrupted: the command may have taken effect. Check with webhook-reconciler status'
+  return new CommandFailure(exitCode.interrupted, prefixed(why, commandPrefix))
+}
+
 /** The daemon's error, in its own words if it gave any. */
 function refusalOf({ url }: Daemon, status: number, fields: Readonly<Record<string, unknown>>): Error {
   const told = 'error' in fields ? redact(String(fields['error'])) : undefined

@@ -7,7 +7,7 @@ import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import { reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redactedJson, visibleText } from '../runtime/redact.ts'
-import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
+import { ask, askStatus, findDaemon, unconfirmed, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import { print, createPaint, createProgressLine, widthOf } from './format.ts'
 import type { Io } from './io.ts'
@@ -167,10 +167,7 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   try {
     fields = await ask(daemon, request, io)
   } catch (error) {
-    if (!isAbort(error, io.signal)) throw error
-    const why = 'Interrupted: the command may have taken effect. Check with webhook-reconciler status'
-    io.stderr.write(`${prefixed(why, daemon.commandPrefix)}\n`)
-    return exitCode.interrupted
+    throw isAbort(error, io.signal) ? unconfirmed(daemon) : error
   }
   const probed = isProbe ? (fields as ProbeResponse) : undefined
   const paused = isProbe ? undefined : (fields as PauseResponse)

@@ -5,7 +5,7 @@ import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { JobView, RetriedView, Standing } from '../records/job.ts'
 import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
-import { ask, findDaemon, type Daemon } from './ask.ts'
+import { ask, findDaemon, unconfirmed, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import {
   print,
@@ -229,7 +229,8 @@ async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandF
   try {
     return await follow(daemon, request, show, { ...io, signal })
   } catch (error) {
-    if (isAbort(error, signal) && known !== undefined) {
+    if (isAbort(error, signal)) {
+      if (known === undefined) throw unconfirmed(daemon)
       return { ...(await cancel(daemon, known.job, io)), stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
     }
     if (known === undefined || !(error instanceof CommandFailure)) throw error
