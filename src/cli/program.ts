@@ -11,13 +11,15 @@ Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentica
 
 const programName = 'webhook-reconciler'
 
-const collect = (value: string, before: string[] = []): string[] => [
-  ...before,
-  ...value
+/** An empty value, as of an unset variable, would remove the filter. */
+function collect(value: string, before: string[] = []): string[] {
+  const given = value
     .split(',')
     .map((one) => one.trim())
-    .filter((one) => one !== ''),
-]
+    .filter((one) => one !== '')
+  if (given.length === 0) throw new InvalidArgumentError('Must not be empty.')
+  return [...before, ...given]
+}
 
 function numberFrom(min: number, max: number): (text: string) => number {
   return (text) => {

@@ -208,6 +208,7 @@ test.each<[string[], string]>([
   [['retry', '--event', 'x'], '--event: a UUID'],
   [['retry', 'x'], 'webhookId: a UUID'],
   [['records', '--event', 'x'], '--event: a UUID'],
+  [['records', '--type', ''], "argument '' is invalid"],
   [['explain', id, '--response'], 'on a terminal only'],
   [['status', '--fail-on', 'bad'], "argument 'bad' is invalid"],
 ])('%j is refused with 2, and the daemon is not asked', async (args, said) => {
