@@ -174,14 +174,17 @@ const noneFound =
 
 /** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
+  let ofEvent: RecordsResponse | undefined
   try {
-    const found = await askRecords(daemon, { event: id }, io)
-    if (found.records.length > 0) return found
+    ofEvent = await askRecords(daemon, { event: id }, io)
+    if (ofEvent.records.length > 0) return ofEvent
   } catch (error) {
     // The daemon may hold the webhook although it cannot ask for the event.
     if (!(error instanceof CommandFailure && error.code === exitCode.platformUnreachable)) throw error
   }
-  return askRecords(daemon, { webhook: id }, io)
+  const found = await askRecords(daemon, { webhook: id }, io)
+  // A record of the event may be among those that could not be read.
+  return found.records.length > 0 ? found : { ...found, incomplete: found.incomplete ?? ofEvent?.incomplete ?? null }
 }
 
 export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {

@@ -244,14 +244,7 @@ test.each<[what: string, page: object, flags: string[], code: number, out: strin
   ['none', aPage([]), [], 0, 'No match found.', ''],
   ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
   ['times as on the page', aPage([aRecord({ nextRetry: inMs(400) })]), [], 0, ' due now', ''],
-  [
-    'of the end of time',
-    aPage([aRecord({ nextRetry: '+010000-01-01T00:00:59.000Z' })]),
-    [],
-    0,
-    ' due in 291',
-    '',
-  ],
+  ['of the end of time', aPage([aRecord({ nextRetry: '+010000-01-01T00:00:59.000Z' })]), [], 0, ' due in 291', ''],
   ['whole seconds left', aPage([aRecord({ nextRetry: inMs(1400) })]), [], 0, ' due in 2 s', ''],
   [
     'seen in part',
@@ -335,16 +328,17 @@ test('explain prints no command that is rejected while retries are switched off'
 })
 
 test('an event that is none is looked for as a webhook; several come as one document', async () => {
-  const script: Script = (_, url) =>
-    url === '/status'
-      ? status()
-      : aPage(url.includes('webhook=') && url.includes(id) ? [aRecord()] : [], { error: null })
+  const script: Script = (_, url) => {
+    if (url === '/status') return status()
+    if (url.includes('event=')) return aPage([], { incomplete: 'A row.' })
+    return aPage(url.includes(id) ? [aRecord()] : [])
+  }
   const ran = await beside(script, ['explain', id, uuid(3), '--json'])
   expect(ran.code).toBe(1)
   expect(JSON.parse(ran.out)).toMatchObject({
     events: [
-      { id, records: [{ webhookId: id }] },
-      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('No record of this event') as string] },
+      { id, records: [{ webhookId: id }], remarks: [] },
+      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('No record of this event') as string, 'A row.'] },
     ],
     exitCode: 1,
   })
