@@ -4,12 +4,13 @@ import {
   closeSync,
   constants,
   createReadStream,
+  fstatSync,
   openSync,
   realpathSync,
   renameSync,
   rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs'
 import { Socket } from 'node:net'
 import { hostname, totalmem } from 'node:os'
@@ -84,6 +85,15 @@ function isSameFile(a: string, b: string): boolean {
   return one !== undefined && one.dev === two?.dev && one.ino === two.ino
 }
 
+/** Its errors name the file that was given, which is not the one that is written. */
+function naming<T>(path: string, act: () => T): T {
+  try {
+    return act()
+  } catch (error) {
+    throw Object.assign(error as Error, { path })
+  }
+}
+
 /**
  * Writes a temporary file beside the target, then renames it: a failure keeps the old file. A pipe or device is written
  * directly.
@@ -96,14 +106,34 @@ function openOutput(path: string, { isPrivate = false } = {}): Output & { close(
   const target = isFile && old !== undefined ? realpathSync(path) : path
   const written = isFile ? `${target}.${process.pid}.tmp` : target
   // An existing name may be a link to elsewhere.
-  const file = isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)
+  const file = naming(path, () => (isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)))
   return {
-    write: (text) => writeSync(file, text),
+    // writeSync takes no notice of what a full disk leaves out.
+    write: (text) => {
+      naming(path, () => {
+        writeFileSync(file, text)
+      })
+    },
     close(isWhole) {
       closeSync(file)
       if (isFile && isWhole) renameSync(written, target)
       else if (isFile) rmSync(written)
     },
+  }
+}
+
+const stdoutFile = 1
+
+/** Node itself writes to a file by writeSync. */
+function writeWhole(stdout: NodeJS.WriteStream): void {
+  if (!fstatSync(stdoutFile).isFile()) return
+  stdout._write = (chunk: Uint8Array, _, done) => {
+    try {
+      writeFileSync(stdoutFile, chunk)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
   }
 }
 
@@ -171,6 +201,7 @@ async function start(): Promise<void> {
     onOutputLost(code)
   })
   process.stderr.on('error', () => undefined)
+  writeWhole(process.stdout)
 
   const io: Io = {
     stdout: process.stdout,

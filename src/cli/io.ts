@@ -56,9 +56,5 @@ export async function drained(output: Output, { clock, signal }: Pick<Io, 'clock
 export function asUsage(error: unknown, file: string, outputs: readonly (string | undefined)[]): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error
   const path = 'path' in error ? String(error.path) : file
-  // Output is written to a temporary file beside the target.
-  const output = outputs.find((one) => one !== undefined && path.startsWith(one))
-  return new UsageError(
-    `${output ?? path} can't be ${output === undefined ? 'read' : 'written'}: ${String(error.code)}`,
-  )
+  return new UsageError(`${path} can't be ${outputs.includes(path) ? 'written' : 'read'}: ${String(error.code)}`)
 }

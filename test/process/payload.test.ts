@@ -143,6 +143,21 @@ test('a file is for its owner alone, takes the place of an old one when it is wh
   expect(statSync(elsewhere).mode & 0o777).toBe(0o600)
 })
 
+test.each([
+  ['--output', 'exec "$0" "$@" --output old.ndjson', "old.ndjson can't be written: EFBIG\nSee webhook-"],
+  ['stdout', 'exec "$0" "$@" > new.ndjson', 'The output could not be written: EFBIG\n'],
+])('a disk that takes only a part of what is written to %s is no success', async (_, line, said) => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  const { eventId } = addDelivered(sandbox)
+  const file = await folder.write('old.ndjson', 'old')
+  // It ends the file at 512 or 1,024 bytes.
+  const shell = { node: '/bin/sh', nodeArgs: ['-c', `ulimit -f 1; ${line}`, process.execPath], cwd: folder.path }
+  const { code, stderr } = await runProgram(['payload', eventId], { env: await sandboxEnv(sandbox), ...shell })
+  expect([code === 0, readFileSync(file, 'utf8')]).toEqual([false, 'old'])
+  expect(stderr).toContain(said)
+})
+
 test('compare without a file asks the ledger: what the receiver lost is written for its import, and then the books are equal', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
