@@ -61,11 +61,12 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
-  const { leadership, missing, summary } = status
+  const { books, leadership, missing, summary } = status
   // Without a leader this instance may become it.
   if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
   if (openOf(status) > 0 || !isUpToDate(status)) return { awaited: summary.headline }
-  return missing === 0 ? { done: true } : { never: summary.headline }
+  const left = missing + (books?.unprocessed.total ?? 0)
+  return left === 0 ? { done: true } : { never: summary.headline }
 }
 
 /** Runs `wait`; an unreachable daemon may return until the timeout. */

@@ -25,6 +25,17 @@ const standby: Partial<StatusState> = {
 
 const lost = { failed: { ...noDecisions, exhausted: 2 } }
 
+/** The receiver's ledger lacks two deliveries. */
+const unprocessed: Partial<StatusState> = {
+  books: {
+    ...{ comparedUntil: incidentNow, dueAt: incidentNow, problem: undefined, isBehind: false, withoutKey: 0 },
+    missed: {
+      ...{ total: 2, delivered: 9, subscriptions: 1, eventTypes: 1, isConfirmed: true },
+      ...{ firstAt: incidentNow, ofSubscription: new Map(), causes: [] },
+    },
+  },
+}
+
 test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
   ['nothing is missing', [status(seen)], 0, 'test: nothing is missing'],
   [
@@ -40,6 +51,7 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     'missing',
   ],
   ['never', [status({ ...seen, ...lost })], 1, '2 deliveries are exhausted, nothing else is missing.'],
+  ['what the receiver lost', [status({ ...seen, ...unprocessed })], 1, 'No other missing delivery is known.'],
   [
     'no full sweep yet, and the time is over',
     [status(), status(), status(), status()],
