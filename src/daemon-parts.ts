@@ -273,6 +273,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
       runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
       lookbackMs: config.window.lookback,
+      maxRetriesPerSecond: config.retry.maxPerSecond,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: current.subscriptions.views(clock.monotonic()),
       causes: yield* causes.listed(current.backlog.bySubscription()),

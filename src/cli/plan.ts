@@ -22,7 +22,8 @@ function planOf(status: StatusDocument) {
   const { failed, gates, instance, now, rate } = status
   const retriesEnabled = !isDisabled(status)
   const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
-  const seconds = Math.round((records * callsPerRecord) / rate.callsPerSecond)
+  const { callsPerSecond, maxRetriesPerSecond } = rate
+  const perSecond = Math.min(callsPerSecond / callsPerRecord, maxRetriesPerSecond ?? Infinity)
   return {
     schemaVersion: 3,
     ...{ instance, now, retriesEnabled, isWhole: isWholeKnown(status) && !isUnseen(status) },
@@ -30,7 +31,7 @@ function planOf(status: StatusDocument) {
     /** Shut gates: of operators, the platform, the receiver. */
     blockedBy: gates.flatMap(({ gate }) => (gate === 'disabled' ? [] : [gate])),
     causes: status.causes,
-    estimate: { records, seconds, callsPerSecond: rate.callsPerSecond },
+    estimate: { records, seconds: Math.round(records / perSecond), callsPerSecond, maxRetriesPerSecond },
   }
 }
 
@@ -41,7 +42,10 @@ function conclusions(
   oldestExhausted: Date | null,
   shown: PlanShown,
 ): string {
-  const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
+  const { callsPerSecond, maxRetriesPerSecond: max, seconds } = estimate
+  const isSlowed = max !== null && max < callsPerSecond / callsPerRecord
+  const pace = isSlowed ? `${max} retries/s (retry.maxPerSecond)` : `${count(callsPerSecond)} calls/s`
+  const time = `in about ${span(seconds * 1000)} at ${pace}`
   const reasons = blockedBy.map((gate) => reasonOf(gate)).join('; ')
   const lines = [
     !retriesEnabled && `${describeGate('disabled').reason} This is the plan for when they are on.`,

@@ -49,6 +49,8 @@ export interface StatusState extends Snapshot {
   utcOffsetMs: number
   /** `window.lookback`. */
   lookbackMs: number
+  /** `retry.maxPerSecond`. */
+  maxRetriesPerSecond?: number | undefined
   circuits: readonly CircuitView[]
   /** Failed records in memory, grouped. */
   causes: Causes
@@ -213,6 +215,7 @@ function retriesOf(state: StatusState) {
     rate: {
       callsPerSecond: Math.round(state.rateLimit * 10) / 10,
       maxCallsPerSecond: state.rateMaximum,
+      maxRetriesPerSecond: state.maxRetriesPerSecond ?? null,
       throttledForSeconds: toSeconds(state.throttledForMs),
       retriesThrottled: toRow(state.retriesThrottled),
     },

@@ -251,7 +251,13 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     'At least 0 failed records. Nothing was changed. The first sweep is under way. Nothing is known yet.',
   ],
   ['not listed for an hour', unlisted, 1, 'At least 0 failed records.'],
-  ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about'],
+  ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about 2 s at 20 calls/s'],
+  [
+    'slowed down',
+    { ...seen, maxRetriesPerSecond: 0.5, failed: { ...noDecisions, due: 40 } },
+    0,
+    'Would retry now: 40, in about 1 min at 0.5 retries/s (retry.maxPerSecond)',
+  ],
   [
     'switched off',
     { ...seen, ...shut('disabled'), failed: { ...noDecisions, blocked: 40 } },

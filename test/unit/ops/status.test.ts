@@ -69,7 +69,7 @@ test('an incident', () => {
       ],
     },
     // What is left of a pause is never shown as nothing.
-    rate: { callsPerSecond: 12.3, maxCallsPerSecond: 20, throttledForSeconds: 0.1 },
+    rate: { callsPerSecond: 12.3, maxCallsPerSecond: 20, maxRetriesPerSecond: null, throttledForSeconds: 0.1 },
     // The newest first.
     sweeps: [1, 0].map((listed) => ({ listed, seconds: 1.235 })),
     tokenExpires: '2026-01-15T12:01:00.000Z',
