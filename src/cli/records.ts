@@ -202,7 +202,8 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
   for (const id of ids) {
     const found = await find(daemon, id, io)
     const { instance, now, records } = found
-    const eventId = records[0]?.eventId
+    // Empty where the platform names no event.
+    const eventId = records.find((record) => record.eventId !== '')?.eventId
     const path = `/records/response?event=${eventId ?? ''}`
     const words: ReceiverWords[] =
       isAsked === true && eventId !== undefined

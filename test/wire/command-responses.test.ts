@@ -319,6 +319,13 @@ test.each<[what: string, record: object, said: string]>([
   expect(ran.out.includes('such account')).toBe(what === 'words')
 })
 
+test('explain asks for no response to an event without an id', async () => {
+  const script: Script = (_, url) => (url === '/status' ? status() : aPage([aRecord({ eventId: '' })]))
+  const ran = await beside(script, ['explain', id, '--response'], { isTTY: true })
+  expect([ran.code, ran.err]).toEqual([0, ''])
+  expect(ran.out).toContain(`Event ${id} of blue`)
+})
+
 test('explain prints no command that is rejected while retries are switched off', async () => {
   const script: Script = (_, url) =>
     url === '/status' ? status(shut('disabled')) : aPage([aRecord({ decision: 'backing-off' })])
