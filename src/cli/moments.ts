@@ -39,7 +39,10 @@ export function createMoments(zone: string): Moments {
     const before = parseDuration(text)
     if (before !== undefined) return now - before
     if (hasOffset.test(text)) return Temporal.Instant.from(text).epochMilliseconds
-    return Temporal.PlainDateTime.from(text).toZonedDateTime(name, { disambiguation: edge }).epochMilliseconds
+    const how = { disambiguation: edge }
+    // A local time leaves out a zone in brackets.
+    if (text.endsWith(']')) return Temporal.ZonedDateTime.from(text, how).epochMilliseconds
+    return Temporal.PlainDateTime.from(text).toZonedDateTime(name, how).epochMilliseconds
   }
 
   return {

@@ -27,6 +27,7 @@ describe('taken', () => {
     ['Europe/Berlin', '2026-03-01T10:00:00+05:00', 'earlier', '2026-03-01T05:00:00Z'],
     ['Europe/Berlin', '2026-03-01T10:00+0500', 'earlier', '2026-03-01T05:00:00Z'],
     ['Europe/Berlin', '2026-03-01T10:00:00', 'earlier', '2026-03-01T09:00:00Z'],
+    ['UTC', '2026-03-01T10:00[Europe/Berlin]', 'earlier', '2026-03-01T09:00:00Z'],
     ['Europe/Berlin', '2026-03-01 10:00', 'earlier', '2026-03-01T09:00:00Z'],
     ['Europe/Berlin', '2026-03-01', 'earlier', '2026-02-28T23:00:00Z'],
     // The hour that comes twice: a beginning takes both in, and so does an end.
