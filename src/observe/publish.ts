@@ -13,7 +13,7 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
     metrics.observe('platform_request_duration_seconds', seconds, { operation })
   },
   'token-refreshed': (metrics, event) => {
-    const isNewKey = event.result === 'rejected' && event.isNewKey
+    const isNewKey = event.result !== 'ok' && event.isNewKey
     metrics.add('access_token_refreshes_total', { result: isNewKey ? 'new-key-rejected' : event.result })
   },
   retry: (metrics, { response }) => {

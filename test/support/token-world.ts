@@ -4,6 +4,7 @@ import { TransportError } from '../../src/platform/http/http.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import type { SigningKey } from '../../src/platform/auth/private-key.ts'
+import { SignCommandError } from '../../src/platform/auth/sign-command.ts'
 import { createTokenCache, type AccessToken, type TokenCache } from '../../src/platform/auth/token.ts'
 import type { TokenCacheOptions, TokenEvent } from '../../src/platform/auth/token.ts'
 import { TokenError } from '../../src/platform/auth/token-response.ts'
@@ -221,6 +222,11 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     },
     key: (fingerprint = '') => {
       key.next = fakeKey(fingerprint)
+    },
+    /** A certificate for which auth.signCommand does not sign yet. */
+    certificate: (fingerprint = '') => {
+      const sign = (): Promise<never> => Promise.reject(new SignCommandError('OTHER_KEY', 'does not verify', 'sign'))
+      key.next = { ...fakeKey(fingerprint), sign }
     },
     reloads: () =>
       tally(events.flatMap((event) => (event.type === 'credential-reloaded' ? JSON.stringify(event) : []))),

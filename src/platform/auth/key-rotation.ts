@@ -20,7 +20,7 @@ export interface KeyRotation {
    * new one. `clockMovedMs`: the correction of the time by the response.
    */
   failed(result: Refused, used: SigningKey, clockMovedMs: number): { remedy: Remedy | undefined; isSwapped: boolean }
-  /** Why the valid key in the file is not in use: the platform rejects it, but not the former one. */
+  /** Why the valid key in the file is not in use, but the former one. */
   problem(): string | undefined
 }
 
@@ -32,10 +32,15 @@ const newKeyRetryMs = 60_000
 /** A reload may return the same key. */
 const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerprint === b?.fingerprint
 
+/** True if the key is at fault: the platform rejects it, or the program signs with another one than the certificate's. */
+export const isOfKey = ({ kind, transportCode }: Refused): boolean =>
+  kind === 'rejected' || transportCode === 'SIGN_COMMAND_OTHER_KEY'
+
 export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock, 'monotonic'>): KeyRotation {
   let proven: SigningKey | undefined
   /** A newer, rejected key, and when to retry it, monotonic ms; `areBoth`: the proven one was rejected since. */
   let rejected: { key: SigningKey; retryAt: number; areBoth: boolean } | undefined
+  let why = ''
   /** A rejected request was repeated with the corrected time; at most once per token. */
   let corrected = false
 
@@ -67,7 +72,13 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
       if (result.kind === 'rejected' && clockMovedMs > clockMatters && !corrected) {
         corrected = true
         remedy = 'time'
-      } else if (result.kind === 'rejected' && isNew(current)) {
+      } else if (isOfKey(result) && isNew(current)) {
+        const { fingerprint } = current
+        if (!isOfProvenKey)
+          why =
+            result.kind === 'rejected'
+              ? `the platform rejects the key ${fingerprint}: its certificate is not registered`
+              : `auth.signCommand signs with another key than ${fingerprint}`
         // If both are rejected, they alternate, with the backoff.
         if (isOfProvenKey || areBoth) reject(current, true, isOfProvenKey ? -Infinity : Infinity)
         else {
@@ -77,9 +88,6 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
       }
       return { remedy, isSwapped }
     },
-    problem() {
-      const known = rejection()
-      return known && `the platform rejects the key ${known.key.fingerprint}: its certificate is not registered`
-    },
+    problem: () => (rejection() === undefined ? undefined : why),
   }
 }

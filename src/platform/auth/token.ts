@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { every, onWallClock } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
 import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
-import { createKeyRotation } from './key-rotation.ts'
+import { createKeyRotation, isOfKey } from './key-rotation.ts'
 import { reloadFile, type CredentialEvent, type Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
 import { foreignText } from '../http/foreign-text.ts'
@@ -77,7 +77,7 @@ export type TokenEvent =
       retryInMs: number
       /** True if the old token stays in use. */
       tokenHeld: boolean
-      /** True if a new key was rejected: the proven one stays in use. */
+      /** True if a new key is at fault: the proven one stays in use. */
       isNewKey: boolean
     }
   /** The platform granted another scope than requested. Reported once per scope. */
@@ -238,9 +238,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   function refuse(result: Refused, usedKey: SigningKey): TokenError {
     const { fingerprint } = usedKey
     refused = { result, fingerprint }
-    const isNewKey = keys.isNew(usedKey)
-    // The previous key still signs: the rejection of a new one is a key problem, not a missing token.
-    if (!isNewKey || result.kind === 'transient') failingSince ??= clock.monotonic()
+    const isNewKey = keys.isNew(usedKey) && isOfKey(result)
+    // The previous key still signs: a fault of the new one is a key problem, not a missing token.
+    if (!isNewKey) failingSince ??= clock.monotonic()
     emit({
       type: 'token-refreshed',
       result: result.kind,

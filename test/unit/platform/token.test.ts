@@ -138,6 +138,10 @@ const scripts: Record<string, string> = {
     problem -> the platform rejects the key beef: its certificate is not registered; trouble -> none
     wait 25s; get -> token-3; wait 31s; sent -> 4; wait 10s; get -> token-5; said -> rejected new key 2
     replies grant; wait 50s; sent -> 7; problem -> none; replies oldKeyRefused; get -> token-7; void token-7; get -> token-8; stop`,
+  'nor does a new certificate for which the program does not sign yet': `
+    replies grant:expires=60; start; get -> token-1; certificate beef; wait 15s; problem -> auth.signCommand signs with another key than beef
+    trouble -> none; wait 40s; get -> token-2; said -> transient new key 1; wait 30s; said -> transient new key 2
+    key beef; wait 70s; problem -> none; stop`,
   'also without a token, at once': `
     given jitter=0.999999
     replies newKeyRefused; get -> token-1; start; key beef; wait 10s; void token-1; get -> token-3; sent -> 3
