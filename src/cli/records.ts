@@ -71,7 +71,7 @@ const csvColumns = [
 
 /** A value of CSV, escaped so that a spreadsheet does not evaluate it as a formula. @see RFC 4180 */
 function csvValue(value: ExplainedRecord[(typeof csvColumns)[number]]): string {
-  const text = value instanceof Date ? value.toISOString() : redact(String(value ?? ''))
+  const text = value instanceof Date ? value.toISOString() : visibleText(String(value ?? ''))
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }

@@ -256,6 +256,7 @@ test.each<[what: string, page: object, flags: string[], code: number, out: strin
   ],
   ['broken off', aPage([aRecord()], { error: 'HTTP 503' }), ['-o', 'json'], 1, '"error":"HTTP 503"', 'HTTP 503'],
   ['a formula', aPage([aRecord({ eventType: '=1+"2"' })]), ['-o', 'csv'], 0, `"'=1+""2"""`, ''],
+  ['what a terminal obeys', aPage([aRecord({ eventType: 'a\u001b[2Jb' })]), ['-o', 'csv'], 0, ',a?[2Jb,', ''],
   ['no answer', aPage([aRecord({ responseStatusCode: null, nextRetry: null })]), ['-o', 'csv'], 0, ',1,,', ''],
 ])('records: %s', async (_, page, flags, code, out, err) => {
   const ran = await beside(() => page, ['records', ...flags])
