@@ -218,7 +218,7 @@ async function checkListing(
   const startedAt = clock.monotonic()
   const page = await client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
   const ms = Math.round(clock.monotonic() - startedAt)
-  const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
+  const total = page.total === undefined ? 'without a total' : `failed records by the platform's count: ${page.total}`
   const found = `response in ${ms} ms; ${total}`
   const value = { failedId: page.records.find(({ status }) => status === 'failed')?.id }
   const unreadable = createUnreadableSum()

@@ -99,6 +99,15 @@ describe('what is wrong', () => {
       [/FAILED +list call +list: intercepted \(HTTP 200\); GET .*\n +-> .*login page\)\s+responds in its place/],
     ],
     [
+      'a wrong total is that of the platform',
+      {
+        readings: { totals: 'zero' },
+        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+      },
+      0,
+      [/\nok +list call +response in \d+ ms; failed records by the platform's count: 0\n/],
+    ],
+    [
       'a wrong time zone: events of the future',
       {
         readings: { timeZone: 'Asia/Tokyo' },
