@@ -1,11 +1,11 @@
 // Finds the records of a retry job: in memory if all matches are there, otherwise on the platform.
 import type { TimeZone } from '../platform/time-zone.ts'
-import type { WebhookRecord } from '../platform/record.ts'
 import type { Reconciler } from '../reconciler.ts'
 import { exclusionOf } from '../reconcile/decide.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import type { Backlog } from '../reconcile/retry/backlog.ts'
 import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
@@ -73,24 +73,27 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         const entry = fresh.get(keyOf(id))
         return entry !== undefined && matches(entry)
       })
-      if (!job.dryRun) planner.changed(learned(meant, askedAt, holdsExcluded))
-      for (const { id } of meant) {
-        const entry = backlog.get(id) ?? fresh.get(keyOf(id))
-        if (entry === undefined) continue
-        const isHeld = backlog.holds(entry)
-        // Excluded, or no longer failed since the listing.
-        if (isHeld || job.dryRun) take(job, entry)
-        else if (exclusionOf(entry, policy) !== undefined) leaveOut(job, 'excluded')
+      const takeMeant = (): void => {
+        for (const { id } of meant) {
+          const entry = backlog.get(id) ?? fresh.get(keyOf(id))
+          if (entry === undefined) continue
+          const isHeld = backlog.holds(entry)
+          // Excluded, or no longer failed since the listing.
+          if (isHeld || job.dryRun) take(job, entry)
+          else if (exclusionOf(entry, policy) !== undefined) leaveOut(job, 'excluded')
+        }
       }
+      if (job.dryRun) takeMeant()
+      else planner.changed(learned({ records: meant, askedAt, holdsExcluded, beforeEviction: takeMeant }))
     }
     if (isFull()) job.listing.incomplete = tooMany
   }
 
-  function learned(records: WebhookRecord[], askedAt: number, holdsExcluded: boolean): FailedRecord[] {
+  function learned(listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'verdict'>): FailedRecord[] {
     const { backlog, client } = reconciler()
     // The listing says nothing about other records.
-    const listing = { span: { from: 0, to: 0 }, askedAt, records, verdict: 'missed' } as const
-    const { changed, returned } = finish(backlog.learn({ ...listing, holdsExcluded }, client.now()))
+    const listing = { ...listed, span: { from: 0, to: 0 }, verdict: 'missed' } as const
+    const { changed, returned } = finish(backlog.learn(listing, client.now()))
     if (returned > 0) emit({ type: 'returned', records: returned })
     return changed
   }

@@ -292,6 +292,21 @@ test('a job that fills the backlog counts what it evicts: that is still missing'
   expect(await daemon.records('')).toMatchObject({ incomplete: '40 records are only counted (backlog.maxRecords).' })
 })
 
+test.each([undefined, 1])(
+  'exhausted records that a full backlog only counts are sent when asked for, rate %s',
+  async (rate) => {
+    await using day = await beginDay()
+    const webhooks = seed(day, 80)
+    const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
+    const { records } = await daemon.records('limit=1000')
+    const held = new Set(records.map(({ webhookId }) => webhookId))
+    const selection = { webhooks: webhooks.filter((id) => !held.has(id)) }
+    const id = await start(daemon, { selection, exhausted: true, rate })
+    await daemon.goOn(2)
+    expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { found: 20, recovered: 20 } })
+  },
+)
+
 test.each([30, 1])(
   'a job with a rate keeps it for records before the window, which had %i attempts',
   async (attempts) => {

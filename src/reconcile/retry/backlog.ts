@@ -26,6 +26,8 @@ import { overflowOf, type OverflowOptions } from './overflow.ts'
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'> {
   /** True for records named by an operator: they are held even if the configuration excludes them. */
   holdsExcluded?: boolean
+  /** Called before records are evicted: an operator's job requests the listed ones, which are then kept like due ones. */
+  beforeEviction?: () => void
 }
 
 /** Changes of the backlog by a listing. */
@@ -302,6 +304,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const listed = yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listed, listing, learned)
+    listing.beforeEviction?.()
     if (isLarge) yield
     const evicted = yield* makeRoom(now)
     evictions.add(evicted, learned.admitted)

@@ -1,7 +1,7 @@
 // The eviction order of a full backlog, computed in steps because it iterates over all records. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
 import type { Steps } from '../../runtime/steps.ts'
-import { decide, dueAt } from '../decide.ts'
+import { decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import { failuresOf, maxProbes, stateOf } from './circuit-breaker.ts'
@@ -67,7 +67,7 @@ function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds
 /** The records of a lane that would be sent after the kept ones. */
 function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: OverflowOptions): Steps<FailedRecord[]> {
   const { monotonic, now, policy, subscriptions } = options
-  const endedAt = now - subscriptions.backoffsEndedMs(subscriptionId, monotonic)
+  const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
   const count = records.length - kept
   if (count === 0) return []
   const inTurn = inLane(policy, now)
@@ -77,15 +77,15 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
   )
   for (const [index, record] of records.entries()) {
     if (index > 0 && index % recordsPerStep === 0) yield
-    last.push({ record, goesAt: Math.max(now, dueAt(record, policy, endedAt)) })
+    last.push({ record, goesAt: Math.max(now, decide(record, policy, situation).dueAt) })
     if (last.length > count) last.pop()
   }
   return last.data.map(({ record }) => record)
 }
 
 /**
- * Exhausted records are evicted first, then those not ready, except the next probes of each circuit that is not closed. Within
- * each kind, those that would be sent last if lanes took turns are evicted first; lanes of receivers that have failed start
+ * Exhausted records that no operator's job wants are evicted first, then those not ready, except the next probes of each circuit
+ * that is not closed. Within each kind, those that would be sent last if lanes took turns are evicted first; lanes of receivers that have failed start
  * their turns later. Awaited records stay.
  */
 export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
@@ -100,7 +100,7 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
     const backoffsEndedMs = subscriptions.backoffsEndedMs(record.subscriptionId, monotonic)
     const { decision } = decide(record, policy, { now, backoffsEndedMs })
     if (decision === 'awaiting') places -= 1
-    else if (decision === 'exhausted') exhausted.push(record)
+    else if (decision === 'exhausted' && !record.isQueued) exhausted.push(record)
     else {
       const { subscriptionId } = record
       const lane = lanes.getOrInsertComputed(laneOf(record, now), () => {
