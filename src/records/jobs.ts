@@ -1,5 +1,5 @@
 // Operators' retry jobs: requested records become due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
-import { decide } from '../reconcile/decide.ts'
+import { attemptsOf, exclusionOf } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
@@ -120,10 +120,11 @@ export function createJobs(options: JobsOptions): Jobs {
   function take(job: RetryJob, entry: FailedRecord): void {
     if (job.items.has(entry.key)) return
     const { sums } = job
-    const { decision } = decide(entry, policy, { now: reconciler().client.now() })
     const isNamed = job.filter.webhookIds !== undefined
-    if (decision === 'excluded' && !isNamed) leaveOut(job, decision)
-    else if (decision === 'exhausted' && !job.exhausted) leaveOut(job, decision)
+    const isInFlight = entry.awaiting !== undefined
+    // Its decision shows only the first rule that matches, such as another job's request.
+    if (exclusionOf(entry, policy) !== undefined && !isNamed) leaveOut(job, 'excluded')
+    else if (attemptsOf(entry) >= policy.maxAttempts && !isInFlight && !job.exhausted) leaveOut(job, 'exhausted')
     else {
       const standing = reconciler().outcomes.pending().has(entry) ? 'awaiting' : 'waiting'
       const item: Item = { entry, standing, attempt: null, responseStatusCode: null, detail: null }
@@ -133,7 +134,7 @@ export function createJobs(options: JobsOptions): Jobs {
       sums[standing] += 1
       if (standing === 'awaiting') job.retried.push(item)
       // Of a retry in flight, the response comes first: a rejected one is repeated for this job.
-      else if (job.dryRun || decision === 'awaiting') return
+      else if (job.dryRun || isInFlight) return
       else if (job.rate === undefined) ask(job, item)
       else {
         entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
@@ -279,6 +280,7 @@ export function createJobs(options: JobsOptions): Jobs {
     },
     note(event) {
       for (const job of running()) {
+        if (job.dryRun) continue
         if ('webhookId' in event) {
           const item = job.items.get(keyOf(event.webhookId))
           if (item === undefined || (item.standing !== 'waiting' && item.standing !== 'awaiting')) continue

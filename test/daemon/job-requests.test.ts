@@ -1,8 +1,14 @@
-// Requests of retry jobs that are at fault. @see docs/status.md "Retry jobs"
+// Requests of retry jobs that are refused. @see docs/status.md "Retry jobs"
 import { describe, expect, test } from 'vitest'
-import { beginDay } from '../support/daemon.ts'
+import { beginDay, type Day } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
+const named = { selection: { since: '1d' }, exhausted: true }
+
+/** An exhausted record. */
+function seed({ clock, sandbox }: Day): void {
+  sandbox.seed({ count: 1, from: clock.now() - 14 * hourMs, to: clock.now() - 12 * hourMs, attempts: 30 })
+}
 
 describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
   const uuid = '123e4567-e89b-12d3-a456-426614174000'
@@ -36,7 +42,7 @@ describe('a request at fault is answered with the field and what is allowed, and
     ['{"selection":{"since":"1d"},"__proto__":{}}', 'There is no field "__proto__"'],
   ])('%.60j', async (body, said) => {
     await using day = await beginDay()
-    day.sandbox.seed({ count: 1, from: day.clock.now() - 14 * hourMs, to: day.clock.now() - 12 * hourMs, attempts: 30 })
+    seed(day)
     const daemon = await day.start()
     expect(await daemon.job('POST', '', body)).toMatchObject({
       status: 400,
@@ -64,8 +70,25 @@ describe('a request at fault is answered with the field and what is allowed, and
   test('a page of a job that is none', async () => {
     await using day = await beginDay()
     const daemon = await day.start()
-    const { job: id } = await daemon.job('POST', '', { selection: { since: '1d' }, exhausted: true })
+    const { job: id } = await daemon.job('POST', '', named)
     for (const query of ['?limit=0', '?limit=1001', '?cursor=x', '?cursor=-1', '?page=1', '?limit=1&limit=2'])
       expect(await daemon.job('GET', `/${id}${query}`), query).toMatchObject({ status: 400 })
+  })
+})
+
+test('retry.enabled: false refuses a job and takes a dry run; 20 jobs run at once', async () => {
+  await using day = await beginDay()
+  seed(day)
+  const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+  expect(await daemon.job('POST', '', named)).toMatchObject({ status: 409, gate: 'disabled' })
+  expect(await daemon.job('POST', '', { ...named, dryRun: true })).toMatchObject({ status: 200 })
+  await using other = await beginDay()
+  seed(other)
+  const working = await other.start()
+  await working.ops().control.pause.pause()
+  for (let n = 0; n < 20; n += 1) await working.job('POST', '', named)
+  expect(await working.job('POST', '', named)).toMatchObject({
+    status: 409,
+    error: expect.stringContaining('20 jobs') as string,
   })
 })

@@ -205,11 +205,11 @@ test.each([
   const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' }, ({ method }) =>
     isRefusing && method === 'PATCH' ? { status, body: { code, message: 'no' } } : undefined,
   )
-  const refused = await start(daemon, { selection: { webhooks } })
+  const refused = await start(daemon, { selection: { webhooks }, exhausted: true })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${refused}`)).toMatchObject({ state: 'ended', sums: { refused: 1 } })
   isRefusing = false
-  const again = await start(daemon, { selection: { webhooks } })
+  const again = await start(daemon, { selection: { webhooks }, exhausted: true })
   await daemon.goOn(5)
   expect(await daemon.job('GET', `/${again}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
 })
@@ -229,6 +229,19 @@ test("a failed record of an event ahead of the platform's clock is shown and ret
     await daemon.goOn(2)
     expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { found: 1, recovered: 1 } })
   }
+})
+
+test('a record that another job requests is left to its rules by a job that may not send it', async () => {
+  await using day = await beginDay()
+  const webhooks = seed(day, 2)
+  const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
+  await daemon.ops().control.pause.pause()
+  await start(daemon, { selection: { webhooks }, exhausted: true })
+  await day.clock.advance(2000)
+  const [ofTime, ofIds] = [await start(daemon, named), await start(daemon, { selection: { webhooks } })]
+  await day.clock.advance(2000)
+  expect(await daemon.job('GET', `/${ofTime}`)).toMatchObject({ state: 'ended', sums: { excluded: 2, asked: 0 } })
+  expect(await daemon.job('GET', `/${ofIds}`)).toMatchObject({ state: 'ended', sums: { exhausted: 2, asked: 0 } })
 })
 
 test('an excluded record that a cancelled job named is held no longer', async () => {
@@ -279,6 +292,27 @@ test('a record whose retry is in flight for another job, and is throttled, is se
   response.resolve()
   await daemon.goOn(5)
   expect(await daemon.job('GET', `/${second}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
+})
+
+test('a dry run that still lists when a retry of another job is throttled sends nothing', async () => {
+  await using day = await beginDay()
+  seed(day, 1)
+  const [response, list] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const daemon = await day.start({}, ({ method, url }) => {
+    if (method === 'PATCH') return response.promise.then(() => ({ status: 429 }))
+    return url.search.includes('From=2025') ? list.promise.then(() => ({ status: 500 })) : undefined
+  })
+  const first = await start(daemon, named)
+  await day.clock.advance(3000)
+  const dry = await start(daemon, { selection: { since: '20d' }, exhausted: true, dryRun: true })
+  await day.clock.advance(2000)
+  await daemon.job('DELETE', `/${first}`)
+  response.resolve()
+  await daemon.goOn(2)
+  list.resolve()
+  await daemon.goOn(2)
+  expect(await daemon.job('GET', `/${dry}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { found: 1, left: 1 } })
+  expect(daemon.facts.filter(({ type }) => type === 'retry')).toHaveLength(1)
 })
 
 test('a job that fills the backlog counts what it evicts: that is still missing', async () => {
@@ -397,21 +431,4 @@ test('a platform that cannot be listed ends a job that asked for nothing, with t
   const job = await daemon.job('GET', `/${id}`)
   expect(job).toMatchObject({ state: 'ended', stoppedBy: 'platform', sums: { asked: 0 } })
   expect(job.problem).toContain('503')
-})
-
-test('retry.enabled: false refuses a job and takes a dry run; 20 jobs run at once', async () => {
-  await using day = await beginDay()
-  seed(day, 1)
-  const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
-  expect(await daemon.job('POST', '', named)).toMatchObject({ status: 409, gate: 'disabled' })
-  expect(await daemon.job('POST', '', { ...named, dryRun: true })).toMatchObject({ status: 200 })
-  await using other = await beginDay()
-  seed(other, 1)
-  const working = await other.start()
-  await working.ops().control.pause.pause()
-  for (let n = 0; n < 20; n += 1) await start(working, named)
-  expect(await working.job('POST', '', named)).toMatchObject({
-    status: 409,
-    error: expect.stringContaining('20 jobs') as string,
-  })
 })
