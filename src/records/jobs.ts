@@ -189,6 +189,7 @@ export function createJobs(options: JobsOptions): Jobs {
       }
       job.listing.incomplete ??= 'The platform could not be fully listed.'
     }
+    job.ending.signal.throwIfAborted()
     if (job.dryRun) {
       end(job, 'dry-run')
       return

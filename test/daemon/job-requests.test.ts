@@ -1,13 +1,13 @@
-// Requests of retry jobs that are refused. @see docs/status.md "Retry jobs"
+// Requests of retry jobs that are refused, or withdrawn early. @see docs/status.md "Retry jobs"
 import { describe, expect, test } from 'vitest'
 import { beginDay, type Day } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
 const named = { selection: { since: '1d' }, exhausted: true }
 
-/** An exhausted record. */
-function seed({ clock, sandbox }: Day): void {
-  sandbox.seed({ count: 1, from: clock.now() - 14 * hourMs, to: clock.now() - 12 * hourMs, attempts: 30 })
+/** Exhausted records. */
+function seed({ clock, sandbox }: Day, count = 1): void {
+  sandbox.seed({ count, from: clock.now() - 14 * hourMs, to: clock.now() - 12 * hourMs, attempts: 30 })
 }
 
 describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
@@ -91,4 +91,19 @@ test('retry.enabled: false refuses a job and takes a dry run; 20 jobs run at onc
     status: 409,
     error: expect.stringContaining('20 jobs') as string,
   })
+})
+
+test('a job that is deleted while it looks for its records has ended once, and stays cancelled', async () => {
+  await using day = await beginDay()
+  seed(day, 1500)
+  const daemon = await day.start()
+  const { job: id } = await daemon.job('POST', '', named)
+  await day.clock.advance(2)
+  const cancelled = await daemon.job('DELETE', `/${id}`)
+  expect(cancelled.stoppedBy).toBe('cancelled')
+  expect(cancelled.sums['left']).toBeLessThan(1500)
+  await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${id}`)).toEqual(cancelled)
+  const ends = daemon.facts.filter((fact) => fact.type === 'operator' && fact.command === 'retry-ended')
+  expect(ends).toHaveLength(1)
 })
