@@ -32,6 +32,17 @@ test('a retry whose answer was lost is not given up while its delivery is under 
   expect(await daemon.metric('outcomes_total')).toBe(1)
 })
 
+test('a platform whose clock is set back while it delivers does not appear to be in another zone', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
+  seed(day, 2)
+  const daemon = await day.start()
+  expect(day.sandbox.counts().processing).toBe(2)
+  day.sandbox.read({ skewMs: -20 * minuteMs })
+  await daemon.goOn(9)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(2)
+  expect(daemon.ops().status().timeZone.offsetSeconds).toBe(0)
+})
+
 test('a record whose event id is no UUID is never looked up by it', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
   const eventInstant = day.clock.now() - 2 * hourMs

@@ -144,16 +144,21 @@ export function judge(
   }
 }
 
-/** How far a changed last attempt lies outside the time between the PATCH and the check that saw it. */
+/** The time between a PATCH and the check that saw its outcome, in epoch ms of the platform's clock. */
+export interface AttemptTime {
+  since: number
+  until: number
+}
+
+/** How far a changed last attempt lies outside that time. */
 export function timeOffsetOf(
   record: FailedRecord,
   { lastAttemptLocal }: Pick<Attempts, 'lastAttemptLocal'>,
-  { seenAt, zone }: { seenAt: number; zone: TimeZone },
+  { since, until, zone }: AttemptTime & { zone: TimeZone },
 ): number | undefined {
   if (lastAttemptLocal === null || lastAttemptLocal === record.lastAttemptLocal) return undefined
-  const { triedAt } = record
   const offsets = zone
     .toInstants(lastAttemptLocal)
-    .map((instant) => (instant < triedAt - attemptPrecisionMs ? instant - triedAt : Math.max(0, instant - seenAt)))
+    .map((instant) => (instant < since - attemptPrecisionMs ? instant - since : Math.max(0, instant - until)))
   return offsets.reduce((min, offset) => (Math.abs(offset) < Math.abs(min) ? offset : min))
 }

@@ -18,6 +18,7 @@ import {
   longerDoubtMs,
   timeOffsetOf,
   verdictOf,
+  type AttemptTime,
   type EvidenceRules,
   type Conclusion,
   type Outcome,
@@ -114,6 +115,12 @@ function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' 
   return { tries: tries - 1, refusals: inARow[rests] }
 }
 
+/** The platform's clock may have been set since the PATCH: an attempt may be dated by either. */
+function timeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): AttemptTime {
+  const elapsedMs = monotonic - sentAt
+  return { since: Math.min(triedAt, seenAt - elapsedMs), until: Math.max(seenAt, triedAt + elapsedMs) }
+}
+
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, clock, planner, policy, subscriptions, zone } = options
   let doubtMs = doubtMsOf(policy)
@@ -143,7 +150,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { monotonic, seenAt } = check
     const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
-      shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
+      shown && awaiting.lostAt === undefined
+        ? timeOffsetOf(record, shown, { ...timeOf(record.triedAt, awaiting, check), zone })
+        : undefined
     const isRepeated = record.tries > 1
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt too late for the outcome still counts in the backoff.
@@ -184,9 +193,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic })
   }
 
-  /** If the platform's clock may have been set since the PATCH, either reading of its time is accepted. */
-  function rulesOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): EvidenceRules {
-    const since = Math.min(triedAt, seenAt - (monotonic - sentAt))
+  function rulesOf(triedAt: number, awaiting: PendingOutcome, check: OutcomeCheck): EvidenceRules {
+    const { seenAt } = check
+    const { since } = timeOf(triedAt, awaiting, check)
     return {
       policy,
       doubtMs,
