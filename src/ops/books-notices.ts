@@ -11,9 +11,9 @@ const passingMs = 1_800_000
 /** A truncated ledger response could explain a share this large. */
 const doubtfulShare = 0.5
 
-/** `all subscriptions`, `2 of 5 subscriptions`, or the only name; undefined if there is one in all. */
+/** `all subscriptions`, `2 of 5 subscriptions`, or the only name; undefined if there is one in all, or none is known. */
 function partText(names: ReadonlySet<string>, total: number, what: string): string | undefined {
-  if (total === 1) return undefined
+  if (total === 1 || names.size === 0) return undefined
   const [only = ''] = names
   if (names.size === 1) return `${what} ${only}`
   return names.size === total ? `all ${what}s` : `${count(names.size)} of ${count(total)} ${what}s`

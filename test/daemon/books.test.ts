@@ -284,6 +284,43 @@ test('one that answers as another before late deliveries have settled: none of t
   expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
 })
 
+test('more lost in an hour than are kept by name count until the ledger has them, too', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const from = (Math.floor(clock.now() / hourMs) - 3) * hourMs
+  const lost = sandbox.seed({ count: 1000, failed: 0, from, to: from + hourMs, lastAttemptAfterMs: 500 }).slice(400)
+  sandbox.ledger.lose(lost)
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(10)
+  const { named, unprocessed } = await booksOf(daemon)
+  expect([named.length, unprocessed.total]).toEqual([500, 600])
+  sandbox.ledger.take(named.map((webhookId) => `${JSON.stringify({ webhookId })}\n`).join(''))
+  for (let minute = 0; minute < 20; minute += 1) {
+    await daemon.goOn(1)
+    expect((await booksOf(daemon)).unprocessed.total).toBeGreaterThanOrEqual(100)
+  }
+  expect((await booksOf(daemon)).named).toEqual(lost.filter((id) => !named.includes(id)).toSorted())
+})
+
+test('of late deliveries beyond those kept by name, none is lost before it has settled', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const from = (Math.floor(clock.now() / hourMs) - 3) * hourMs
+  const ids = sandbox.seed({ count: 100, failed: 0, from, to: from + hourMs, lastAttemptAfterMs: 500 })
+  const lateMs = clock.now() - from - 2 * minuteMs
+  sandbox.seed({ count: 700, failed: 0, from, to: from + minuteMs, lastAttemptAfterMs: lateMs })
+  const lost = ids.slice(0, 1)
+  sandbox.ledger.lose(lost)
+  sandbox.read({ ledger: { lagMs: 5 * minuteMs } })
+  const daemon = await day.start(envOf(sandbox))
+  await daemon.goOn(2)
+  for (let minute = 0; minute < 20; minute += 1) {
+    expect((await booksOf(daemon)).unprocessed.total).toBe(1)
+    await daemon.goOn(1)
+  }
+  expect((await booksOf(daemon)).named).toEqual(lost)
+})
+
 test('an hour with an unreadable row is named, with what to do, while later hours are compared', async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day

@@ -135,7 +135,8 @@ export function createBooks(options: BooksOptions): Books {
       if (group === 'delivered') return
       // Recent ones are kept too: a later response of the ledger may contain them.
       if (missed.length < maxNamed) missed.push({ entry, key })
-      else more += 1
+      else if (entry.lastAt <= askedAt - settleMs) more += 1
+      else open += 1
     }
     const { complete, match, sample, withoutKey } = await compareRecords(
       { from: hour.from, until: hour.from + hourMs },

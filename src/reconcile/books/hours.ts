@@ -25,10 +25,10 @@ export interface HourListing {
   delivered: readonly number[]
   subscriptions: ReadonlySet<string>
   eventTypes: ReadonlySet<string>
-  /** Deliveries that the ledger lacks, as far as they are kept, and their number. */
+  /** Deliveries that the ledger lacks, as far as they are kept, and the number of further ones that have settled. */
   missed: MissedRecord[]
   more: number
-  /** Other records not delivered yet: each may still be lost. */
+  /** Other records not delivered yet, or not settled: each may still be lost. */
   open: number
   /** Other records whose key was unreadable. */
   withoutKey: number
@@ -122,13 +122,14 @@ export function takeListing(hour: Hour, askedAt: number, listing: HourListing, p
   hour.askAt = nextAsk(hour, askedAt, policy)
 }
 
-/** Applies a response of the ledger: keys that it now has are no longer missed. */
+/** Applies a response of the ledger: keys that it now has are no longer missed. Only a listing shows the rest of the keys. */
 export function takeLedger(hour: Hour, askedAt: number, has: (key: string) => boolean, policy: HoursPolicy): void {
   const { listing } = hour
   if (listing === undefined) return
   const missed = listing.missed.filter(({ key }) => !has(key))
   Object.assign(hour, { listing: { ...listing, missed }, askedAt, problem: undefined })
   hour.askAt = nextAsk(hour, askedAt, policy)
+  if (missed.length === 0 && listing.more > 0) hour.listAt = askedAt
 }
 
 /** The end of the last hour up to which all hours are compared. */
@@ -175,14 +176,16 @@ export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed
   for (const hour of hours) {
     const { listing, looks } = hour
     const missed = missedOf(hour, policy)
-    if (listing === undefined || (missed.length === 0 && total === 0)) continue
-    const since = total > 0 ? hour.from : Math.min(...missed.map(({ eventAt }) => eventAt))
+    const unprocessed = missed.length + (listing?.more ?? 0)
+    if (listing === undefined || unprocessed + total === 0) continue
+    const isFirst = total === 0 && missed.length > 0
+    const since = isFirst ? Math.min(...missed.map(({ eventAt }) => eventAt)) : hour.from
     firstAt = Math.min(firstAt, since)
     delivered += listing.delivered.slice(minuteOf(hour, since)).reduce((sum, one) => sum + one, 0)
     for (const id of listing.subscriptions) subscriptions.add(id)
     for (const type of listing.eventTypes) eventTypes.add(type)
-    if (missed.length === 0) continue
-    total += missed.length + listing.more
+    if (unprocessed === 0) continue
+    total += unprocessed
     isConfirmed &&= looks > 1
     for (const { eventType, lastAt: at, responseStatusCode, subscriptionId } of missed) {
       const name = `${subscriptionId} ${responseStatusCode} ${eventType}`
