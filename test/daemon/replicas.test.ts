@@ -2,6 +2,7 @@
 // from one that is killed, frozen, cut off or stopped: test/simulation/replicas.test.ts.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
+import { withReceiver } from '../support/daemon.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 
@@ -225,6 +226,14 @@ describe('a standby', () => {
       expect(await one.metric('progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
     }
     expect(replicas.sandbox.counts().successful).toBe(records)
+  })
+
+  test('blames no receiver, whose health the leader alone asks for', async () => {
+    await using replicas = await startReplicas({ aheadMs: [0, 0], env: withReceiver })
+    const leader = await leading(replicas)
+    await replicas.clock.advance(minuteMs)
+    const shown = replicas.all.map((one) => [one === leader, one.ops().status().holding])
+    expect(Object.fromEntries(shown)).toEqual({ true: ['receiver-down'], false: ['not-leader'] })
   })
 
   test('is not ready, and says so in a metric, when its calls of the Lease have failed for as long as a lease lasts', async () => {

@@ -218,7 +218,8 @@ export function createGates(sources: GateSources): Gates {
     disabled: () => !retriesEnabled,
     'not-leader': () => !leadership.isLeading(),
     paused: () => pause.of(undefined) !== undefined,
-    'receiver-down': () => receiver.isDown(),
+    // The leader alone asks for its health.
+    'receiver-down': () => leadership.isLeading() && receiver.isDown(),
     ...byTrouble((trouble) => breaker.gate() === trouble),
     throttled: () => rate.pausedForMs('retry') > 0,
   }
