@@ -37,7 +37,7 @@ import type { SigningKey } from './platform/auth/private-key.ts'
 import { createConnection, type Connection } from './platform/connection.ts'
 import { createJobs, type Jobs } from './records/jobs.ts'
 import { createLister } from './records/listing.ts'
-import { createRecords, type RecordsReader } from './records/records.ts'
+import { createRecords, type RecordsReader, type SeenWindow } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { createTurns, type Steps } from './runtime/steps.ts'
@@ -184,7 +184,11 @@ export function createParts(options: DaemonOptions): DaemonParts {
       nextTickAt: () => schedule.nextAt(),
     })
   let current = newReconciler()
-  const hasListedAll = (): boolean => progress.state().lastFullSweepAt !== undefined
+  function seenWindow(): SeenWindow {
+    const { lastCompleteSweepAt = -Infinity, lastFullSweepAt } = progress.state()
+    if (lastFullSweepAt === undefined) return 'nothing'
+    return lastCompleteSweepAt < lastFullSweepAt ? 'part' : 'all'
+  }
   const lister = createLister({
     client: () => current.client,
     fence: (span, signal) => current.dispatcher.fence(span, signal),
@@ -192,7 +196,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     zone: connection.zone,
   })
   const asked = {
-    ...{ lister, policy, hasListedAll, clock, zone: connection.zone },
+    ...{ lister, policy, seenWindow, clock, zone: connection.zone },
     reconciler: () => current,
     turn: createTurns(clock),
   }

@@ -12,7 +12,7 @@ import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.t
 import { matcherOf } from './filter.ts'
 import { leaveOut, type RetryJob } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
-import { gapsOf } from './records.ts'
+import { gapsOf, type SeenWindow } from './records.ts'
 
 /** Rows per step, for the backlog and the requests. */
 const perStep = 500
@@ -23,7 +23,7 @@ export interface JobSearchOptions {
   lister: Lister
   policy: Policy
   zone: TimeZone
-  hasListedAll: () => boolean
+  seenWindow: () => SeenWindow
   turn: Turn
   emit: (event: OperatorEvent | SweeperEvent) => void
   /** Takes a matching record. */
@@ -36,7 +36,7 @@ export interface JobSearchOptions {
  * Finds the records, and passes each to `take`. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended.
  */
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
-  const { emit, hasListedAll, isFull, lister, policy, reconciler, take, turn, zone } = options
+  const { emit, isFull, lister, policy, reconciler, seenWindow, take, turn, zone } = options
 
   function* takeHeld(job: RetryJob): Steps<undefined> {
     const { backlog } = reconciler()
@@ -104,7 +104,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const { signal } = job.ending
     const { backlog, client } = reconciler()
     const { eventId, from = -Infinity, until = client.now(), webhookIds } = job.filter
-    const gaps = gapsOf(reconciler(), hasListedAll())
+    const gaps = gapsOf(reconciler(), seenWindow())
     if (eventId !== undefined) {
       job.listing.source = 'platform'
       const found = await lister.ofEvent(eventId, signal)

@@ -49,7 +49,7 @@ export interface RecordsOptions {
   zone: TimeZone
   reconciler: () => Reconciler
   policy: Policy
-  hasListedAll: () => boolean
+  seenWindow: () => SeenWindow
   /** True while newer failures are unknown. */
   isListFailing: () => boolean
   clock: Pick<Clock, 'monotonic' | 'timer'>
@@ -70,20 +70,23 @@ export interface RecordsReader {
 /** Records per batch: about 150 KB of text. */
 const batchRecords = 250
 
+/** What the last full sweep saw of the window; `nothing` before the first. */
+export type SeenWindow = 'nothing' | 'part' | 'all'
+
 /** Why the backlog may lack matching records; undefined if it lacks none. */
-export function gapsOf({ backlog, sweeper }: Reconciler, hasListedAll: boolean): string | undefined {
+export function gapsOf({ backlog, sweeper }: Reconciler, seen: SeenWindow): string | undefined {
   const [left, unlisted, unreadable] = [
     backlog.evictions.known().records,
     sweeper.unlisted().length,
     sweeper.findings().unreadable?.rows,
   ]
   const gaps = [
-    ...(hasListedAll ? [] : ['No full sweep has ended yet since the start.']),
+    ...(seen === 'nothing' ? ['No full sweep has ended yet since the start.'] : []),
     ...(left > 0 ? [`${counted(left, 'record is', 'records are')} only counted (backlog.maxRecords).`] : []),
     ...(unlisted > 0 ? [`${counted(unlisted, 'part')} of the window cannot be listed.`] : []),
     ...(unreadable === undefined ? [] : [`${counted(unreadable, 'row')} cannot be read.`]),
   ]
-  return joined(gaps)
+  return joined(gaps) ?? (seen === 'part' ? 'The last full sweep did not see the whole window.' : undefined)
 }
 
 /** Why there may be more unprocessed deliveries; undefined if there are none. */
@@ -117,11 +120,11 @@ const firstId = '00000000-0000-0000-0000-000000000000'
 
 export function createRecords({
   clock,
-  hasListedAll,
   isListFailing,
   lister,
   policy,
   reconciler,
+  seenWindow,
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
@@ -163,7 +166,7 @@ export function createRecords({
     const all = webhookIds?.flatMap((id) => get(id) ?? []) ?? entries()
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
-    const gaps = gapsOf(current, hasListedAll())
+    const gaps = gapsOf(current, seenWindow())
     const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
     const end: PageEnd = {
       next: last && { id: last.id, localSecond: last.localSecond },

@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { createRecordsEndpoint, createResponseEndpoint } from '../../src/ops/records-endpoint.ts'
 import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
+import { listParameter } from '../../src/platform/wire.ts'
 import { gapsOf } from '../../src/records/records.ts'
 import { team } from '../support/causes.ts'
-import { beginDay, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, emptyPage, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { textOf } from '../support/ops-server.ts'
 
 const hourMs = 3_600_000
@@ -118,6 +119,17 @@ test('before the first full sweep the answer says that it is not whole', async (
     count: 0,
     incomplete: `${newer} No full sweep has ended yet since the start.`,
   })
+})
+
+test('after a full sweep that missed rows the answer says so, as the page does', async () => {
+  await using day = await beginDay()
+  const body = { ...emptyPage, metadata: { page: { ...emptyPage.metadata.page, totalElements: 1 } } }
+  const daemon = await day.start({}, ({ url }) =>
+    url.searchParams.get(listParameter.pageSize) === '100' ? { body } : undefined,
+  )
+  const incomplete = 'The last full sweep did not see the whole window.'
+  expect(daemon.ops().status().summary.notices).toMatchObject([{ text: incomplete }])
+  expect(await daemon.records('')).toMatchObject({ count: 0, incomplete })
 })
 
 describe('the page', () => {
@@ -363,14 +375,14 @@ describe('a request at fault is answered with the field and what is allowed', ()
 test('what the backlog may lack is said beside the records', async () => {
   const backlog = { evictions: { known: () => ({ records: 7000 }) } }
   const sweeper = { findings: () => ({ unreadable: { rows: 2 } }), unlisted: () => [{}, {}] }
-  expect(gapsOf({ backlog, sweeper } as never, true)).toBe(
+  expect(gapsOf({ backlog, sweeper } as never, 'part')).toBe(
     '7,000 records are only counted (backlog.maxRecords). 2 parts of the window cannot be listed. 2 rows cannot be read.',
   )
   const one = {
     backlog: { evictions: { known: () => ({ records: 1 }) } },
     sweeper: { findings: () => ({ unreadable: { rows: 1 } }), unlisted: () => [{}] },
   }
-  expect(gapsOf(one as never, true)).toBe(
+  expect(gapsOf(one as never, 'part')).toBe(
     '1 record is only counted (backlog.maxRecords). 1 part of the window cannot be listed. 1 row cannot be read.',
   )
   await using day = await beginDay()

@@ -41,7 +41,7 @@ function world() {
       clock,
       policy: defaultPolicy,
       zone,
-      hasListedAll: () => true,
+      seenWindow: () => 'all' as const,
       isListFailing: () => false,
       turn: createTurns(clock),
     },
