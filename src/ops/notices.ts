@@ -38,7 +38,10 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
   const detail = problem === null ? known : `${known} Problem: ${problem}.`
-  return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice, runbook }
+  // Another leader may be of another platform.
+  const isTrouble = problem !== null && (leader === null || leadership?.isLasting === true)
+  if (!isTrouble) return { level: 'waiting', text: reason, detail, advice, runbook }
+  return { level: 'trouble', text: reason, detail, advice: 'Fix that problem: until then it cannot lead.', runbook }
 }
 
 const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const

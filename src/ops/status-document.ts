@@ -74,12 +74,13 @@ function toOffset(ms: number): string {
   return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
 }
 
-const toLeadership = ({ identity, isLeading, leader, problem, since }: LeadershipState) => ({
+const toLeadership = ({ identity, isLeading, lastingProblem, leader, problem, since }: LeadershipState) => ({
   leading: isLeading,
   identity,
   leader: leader ?? null,
   since: new Date(since),
   problem: problem ?? null,
+  isLasting: lastingProblem !== undefined,
 })
 
 function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {

@@ -92,11 +92,12 @@ describe('the headline', () => {
       headline: 'This instance stands by: it does not hold the lease. Nothing is missing.',
       detail: 'a_1 leads. Problem: HTTP 403.',
     })
+    const lasting = { ...behind, lastingProblem: 'HTTP 403' }
+    const advice = 'Fix that problem: until then it cannot lead.'
+    expect(summaryOf({ ...shut('not-leader'), leadership: lasting })).toMatchObject({ level: 'trouble', advice })
     const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
-    expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })).toMatchObject({
-      level: 'trouble',
-      detail: 'No instance is known to lead. Problem: HTTP 403.',
-    })
+    const detail = 'No instance is known to lead. Problem: HTTP 403.'
+    expect(summaryOf({ ...shut('not-leader'), leadership: alone })).toMatchObject({ level: 'trouble', advice, detail })
   })
 
   test('of what a full sweep still lists, or none has listed for minutes, only a part is known', () => {
