@@ -110,6 +110,13 @@ const credentials: Scenarios = {
       60: ['ClientAuthenticationRejected'],
     },
   },
+  'refused while the last token lives by the clock of a host that is two hours behind, and then it has expired': {
+    series: {
+      ...{ [refreshes('ok')]: '1x500', [refreshes('rejected')]: '0x60 1+1x500', [tokenExpiry]: '2000x500' },
+      [`${own}clock_timestamp_seconds`]: '-7200+60x500',
+    },
+    firing: { 68: none, 90: ['TokenRefreshFailing'], 175: ['ClientAuthenticationRejected'] },
+  },
   'refused while the last token lives, and then it has expired': {
     series: { [refreshes('ok')]: '1x500', [refreshes('rejected')]: '0x60 1+1x500', [tokenExpiry]: '7200x500' },
     firing: { 68: none, 90: ['TokenRefreshFailing'], 125: none, 135: ['ClientAuthenticationRejected'] },
@@ -274,7 +281,14 @@ const platform: Scenarios = {
       [`${own}unprocessed_webhooks{subscription="other"}`]: '0x500',
       [`${own}delivered_since_unprocessed_webhooks`]: '0x30 1000x90 0x500',
     },
-    firing: { 34: none, 45: ['Unprocessed'], 75: ['ManyUnprocessed'], 119: ['ManyUnprocessed'], 130: none },
+    firing: { 34: none, 45: ['Unprocessed'], 75: ['ManyUnprocessed'], 119: ['ManyUnprocessed'], 140: none },
+  },
+  'many are not processed, and a restart compares anew: nobody is paged twice': {
+    series: {
+      [`${own}unprocessed_webhooks{subscription="eu"}`]: '0x30 40x30 0x7 40x500',
+      [`${own}delivered_since_unprocessed_webhooks`]: '0x30 1000x30 0x7 1000x500',
+    },
+    firing: { 34: none, 45: ['ManyUnprocessed'], 66: ['ManyUnprocessed'], 72: ['ManyUnprocessed'] },
   },
   'one of few deliveries is not processed: nobody is paged': {
     series: {
