@@ -50,7 +50,7 @@ export function incidentPairs(incident: Incident, status: StatusFacts): (readonl
       : []),
     ...(unlistedUntil === null
       ? []
-      : [['not listed', `until ${clockTime(unlistedUntil, status.now)} UTC: all sweeps failed`] as const]),
+      : [['not listed', `all or a part, until ${clockTime(unlistedUntil, status.now)} UTC: sweeps failed`] as const]),
     ...(isCalm(incident, status) ? [['ends', 'when nothing has been missing for 5 min'] as const] : []),
     ...(endedAt === null || backingOff === 0
       ? []

@@ -166,7 +166,7 @@ test('status shows the last incident alone, as text and as JSON', async () => {
   expect(asText.text).toBe(`test: Last incident, with deliveries still missing
 time           02:46:00 UTC or earlier to 03:26:10 UTC, 40 min
 oldest event   02:40:00 UTC, the oldest one missing at its start
-not listed     until 02:59:00 UTC: all sweeps failed
+not listed     all or a part, until 02:59:00 UTC: sweeps failed
 still missing  6 at its end: they are retried with backoff
 peak           1,470 missing at once
 recovered      1,461, the slowest 52 min after its event
