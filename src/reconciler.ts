@@ -309,8 +309,8 @@ export function createReconciler(
   const books = createBooks({
     ledger: config.ledger,
     client,
+    policy,
     isReady: () => sweeper.findings().seenUntil !== undefined,
-    ...policy.sweep,
     zone,
     transport,
     clock,

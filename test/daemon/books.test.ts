@@ -284,6 +284,26 @@ test('one that answers as another before late deliveries have settled: none of t
   expect([named, problem]).toEqual([[], expect.stringContaining("has no key of the platform's: it has ")])
 })
 
+test('what select.* and window.notBefore exclude is not compared: its receiver may have another ledger, or none', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  const [eu = ''] = subscriptionIds(2)
+  const ids = seedDelivered(day, 960)
+  const notBefore = new Date(clock.now() - 12.5 * hourMs).toISOString()
+  const isMeant = (id: string): boolean => {
+    const record = sandbox.record(id)
+    return record?.subscriptionId === eu && record.eventDateTime >= notBefore.slice(0, -1)
+  }
+  const [lost = ''] = ids.filter(isMeant)
+  sandbox.ledger.lose([...ids.filter((id) => !isMeant(id)), lost])
+  const daemon = await day.start(
+    envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: eu, RECONCILER_WINDOW_NOT_BEFORE: notBefore }),
+  )
+  await daemon.goOn(20)
+  const { named, problem, unprocessed } = await booksOf(daemon)
+  expect([named, problem, unprocessed.subscriptions]).toEqual([[lost], undefined, 1])
+})
+
 test('more lost in an hour than are kept by name count until the ledger has them, too', async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day

@@ -7,6 +7,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { createNotifier } from '../../runtime/notifier.ts'
 import { redact, shownText } from '../../runtime/redact.ts'
 import type { FailedRecord } from '../failed-record.ts'
+import type { Policy } from '../policy.ts'
 import { isOfAnyCall, isPlatformTrouble, problemOf } from '../platform-trouble.ts'
 import { compareRecords, type ComparedRecord } from './compare-records.ts'
 import {
@@ -28,7 +29,7 @@ import {
 } from './hours.ts'
 import { LedgerFailure, ledgerKeys, type LedgerResult } from './ledger-client.ts'
 import { readLedger, type Ledger } from './ledger.ts'
-import type { KeyKind } from './read-keys.ts'
+import { keyPart, type KeyKind } from './read-keys.ts'
 
 /** One request to the ledger. */
 export interface LedgerEvent {
@@ -68,10 +69,10 @@ export interface BooksOptions {
   /** Without a URL there are no books. */
   ledger: { url?: string | undefined; key: KeyKind; settle: number; lookback: number }
   client: PlatformClient
+  /** What `select` and `window.notBefore` exclude is not compared: its receiver may have another ledger, or none. */
+  policy: Pick<Policy, 'select' | 'sweep' | 'window'>
   /** True once a sweep has shown that the platform can be listed, and its time. */
   isReady: () => boolean
-  sliceRecords: number
-  concurrency: number
   zone: TimeZone
   transport: Transport
   clock: Clock
@@ -99,6 +100,9 @@ export function createBooks(options: BooksOptions): Books {
   const { client, clock, emit, isReady, transport, zone } = options
   const { key: kind, lookback: lookbackMs, settle: settleMs, url } = options.ledger
   const policy = { lookbackMs, settleMs }
+  const { notBefore = -Infinity } = options.policy.window
+  const { eventTypes: types, subscriptionIds: ids } = options.policy.select
+  const only = { ...(types.length > 0 && { type: types.map(keyPart) }), ...(ids.length > 0 && { subscription: ids }) }
   const notifier = createNotifier(clock)
   let hours: readonly Hour[] = []
   /** True once a key of the ledger has matched one of the platform's. */
@@ -118,7 +122,6 @@ export function createBooks(options: BooksOptions): Books {
     ledger: Ledger,
     signal: AbortSignal,
   ): Promise<HourListing | undefined> {
-    const { concurrency, sliceRecords } = options
     const delivered = Array.from({ length: 60 }, () => 0)
     const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
     const missed: HourListing['missed'] = []
@@ -139,10 +142,10 @@ export function createBooks(options: BooksOptions): Books {
       else open += 1
     }
     const { complete, match, sample, withoutKey } = await compareRecords(
-      { from: hour.from, until: hour.from + hourMs },
+      { from: Math.max(hour.from, Math.min(notBefore, hour.from + hourMs)), until: hour.from + hourMs, only },
       {
         ...{ client, purpose: 'books', kind, ledger, now: askedAt, zone, compared },
-        ...{ concurrency, sliceRecords, monotonic: clock.monotonic },
+        ...{ ...options.policy.sweep, monotonic: clock.monotonic },
       },
       signal,
     )

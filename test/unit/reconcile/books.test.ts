@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { createBooks } from '../../../src/reconcile/books/books.ts'
+import { defaultPolicy } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
@@ -37,7 +38,8 @@ test.each(['while its hour is being listed', 'after its hour was listed'])(
       ledger: { url: 'http://ledger/', key: 'webhookId', settle: 5 * minuteMs, lookback: 2 * hourMs },
       client: client as never,
       isReady: () => true,
-      ...{ sliceRecords: 4000, concurrency: 1, zone: createTimeZone('UTC'), clock, emit: () => undefined },
+      policy: defaultPolicy,
+      ...{ zone: createTimeZone('UTC'), clock, emit: () => undefined },
       transport: (({ onChunk }: { onChunk: (chunk: Buffer) => void }) => {
         onChunk(Buffer.from(`${JSON.stringify({ webhookId: processed.id })}\n`))
         return Promise.resolve({
