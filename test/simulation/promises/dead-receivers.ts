@@ -13,8 +13,8 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   const own: number[] = scenario.receivers.map(() => 0)
   /** What becomes of others' deliveries may be taken for the outcome of an own retry. */
   let foreign = 0
-  /** Circuits that an operator had probed. */
-  let probed = 0
+  /** Circuits that an operator had probed, and how often: what was sent before opens no circuit then. */
+  let [probed, probes] = [0, 0]
   const hasFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
   const isWatched = config.receiver.healthUrl === undefined
 
@@ -43,14 +43,16 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
 
   function check(receiver: number): void {
     const subscriptions = scenario.subscriptions.filter((of) => of === receiver).length
-    const limit = subscriptions * limitOfOne() + foreign + maxProbes * probed
+    const limit = subscriptions * (limitOfOne() + probes * config.circuit.initialLimit) + foreign + maxProbes * probed
     const count = own[receiver] ?? 0
     if (count > limit) violate('dead-receiver', `had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
   }
 
   return {
     fact(fact) {
-      if (fact.type === 'operator' && fact.command === 'probe') probed += fact.circuits
+      if (fact.type !== 'operator' || fact.command !== 'probe') return
+      probed += fact.circuits
+      probes += 1
     },
     delivered(receiver, isOwn) {
       if (!isOwn) {

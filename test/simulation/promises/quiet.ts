@@ -78,12 +78,12 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   const triesOf = ({ id }: SimulatedRecord): number => knowledge.get(id)?.tries ?? 0
 
   function check(sight: Sight): void {
-    const failed = [...platform.records.values()].filter(
-      (record) => record.status === 'failed' && !isOut(record) && !isAhead(record),
-    )
-    const ours = failed.filter((record) => expectations.isSelected(record))
-    // Excluded ones that a job by webhook id asks for are missing while the daemon holds them.
-    const asked = failed.filter((record) => !expectations.isSelected(record) && holds.isAskedFor(record.id)).length
+    const all = [...platform.records.values()].filter((record) => record.status === 'failed' && !isAhead(record))
+    const failed = all.filter((record) => !isOut(record))
+    const isOurs = (record: SimulatedRecord): boolean => !isOut(record) && expectations.isSelected(record)
+    const ours = all.filter(isOurs)
+    // Others that a job by webhook id asks for are missing while the daemon holds them.
+    const asked = all.filter((record) => !isOurs(record) && holds.isAskedFor(record.id)).length
     const shown = sight.status.missing - sight.status.expired
     if (shown < ours.length || shown > ours.length + asked)
       violate('books', `/status says that ${shown} are missing, the platform has ${ours.length}`)

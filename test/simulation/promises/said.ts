@@ -165,12 +165,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   function isLasting(): boolean {
     const { listsAtOnce, listsFor } = scenario.habits
     const isEnding = scenario.certificates.some(({ notAfter }) => notAfter < platform.now() + 40 * 24 * hourMs)
-    return (
-      isEnding ||
-      isClockOff() ||
-      Math.abs(identityNow() - hostNow()) > maxSkewMs ||
-      (listsAtOnce ?? listsFor) !== undefined
-    )
+    // A part that can't be listed rests for up to an hour.
+    const isResting = (listsAtOnce ?? listsFor) !== undefined || scenario.faults.some(({ kind }) => kind === 'bad-span')
+    return isEnding || isClockOff() || Math.abs(identityNow() - hostNow()) > maxSkewMs || isResting
   }
 
   function checkParties({ status: { summary } }: Sight): void {
