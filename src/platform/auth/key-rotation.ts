@@ -36,16 +36,24 @@ const isSame = (a: SigningKey, b: SigningKey | undefined): boolean => a.fingerpr
 export const isOfKey = ({ kind, transportCode }: Refused): boolean =>
   kind === 'rejected' || transportCode === 'SIGN_COMMAND_OTHER_KEY'
 
+function whyNot({ kind }: Refused, { fingerprint }: SigningKey): string {
+  return kind === 'rejected'
+    ? `the platform rejects the key ${fingerprint}: its certificate is not registered`
+    : `auth.signCommand signs with another key than ${fingerprint}`
+}
+
 export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock, 'monotonic'>): KeyRotation {
   let proven: SigningKey | undefined
-  /** A newer, rejected key, and when to retry it, monotonic ms; `areBoth`: the proven one was rejected since. */
-  let rejected: { key: SigningKey; retryAt: number; areBoth: boolean } | undefined
-  let why = ''
+  /**
+   * A newer, rejected key, and when to retry it, monotonic ms; `areBoth`: the proven one was rejected since; `why`: undefined if
+   * it was alone, and the newer one is not tried yet.
+   */
+  let rejected: { key: SigningKey; retryAt: number; areBoth: boolean; why: string | undefined } | undefined
   /** A rejected request was repeated with the corrected time; at most once per token. */
   let corrected = false
 
-  function reject(newKey: SigningKey, areBoth: boolean, retryInMs = newKeyRetryMs): void {
-    rejected = { key: newKey, retryAt: clock.monotonic() + retryInMs, areBoth }
+  function reject(newKey: SigningKey, areBoth: boolean, why: string | undefined, retryInMs = newKeyRetryMs): void {
+    rejected = { key: newKey, retryAt: clock.monotonic() + retryInMs, areBoth, why }
   }
 
   const isNew = (used: SigningKey): boolean => proven !== undefined && !isSame(used, proven)
@@ -61,7 +69,7 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
       proven = used
       corrected = false
       if (rejected !== undefined && isSame(rejected.key, used)) rejected = undefined
-      else if (rejected?.areBoth === true) reject(rejected.key, false)
+      else if (rejected?.areBoth === true) reject(rejected.key, false, rejected.why)
     },
     failed(result, used, clockMovedMs) {
       const current = key.current()
@@ -73,21 +81,16 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
         corrected = true
         remedy = 'time'
       } else if (isOfKey(result) && isNew(current)) {
-        const { fingerprint } = current
-        if (!isOfProvenKey)
-          why =
-            result.kind === 'rejected'
-              ? `the platform rejects the key ${fingerprint}: its certificate is not registered`
-              : `auth.signCommand signs with another key than ${fingerprint}`
+        const why = isOfProvenKey ? rejection()?.why : whyNot(result, current)
         // If both are rejected, they alternate, with the backoff.
-        if (isOfProvenKey || areBoth) reject(current, true, isOfProvenKey ? -Infinity : Infinity)
+        if (isOfProvenKey || areBoth) reject(current, true, why, isOfProvenKey ? -Infinity : Infinity)
         else {
-          reject(current, false)
+          reject(current, false, why)
           remedy = 'proven-key'
         }
       }
       return { remedy, isSwapped }
     },
-    problem: () => (rejection() === undefined ? undefined : why),
+    problem: () => rejection()?.why,
   }
 }

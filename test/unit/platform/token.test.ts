@@ -155,6 +155,11 @@ const scripts: Record<string, string> = {
     start; get -> token-1; key beef; wait 9s; replies refusal; void token-1; wait 1h; sent -> at most 25; stop`,
   'one that meets an outage is not rejected':
     'start; get -> token-1; key beef; replies outage; wait 10s; problem -> none; stop',
+  'also not after the former one was, while the file changed': `
+    replies newKeyRefused:expires=60; start; get -> token-1; key beef; wait 10s
+    problem -> the platform rejects the key beef: its certificate is not registered; key f00d; wait 20s; problem -> none
+    replies oldKeyRefused:takes=9s outage; wait 8s; key cafe; wait 12s; said -> rejected 1, rejected new key 1, transient 1
+    problem -> none; stop`,
   'one that is put back is used at once': `
     replies newKeyRefused; start; get -> token-1; key beef; wait 10s; sent -> 2; key f00d; wait 70s; sent -> 2
     void token-1; get -> token-3; stop`,
