@@ -154,9 +154,14 @@ async function readOn(source: PageSource): Promise<End | undefined> {
   const { isLast, lastAllowed, promised, readPage, take } = source
   const limit = pLimit({ concurrency: source.concurrency, rejectOnClear: true })
   async function readAhead(index: number): Promise<ListPage> {
-    const page = await readPage(index)
-    if (isLast(page)) limit.clearQueue()
-    return page
+    let isEnd = true
+    try {
+      const page = await readPage(index)
+      isEnd = isLast(page)
+      return page
+    } finally {
+      if (isEnd) limit.clearQueue()
+    }
   }
   const ahead = Array.from({ length: Math.min(promised, lastAllowed) }, (_, before) => limit(readAhead, before + 1))
   const allEnded = Promise.allSettled(ahead)

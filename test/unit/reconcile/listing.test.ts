@@ -1,5 +1,6 @@
 // One slice: what is listed of it, what is thrown out, and when the listing may call itself complete.
 import { expect, test } from 'vitest'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
@@ -115,6 +116,23 @@ test('pages are read side by side, but no more than allowed', async () => {
   }
   await list(createFakePlatform({ records: failed(100), maxPageSize: 5, onList }), { concurrency: 4 })
   expect(most).toBe(4)
+})
+
+test('once a page fails, none behind it is asked for, though an earlier one is still awaited', async () => {
+  const first = Promise.withResolvers<void>()
+  const platform = createFakePlatform({
+    records: failed(400),
+    maxPageSize: 10,
+    onList: async ({ page }) => {
+      if (page === 1) await first.promise
+      if (page === 2) throw new PlatformFailure('server-error', 500, 'list')
+    },
+  })
+  const listing = list(platform)
+  for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate)
+  first.resolve()
+  await expect(listing).rejects.toBeInstanceOf(PlatformFailure)
+  expect(platform.lists.map(({ page }) => page)).toEqual([0, 1, 2, 3])
 })
 
 test('a list that shrinks while it is read is read again; in both readings, it is incomplete', async () => {
