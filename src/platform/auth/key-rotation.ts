@@ -81,11 +81,11 @@ export function createKeyRotation(key: Reloadable<SigningKey>, clock: Pick<Clock
         corrected = true
         remedy = 'time'
       } else if (isOfKey(result) && isNew(current)) {
-        const why = isOfProvenKey ? rejection()?.why : whyNot(result, current)
+        const [newKey, why] = isOfProvenKey ? [current, rejection()?.why] : [used, whyNot(result, used)]
         // If both are rejected, they alternate, with the backoff.
-        if (isOfProvenKey || areBoth) reject(current, true, why, isOfProvenKey ? -Infinity : Infinity)
+        if (isOfProvenKey || areBoth) reject(newKey, true, why, isOfProvenKey ? -Infinity : Infinity)
         else {
-          reject(current, false, why)
+          reject(newKey, false, why)
           remedy = 'proven-key'
         }
       }

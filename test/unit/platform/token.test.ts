@@ -160,6 +160,9 @@ const scripts: Record<string, string> = {
     problem -> the platform rejects the key beef: its certificate is not registered; key f00d; wait 20s; problem -> none
     replies oldKeyRefused:takes=9s outage; wait 8s; key cafe; wait 12s; said -> rejected 1, rejected new key 1, transient 1
     problem -> none; stop`,
+  'nor is one that takes the place of a rejected new one meanwhile: it is tried at once': `
+    given requestTimeoutMs=60000
+    replies grant refusal:takes=15s 500; start; get -> token-1; key beef; wait 12s; key cafe; wait 13s; problem -> none; sent -> 3; stop`,
   'one that is put back is used at once': `
     replies newKeyRefused; start; get -> token-1; key beef; wait 10s; sent -> 2; key f00d; wait 70s; sent -> 2
     void token-1; get -> token-3; stop`,
