@@ -115,9 +115,14 @@ function openOutput(path: string, { isPrivate = false } = {}): Output & { close(
       })
     },
     close(isWhole) {
-      closeSync(file)
-      if (isFile && isWhole) renameSync(written, target)
-      else if (isFile) rmSync(written)
+      naming(path, () => {
+        try {
+          closeSync(file)
+          if (isFile && isWhole) renameSync(written, target)
+        } finally {
+          if (isFile) rmSync(written, { force: true })
+        }
+      })
     },
   }
 }

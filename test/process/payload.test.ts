@@ -158,6 +158,18 @@ test.each([
   expect(stderr).toContain(said)
 })
 
+test('a file whose place is taken meanwhile is named as given, and nothing is left beside it', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  const begun = 'until ls out.*.tmp > /dev/null 2>&1; do sleep 0.05; done'
+  const line = `{ ${begun}; mkdir out; echo account-activated,1; } | exec "$0" "$@"`
+  const shell = { node: '/bin/sh', nodeArgs: ['-c', line, process.execPath], cwd: folder.path }
+  const args = ['compare', '-', '--since', '1h', '--output', 'out']
+  const { code, stderr } = await runProgram(args, { env: await sandboxEnv(sandbox), ...shell })
+  expect([code, readdirSync(folder.path)]).toEqual([2, ['out']])
+  expect(stderr).toContain("out can't be written: EISDIR\nSee webhook-")
+})
+
 test('compare without a file asks the ledger: what the receiver lost is written for its import, and then the books are equal', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
