@@ -279,7 +279,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'Expired',
     },
     {
-      isSo: isNoneLetThrough(status) && openOf(status) > 0,
+      isSo: isNoneLetThrough(status) && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
       text: 'The platform lets no retry through (rate limit).',
       detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,

@@ -329,9 +329,10 @@ describe('notices', () => {
       / The last list call: HTTP 5xx\. .*Since 11:59:48 UTC\.$/,
     ],
     [
-      'whose answer it was',
+      'whose answer it was, and not that others were throttled before',
       {
         failed: blocked,
+        retriesThrottled: { since: since - 20 * minuteMs, until: since - 2 * minuteMs },
         gates: [
           {
             gate: 'intercepted',
