@@ -41,7 +41,7 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
   // Another leader may be of another platform.
   const isTrouble = problem !== null && (leader === null || leadership?.isLasting === true)
   if (!isTrouble) return { level: 'waiting', text: reason, detail, advice, runbook }
-  return { level: 'trouble', text: reason, detail, advice: 'Fix that problem: until then it cannot lead.', runbook }
+  return { level: 'trouble', text: reason, detail, advice: 'Fix that problem, so that it can lead.', runbook }
 }
 
 const callNames = { list: 'list call', retry: 'retry', token: 'token request' } as const

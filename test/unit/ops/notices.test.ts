@@ -93,7 +93,7 @@ describe('the headline', () => {
       detail: 'a_1 leads. Problem: HTTP 403.',
     })
     const lasting = { ...behind, lastingProblem: 'HTTP 403' }
-    const advice = 'Fix that problem: until then it cannot lead.'
+    const advice = 'Fix that problem, so that it can lead.'
     expect(summaryOf({ ...shut('not-leader'), leadership: lasting })).toMatchObject({ level: 'trouble', advice })
     const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
     const detail = 'No instance is known to lead. Problem: HTTP 403.'
