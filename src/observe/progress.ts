@@ -68,7 +68,7 @@ export const maxSweeps = 10
 /** Tolerance for a late or skipped tick. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
-/** A throttled retry follows the one before within this time, unless nothing is left to retry: pauses are shorter. */
+/** Throttled retries further apart are no row: nothing was left to retry, or a gate shows the longer pause between them. */
 const maxPauseMs = 900_000
 
 /** True for events that show a working platform: a list, a response about a record, or an outcome. */
