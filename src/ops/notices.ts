@@ -30,7 +30,15 @@ import {
   recoveredOf,
 } from './figures.ts'
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
-import { asNow, isNoneLetThrough, isRefused, stopAdvice, sweepConditions, throttleAdvice } from './sweep-notices.ts'
+import {
+  asNow,
+  isNoneLetThrough,
+  isRefused,
+  letThroughAdvice,
+  stopAdvice,
+  sweepConditions,
+  throttleAdvice,
+} from './sweep-notices.ts'
 import { callText, clockTime, rateText, retryExhausted, sentence, subscriptionName, waitText } from './words.ts'
 
 function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
@@ -227,6 +235,14 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },
+    {
+      isSo: isNoneLetThrough(status) && openOf(status) > 0 && !isRefused(status),
+      level: 'trouble',
+      text: 'The platform lets no retry through (rate limit).',
+      detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,
+      advice: letThroughAdvice,
+      runbook: 'Throttled',
+    },
     deadReason(status),
     partlyReason(status),
     refusedReason(status),
@@ -277,14 +293,6 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       advice: 'To retry them, raise window.lookback and restart.',
       isAside: true,
       runbook: 'Expired',
-    },
-    {
-      isSo: isNoneLetThrough(status) && openOf(status) > 0 && !isRefused(status),
-      level: 'trouble',
-      text: 'The platform lets no retry through (rate limit).',
-      detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,
-      advice: "Ask the platform's operator to let retries through.",
-      runbook: 'Throttled',
     },
     {
       isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,

@@ -26,6 +26,8 @@ export function throttleAdvice(status: StatusFacts, seconds: number): string | u
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
 }
 
+export const letThroughAdvice = "Ask the platform's operator to let retries through."
+
 /** True if every retry has been throttled for so long, until lately, that it needs a person. */
 export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: StatusFacts): boolean {
   const isLong = row !== null && row.until.getTime() - row.since.getTime() > longWaitMs
@@ -54,7 +56,7 @@ export function stopAdvice(status: StatusFacts): string | undefined {
   // No gate shuts before a retry is tried.
   if (tokenTrouble !== null && isBroken(status)) return sentence(tokenTrouble.advice)
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
-  return throttleAdvice(status, throttledSeconds(status))
+  return isNoneLetThrough(status) ? letThroughAdvice : throttleAdvice(status, throttledSeconds(status))
 }
 
 /** Age of the data while sweeps fail. */

@@ -72,6 +72,11 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     [/^trouble: The platform's rate limit .* let calls through: no sweep has ended for 1 h\.$/, expires],
   ],
   [
+    'retries alone throttled for long',
+    { retriesThrottled: { since: incidentNow - hourMs, until: incidentNow - 1000 } },
+    [/^trouble: The platform lets no retry through/, /^trouble: 1 delivery expires soon .* let retries through\. Or/],
+  ],
+  [
     'lists alone paused without a sweep for long',
     { throttledForMs: 300_000 },
     [
