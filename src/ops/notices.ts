@@ -176,6 +176,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** A rate below this share of the configured one is reported. */
 const lowRateShare = 0.9
+const isRateLow = ({ rate }: StatusFacts): boolean => rate.callsPerSecond < lowRateShare * rate.maxCallsPerSecond
 
 /** True if some of those that leave the window soon may be of a paused subscription. */
 const isPausedSoon = ({ expiring: { byDecision }, pausedDeliveries }: StatusFacts): boolean =>
@@ -295,7 +296,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'Expired',
     },
     {
-      isSo: status.rate.callsPerSecond < lowRateShare * status.rate.maxCallsPerSecond && openOf(status) > 0,
+      isSo: isRateLow(status) && openOf(status) > 0 && !isNoneLetThrough(status),
       level: 'working',
       text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after HTTP 429 or 503.`,
       advice:

@@ -73,7 +73,7 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
   ],
   [
     'retries alone throttled for long',
-    { retriesThrottled: { since: incidentNow - hourMs, until: incidentNow - 1000 } },
+    { retriesThrottled: { since: incidentNow - hourMs, until: incidentNow - 1000 }, rateLimit: 0.1, rateMaximum: 20 },
     [/^trouble: The platform lets no retry through/, /^trouble: 1 delivery expires soon .* let retries through\. Or/],
   ],
   [
