@@ -108,7 +108,7 @@ function openOutput(path: string, { isPrivate = false } = {}): Output & { close(
   // An existing name may be a link to elsewhere.
   const file = naming(path, () => (isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)))
   return {
-    // writeSync takes no notice of what a full disk leaves out.
+    // On a full disk, writeSync may write only a part, without an error.
     write: (text) => {
       naming(path, () => {
         writeFileSync(file, text)
@@ -129,7 +129,7 @@ function openOutput(path: string, { isPrivate = false } = {}): Output & { close(
 
 const stdoutFile = 1
 
-/** Node itself writes to a file by writeSync. */
+/** Node's own write to a file behind stdout may write only a part of the text, without an error. */
 function writeWhole(stdout: NodeJS.WriteStream): void {
   if (!fstatSync(stdoutFile).isFile()) return
   stdout._write = (chunk: Uint8Array, _, done) => {

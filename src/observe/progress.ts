@@ -28,7 +28,7 @@ const nothingSeen = {
   lastIncompleteSweepAt: undefined as number | undefined,
   /** The row of list calls that failed, from the start of the first to the end of the last; undefined after one that succeeded. */
   listsFailing: undefined as { since: number; until: number; reason: Reason } | undefined,
-  /** The retries that were throttled since one was answered, each within a while of the one before. */
+  /** The retries that were throttled since the platform last responded about a record, each within 15 min of the one before. */
   retriesThrottled: undefined as { since: number; until: number } | undefined,
   /** Number of consecutive retries that the platform did not accept, and the last response. */
   notAccepted: { inARow: 0 } as { inARow: number } & Partial<CallResponse>,
@@ -69,7 +69,7 @@ export const maxSweeps = 10
 const slackPeriods = 2
 const maxSlackMs = 300_000
 /** Throttled retries further apart are no row: nothing was left to retry, or a gate shows the longer pause between them. */
-const maxPauseMs = 900_000
+export const throttledGapMs = 900_000
 
 /** True for events that show a working platform: a list, a response about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
@@ -109,7 +109,8 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
   function observeRetry({ problem, reason, result, status }: RetryResponse, now: number): void {
     const { isOfRecord, isRefusal } = meaningOf(result)
     const { since, until } = known.retriesThrottled ?? { since: now, until: now }
-    if (result === 'throttled') known.retriesThrottled = { since: now - until > maxPauseMs ? now : since, until: now }
+    if (result === 'throttled')
+      known.retriesThrottled = { since: now - until > throttledGapMs ? now : since, until: now }
     else if (isOfRecord) known.retriesThrottled = undefined
     if (result === 'already-resolved') known.unknownInARow = 0
     if (isRefusal) known.notAccepted = { inARow: known.notAccepted.inARow + 1, problem, reason, status }

@@ -1,4 +1,5 @@
 // Notices about listing: a sweep that failed, list calls that fail or wait, rows that are unreadable, parts that are not listed. Pure functions.
+import { throttledGapMs } from '../observe/progress.ts'
 import { unreadableText } from '../platform/record.ts'
 import { blockForUnknownTime, describeGate } from '../reconcile/retry/gates.ts'
 import { isBroken, isLastSweepFailed, sawWindow, unsweptMs } from './figures.ts'
@@ -31,7 +32,7 @@ export const letThroughAdvice = "Ask the platform's operator to let retries thro
 /** True if every retry has been throttled for so long, until lately, that it needs a person. */
 export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: StatusFacts): boolean {
   const isLong = row !== null && row.until.getTime() - row.since.getTime() > longWaitMs
-  return isLong && now.getTime() - row.until.getTime() <= longWaitMs
+  return isLong && now.getTime() - row.until.getTime() <= throttledGapMs
 }
 
 /** Remaining pause of all calls, in seconds; 0 if none. */

@@ -116,7 +116,7 @@ function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' 
 }
 
 /** The platform's clock may have been set since the PATCH: an attempt may be dated by either. */
-function timeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): AttemptTime {
+function attemptTimeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): AttemptTime {
   const elapsedMs = monotonic - sentAt
   return { since: Math.min(triedAt, seenAt - elapsedMs), until: Math.max(seenAt, triedAt + elapsedMs) }
 }
@@ -151,7 +151,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
       shown && awaiting.lostAt === undefined
-        ? timeOffsetOf(record, shown, { ...timeOf(record.triedAt, awaiting, check), zone })
+        ? timeOffsetOf(record, shown, { ...attemptTimeOf(record.triedAt, awaiting, check), zone })
         : undefined
     const isRepeated = record.tries > 1
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
@@ -195,7 +195,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   function rulesOf(triedAt: number, awaiting: PendingOutcome, check: OutcomeCheck): EvidenceRules {
     const { seenAt } = check
-    const { since } = timeOf(triedAt, awaiting, check)
+    const { since } = attemptTimeOf(triedAt, awaiting, check)
     return {
       policy,
       doubtMs,
