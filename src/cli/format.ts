@@ -3,7 +3,7 @@ import { styleText } from 'node:util'
 import type { Clock } from '../runtime/clock.ts'
 import { prefixed, type SubscriptionNames } from '../ops/words.ts'
 import { count } from '../runtime/counted.ts'
-import { redact, redactedJson, shownText } from '../runtime/redact.ts'
+import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Output } from './io.ts'
 
@@ -27,10 +27,10 @@ export interface TableColumn<Row> {
   of(row: Row): string
 }
 
-/** Makes a value safe for a terminal: no control characters, no secrets, limited length; `-` if absent. */
+/** Makes a value safe for a terminal, on one line: no control characters, no secrets; `-` if absent. */
 export function cell(value: string | number | undefined): string {
   if (value === undefined || value === '') return '-'
-  return shownText(String(value))
+  return visibleText(String(value)).replaceAll('\n', '?')
 }
 
 /** The first columns of each table of records. */

@@ -77,7 +77,7 @@ test.each([
   ['', '-'],
   [undefined, '-'],
   [0, '0'],
-  ['x'.repeat(100), `${'x'.repeat(60)}...`],
+  ['x'.repeat(100), 'x'.repeat(100)],
   ['DE89370400440532013000', '[iban]'],
 ])('a cell of %j is %j', (value, shown) => {
   expect(cell(value)).toBe(shown)
