@@ -27,15 +27,15 @@ export function perSecondFor(operation: 'list' | 'retry', limits: readonly Limit
   return Math.min(...limits.filter(({ operations }) => operations.includes(operation)).map(perSecondOf))
 }
 
-/** The limit is of lists alone, or lists are refused for a while, whatever their rate. */
-function listsLimited(draw: Draw, scenario: Scenario): Scenario | undefined {
+/** The limit is of lists or retries alone, or these are refused for a while, whatever their rate. */
+function limitedAlone(on: 'list' | 'retry', draw: Draw, scenario: Scenario): Scenario | undefined {
   const { calmAt, faults, habits, theme } = scenario
   if (theme === 'expiry' || habits.limits.length > 0) return undefined
   const limit = draw.chance(0.7) ? bucketOf(draw) : quotaOf(draw)
-  if (draw.chance(0.5)) return { ...scenario, habits: { ...habits, limits: [{ ...limit, operations: ['list'] }] } }
+  if (draw.chance(0.5)) return { ...scenario, habits: { ...habits, limits: [{ ...limit, operations: [on] }] } }
   const from = draw.below(calmAt)
   const to = Math.min(calmAt, from + draw.within(minuteMs, 20 * minuteMs))
-  return { ...scenario, faults: [{ from, to, kind: 'throttled', share: 1, on: 'list' }, ...faults] }
+  return { ...scenario, faults: [{ from, to, kind: 'throttled', share: 1, on }, ...faults] }
 }
 
 /** Low limits meet all that a scenario has. What leaves its window soon could not go out in time. */
@@ -137,12 +137,15 @@ function throttled(on: 'list' | 'retry', to: number, draw: Draw, scenario: Scena
 
 export const limitReadings = {
   'low limit': { share: 0.06, change: lowLimit },
-  'lists limited': { share: 0.06, change: listsLimited },
+  'lists limited': { share: 0.06, change: limitedAlone.bind(undefined, 'list') },
+  'retries limited': { share: 0.06, change: limitedAlone.bind(undefined, 'retry') },
 }
 
 export const limitStages = {
   'lists throttled': throttled.bind(undefined, 'list', 30 * minuteMs),
   'retries throttled': throttled.bind(undefined, 'retry', 45 * minuteMs),
   'rate limit': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, bucketOf(draw)),
+  'rate limit of retries': (draw: Draw, scenario: Scenario): Scenario =>
+    stageOf(draw, scenario, { ...bucketOf(draw), operations: ['retry'] }),
   'quota a minute': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, quotaOf(draw)),
 }

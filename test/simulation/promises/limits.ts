@@ -57,7 +57,8 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
     told(call, { kind, status, views }) {
       if (!isSweepPage(call) || kind !== 'told' || status !== 200) return
       for (const { id } of views) listed(id)
-      if (views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
+      const isLimited = limit?.operations.includes('list') === true
+      if (isLimited && views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
     },
     fact(fact) {
       if (fact.type === 'retry' && fact.response.result === 'accepted' && timeline.now() > startedAt + learnedAfterMs)
