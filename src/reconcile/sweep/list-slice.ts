@@ -95,15 +95,13 @@ function isForeign(record: WebhookRecord, span: Span): boolean {
 
 /** Adds unreadable rows. Returns true if one of them is new. */
 function collectUnreadable(reading: Reading, page: ListPage): boolean {
-  // A row without an id may repeat one of the page before, so it counts as new only if nothing else is.
-  let isNew = page.unreadable.length > 0 && page.records.length === 0
+  let isNew = false
   for (const row of page.unreadable) {
     const id = row.id?.toLowerCase()
-    if (id !== undefined) {
-      if (reading.unreadableIds.has(id)) continue
-      reading.unreadableIds.add(id)
-      isNew = true
-    }
+    if (id !== undefined && reading.unreadableIds.has(id)) continue
+    if (id !== undefined) reading.unreadableIds.add(id)
+    // A row without an id may repeat one of the page before, so it counts as new only if nothing else is.
+    isNew ||= id !== undefined || page.records.length === 0
     reading.unreadable.push(row)
   }
   return isNew
@@ -123,9 +121,10 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
   return isNew
 }
 
-/** A short page ends the slice. If the response has no page size, only an empty page does. */
+/** A short page ends the slice. Without a page size or a total that may be true, only an empty page does. */
 function isShort(page: ListPage): boolean {
-  return page.rows < (page.size ?? 1)
+  const isTotalUsable = (page.total ?? 0) >= page.rows
+  return page.rows < ((isTotalUsable ? page.size : undefined) ?? 1)
 }
 
 /** For a slice with fewer rows than promised: a platform may echo a page size that it does not use. */
@@ -198,7 +197,9 @@ async function readSlice(
     return page
   }
 
+  let isFull = false
   function take(page: ListPage): boolean {
+    if (page.rows > 0) isFull = page.rows >= (page.size ?? maxPageSize)
     const isNew = collect(reading, page, { span, status })
     // A slice this small cannot hold that many rows of other times: every slice would show the same.
     if (unexpected.time > options.maxRecords) throw new FiltersIgnored()
@@ -220,6 +221,9 @@ async function readSlice(
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
     reading.end = end ?? (mayBeCut ? 'too-many' : 'capped')
   }
+  // After full pages that are not all, a platform lists no further, or shows its last page again: of a shorter span it shows all.
+  const isWithin = reading.seen.size > 0 && unexpected.time === 0
+  if (mayBeCut && isWithin && isFull && rowsOf(reading) < (total ?? Infinity)) reading.end = 'too-many'
   // New records of any status are among the rows, so they also count in the total.
   const most = total === undefined || status !== 'any' ? total : Math.max(total, reading.lastTotal)
   return { ...reading, total: reading.end === 'too-many' ? undefined : most }

@@ -86,6 +86,33 @@ describe('totals that say nothing', () => {
   })
 })
 
+type List = SweepOptions['client']['list']
+const lastAgain = (list: List): List => {
+  return (query, signal) => list({ ...query, page: Math.min(query.page, 2) }, signal)
+}
+const noRows = (list: List): List => {
+  return async (query, signal) => ({ ...(await list(query, signal)), ...(query.page > 2 && { records: [], rows: 0 }) })
+}
+const refused = (list: List): List => {
+  return async (query, signal) => {
+    if (query.page > 2) throw trouble('bad-request')
+    return list(query, signal)
+  }
+}
+
+test.each([
+  ['the last one comes again', 'true', lastAgain],
+  ['no rows follow', 'true', noRows],
+  ['no rows follow', 'none', noRows],
+  ['others are refused', 'true', refused],
+  ['others are refused', 'none', refused],
+] as const)('pages end early: %s, totals: %s: shorter spans show all', async (_, totals, limited) => {
+  const platform = createFakePlatform({ records: failed(600), maxPageSize: 10, totals })
+  const { ids, incomplete, skipped } = await run({ list: limited(platform.list) }, { sliceRecords: 4000 })
+  expect([new Set(ids).size, incomplete, skipped]).toEqual([600, 0, []])
+  expect(platform.lists.length).toBeLessThan(500)
+})
+
 describe('what cannot be listed', () => {
   test.each([
     ['at the start', start],
