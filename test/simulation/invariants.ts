@@ -152,7 +152,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   })
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()
-  const listings = createOpenListings(scenario.sweep.sliceRecords)
+  const listings = createOpenListings(scenario.sweep.sliceRecords, scenario.habits.firstRows?.rows)
   /** Records that an operator asked for, until they are sent. */
   const askedFor = new Set<string>()
   /** Its last token, ms since the start. A retry that goes out as it comes has waited for it, at most since it was asked for. */

@@ -20,9 +20,9 @@ interface Reading {
 
 /**
  * A listing begins when its first page is asked for. It ends with its last page, or as soon as one does not come, or
- * with its first when that shows more than twice `sliceRecords`: then it is cut.
+ * with its first when that shows more than twice `sliceRecords`, or with one behind the `firstRows` that are shown: then it is cut.
  */
-export function createOpenListings(sliceRecords: number): OpenListings {
+export function createOpenListings(sliceRecords: number, firstRows = Infinity): OpenListings {
   const readings = new Map<string, Reading>()
 
   return {
@@ -38,7 +38,8 @@ export function createOpenListings(sliceRecords: number): OpenListings {
       const key = `${from} ${to}`
       const reading = readings.get(key)
       if (reading === undefined) return
-      if (kind !== 'told' || status !== 200 || total > 2 * sliceRecords) readings.delete(key)
+      const isCut = total > 2 * sliceRecords || (page + 1) * size > firstRows
+      if (kind !== 'told' || status !== 200 || isCut) readings.delete(key)
       else reading.left = (page === 0 ? total : reading.left) - size
       if (reading.left < 0) readings.delete(key)
     },

@@ -320,9 +320,13 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.eventIdFilter === 'works' && record.eventId === eventId
   }
 
-  function isRefused({ eventId, from, to }: Asked): boolean {
-    const { eventIdFilter, listsAtOnce = Infinity, listsFor = Infinity } = habits
+  const isBehind = ({ page, size }: Asked): boolean => (page + 1) * size > (habits.firstRows?.rows ?? Infinity)
+
+  function isRefused(asked: Asked): boolean {
+    const { eventId, from, to } = asked
+    const { eventIdFilter, firstRows, listsAtOnce = Infinity, listsFor = Infinity } = habits
     if (eventId !== undefined && eventIdFilter === 'refused') return true
+    if (firstRows?.behind === 'error' && isBehind(asked)) return true
     if (from === undefined || to === undefined) return false
     return from < (zone.toLocal(now()) - listsFor) / 1000 || to - from > listsAtOnce / 1000 + 2
   }
@@ -334,16 +338,18 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function list(asked: Asked): Answer {
-    const { eventId, from, page: number, size: askedSize, status, to } = asked
+    const { eventId, from, size: askedSize, status, to } = asked
     if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
     const size = Math.min(maxPageSize, askedSize)
+    const { firstRows } = habits
+    const number = firstRows?.behind === 'again' ? Math.min(asked.page, firstRows.rows / size - 1) : asked.page
     const found: SimulatedRecord[] = []
     for (const record of shown()) {
       if (status !== undefined && record.status !== status) continue
       if (isOfEvent(record, eventId) && isInside(record, from, to)) found.push(record)
     }
     if (!isOrderFixed) found.sort(inOrder)
-    const page = found.slice(number * size, (number + 1) * size)
+    const page = isBehind({ ...asked, page: number }) ? [] : found.slice(number * size, (number + 1) * size)
     const none = page.length === 0 ? habits.emptyList : undefined
     const data = none ?? `"data":{"webhooks":[${page.map(rowOf).join()}]}`
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`

@@ -32,6 +32,12 @@ function withListLimits(draw: Draw, { habits, ...scenario }: Scenario): Scenario
   return { ...scenario, habits: { ...habits, ...limits } }
 }
 
+/** Whatever pages are asked for, a search gives its first rows alone. */
+export function withFirstRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+  const firstRows = { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again'] as const) }
+  return { ...scenario, habits: { ...habits, firstRows } }
+}
+
 /** Some failed events are of a day to come. */
 function withEventsAhead(draw: Draw, scenario: Scenario): Scenario {
   const ahead = scenario.records
@@ -50,6 +56,7 @@ function withoutDate(_: Draw, scenario: Scenario): Scenario | undefined {
 export const listingReadings = {
   'no Date': { share: 0.06, change: withoutDate },
   'events ahead of the clock': { share: 0.05, change: withEventsAhead },
+  'first rows alone': { share: 0.06, change: withFirstRows },
   'limits of lists': { share: 0.06, change: withListLimits },
   'rows of 100 kB and more': { share: 0.06, change: withLargeRows },
   'statuses in another case': { share: 0.05, change: withStatusCase },

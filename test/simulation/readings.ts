@@ -5,7 +5,7 @@ import type { FaultWindow } from './fault-kinds.ts'
 import { ledgerUrl } from './ledger.ts'
 import { limitReadings, limitStages } from './readings-limits.ts'
 import { evidenceReadings } from './readings-evidence.ts'
-import { listingReadings } from './readings-listing.ts'
+import { listingReadings, withFirstRows } from './readings-listing.ts'
 import { oddReadings } from './readings-odd.ts'
 import { saidStages } from './readings-said.ts'
 import type { PlannedRecord, Scenario } from './scenario.ts'
@@ -168,6 +168,13 @@ function outagesBesideSweeps(draw: Draw, scenario: Scenario): Scenario {
   return { ...beside, faults, sweep, habits: { ...habits, latency: [1500, 2000] } }
 }
 
+/** The first rows of lists are those of dead receivers. */
+function deadFirst(draw: Draw, scenario: Scenario): Scenario {
+  const counts = { dead: draw.within(1, 3), each: 400, healthy: draw.within(1, 3), others: 60 }
+  const beside = besideDead(draw, scenario, counts)
+  return withFirstRows(draw, { ...beside, sweep: { ...beside.sweep, sliceRecords: 4000 } })
+}
+
 /** The seconds of some records cannot be listed any more once these are retried, and nothing else shows them. */
 function badSeconds(draw: Draw, scenario: Scenario): Scenario {
   const { habits, ...plain } = withoutTrouble(scenario)
@@ -299,6 +306,7 @@ const stages: Readonly<Record<string, Reading>> = {
   'over the bound': overBound,
   'probes over the limit': probesOverLimit,
   'outages beside sweeps': outagesBesideSweeps,
+  'first rows of dead receivers': deadFirst,
   'seconds that cannot be listed': badSeconds,
 }
 /** Share of the seeds of each stage. */

@@ -76,6 +76,8 @@ export interface Habits {
   listsFor?: number
   /** Longer lists are refused, ms; undefined: none. */
   listsAtOnce?: number
+  /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */
+  firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
   /** Bytes of a row in a list: a response with too many of them does not arrive. */
   rowBytes: number
   /** How statuses are written. */

@@ -14,7 +14,7 @@ export interface Search {
   page: number
   /** Consecutive pages without any of the records. */
   barren: number
-  /** Ids shown for a second: a page without a new one is the last, whatever the totals say. */
+  /** Ids shown so far: a page without a new one is the last, whatever the totals say. */
   seen: Set<string>
 }
 
@@ -74,13 +74,13 @@ function pagesToCome({ page }: Search, { size, total }: ListPage): number {
 }
 
 /** The searches that follow a page of a span; `left`: records that no page has shown. */
-function afterSpan(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
+function afterSpan(search: Search, response: ListPage, left: readonly FailedRecord[], hasNew: boolean): Search[] {
   const pageLimit = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
   const isLast = response.rows < (response.size ?? maxPageSize) || search.page + 1 >= pageLimit
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, response)
   // Pages cost less than single searches, until as many were in vain.
-  if (isLast || Math.max(barren, toCome) > countOwn(left)) return ownSearches(left)
+  if (isLast || !hasNew || Math.max(barren, toCome) > countOwn(left)) return ownSearches(left)
   if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1
@@ -89,11 +89,7 @@ function afterSpan(search: Search, response: ListPage, left: readonly FailedReco
 
 /** True if a record's own search may have another page. */
 function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
-  if (search.kind === 'second') {
-    const before = search.seen.size
-    for (const { id } of records) search.seen.add(id)
-    return search.seen.size > before && search.page + 1 < maxPages
-  }
+  if (search.kind === 'second') return search.page + 1 < maxPages
   const wanted = search.records[0]?.eventId.toLowerCase()
   // A platform that ignores the filter shows its whole list.
   const isForeign = records.some(({ eventId }) => eventId !== '' && eventId.toLowerCase() !== wanted)
@@ -103,6 +99,9 @@ function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
 /** The searches that follow a page; none once the records' own search has ended. */
 export function afterPage(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   if (left.length === 0) return []
-  if (search.kind === 'span') return afterSpan(search, response, left)
-  return goesOn(search, response) ? [{ ...search, records: left, page: search.page + 1 }] : []
+  const before = search.seen.size
+  for (const { id } of response.records) search.seen.add(id)
+  const hasNew = search.seen.size > before
+  if (search.kind === 'span') return afterSpan(search, response, left, hasNew)
+  return hasNew && goesOn(search, response) ? [{ ...search, records: left, page: search.page + 1 }] : []
 }

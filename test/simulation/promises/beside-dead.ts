@@ -1,10 +1,10 @@
-// Healthy records are recovered within the hour, though the backlog is too small for those of dead receivers, or the platform's limit for their probes, or lists fail again and again. @see docs/architecture.md "Backlog and decisions", "Retry plan"
+// Healthy records are recovered within the hour, though the backlog is too small for those of dead receivers, or the platform's limit for their probes, or lists fail again and again, or show their first rows alone. @see docs/architecture.md "Backlog and decisions", "Retry plan"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 3_600_000
 
 export function createBesideDeadWatcher({ exercise, platform, scenario, timeline, violate }: WatcherOptions): Watcher {
-  const stages = ['over the bound', 'probes over the limit', 'outages beside sweeps']
+  const stages = ['over the bound', 'probes over the limit', 'outages beside sweeps', 'first rows of dead receivers']
   let isDue = scenario.readings.some((name) => stages.includes(name))
 
   return {

@@ -19,7 +19,10 @@ function pending(count: number, apartMs: number): FailedRecord[] {
 }
 
 /** A whole page that shows none of them, of so many rows in all. */
-const barren = (total: number | undefined): ListPage => ({ records: [], unreadable: [], rows: 100, size: 100, total })
+const barren = (total: number | undefined): ListPage => ({
+  ...{ records: [failedRecord({ eventLocal: testNow })], unreadable: [] },
+  ...{ rows: 100, size: 100, total },
+})
 
 function only(records: readonly FailedRecord[]): Search {
   const [search, ...others] = planSearches(records, 60)
@@ -51,6 +54,14 @@ test('no page after the 50th of a span is read, also where there is no total', (
   const next = afterPage(search, barren(undefined), records)
   expect(new Set(next.map(({ kind }) => kind))).toEqual(new Set(['event']))
   expect(next).toHaveLength(200)
+})
+
+test('a page that shows nothing new is the last of a span, whatever the total says', () => {
+  const records = pending(200, secondMs)
+  const page = barren(5000)
+  const [next] = afterPage(only(records), page, records)
+  expect(next?.page).toBe(1)
+  expect(new Set(afterPage(next ?? only(records), page, records).map(({ kind }) => kind))).toEqual(new Set(['event']))
 })
 
 test('a single second cannot be cut: its pages are read on', () => {
