@@ -5,7 +5,7 @@ import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import { renderPage } from '../../src/ops/page.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { findForPage } from '../../src/ops/records-page.ts'
-import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, startDaemon, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { startReplicas } from '../support/replicas.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]
@@ -239,18 +239,30 @@ test('each is in /records?group=unprocessed, in pages and by cause, as the page 
   expect(found.records?.every(({ eventType }) => eventType === cause?.eventType)).toBe(true)
 })
 
-test('the only delivery of the first hour that is compared: it is named once a key of another hour has matched', async () => {
-  await using day = await beginDay()
-  const { clock, sandbox } = day
-  const hour = Math.floor(clock.now() / hourMs) * hourMs
-  const delivered = { failed: 0, lastAttemptAfterMs: 500 }
-  const [lost = ''] = sandbox.seed({ ...delivered, count: 1, from: hour - 20 * hourMs, to: hour - 19 * hourMs })
-  sandbox.seed({ ...delivered, count: 50, from: hour - 5 * hourMs, to: hour - 4 * hourMs })
-  sandbox.ledger.lose([lost])
-  const daemon = await day.start(envOf(sandbox))
-  await daemon.goOn(10)
-  expect(await booksOf(daemon)).toMatchObject({ named: [lost], problem: undefined })
-})
+test.each(['nothing', 'other subscriptions', 'other hours'])(
+  'the first hour that is compared, all of it lost, beside %s: it is named',
+  async (others) => {
+    await using day = await beginDay()
+    const { clock, sandbox } = day
+    const [eu = ''] = subscriptionIds(2)
+    const ofHour = (from: number) => ({ count: 50, failed: 0, lastAttemptAfterMs: 500, from, to: from + hourMs })
+    const isOfOne = others === 'other subscriptions'
+    const ids = sandbox.seed(ofHour(clock.now() - 20 * hourMs))
+    sandbox.seed(ofHour(clock.now() - 5 * hourMs))
+    const lost = ids.filter((id) => !isOfOne || sandbox.record(id)?.subscriptionId === eu)
+    sandbox.ledger.lose(lost)
+    await using daemon = startDaemon({
+      ...{ clock, sandbox, env: envOf(sandbox, isOfOne ? { RECONCILER_SELECT_SUBSCRIPTION_IDS: eu } : {}) },
+      between: (transport) => (request) => {
+        const url = new URL(request.url)
+        if (others === 'other hours' && url.searchParams.has('until')) url.searchParams.set('until', '2100-01-01')
+        return transport({ ...request, url })
+      },
+    })
+    await daemon.goOn(11)
+    expect(await booksOf(daemon)).toMatchObject({ named: lost.toSorted(), problem: undefined })
+  },
+)
 
 test('a ledger that has another key than before, and few deliveries: none counts as lost', async () => {
   await using day = await beginDay()

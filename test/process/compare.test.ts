@@ -143,6 +143,8 @@ describe('compare', () => {
       .map((line) => (JSON.parse(line) as { group: string }).group)
     const all = ['failed', 'processing', 'unknown'].map((name) => groups.filter((group) => group === name).length)
     expect(all).toEqual([failed.length + exhausted.length, 4, 5])
+    const ofOther = ledgerOf(sandbox, other)
+    expect(await reportOf(sandbox, ofOther, only)).toMatchObject({ notProcessed: { total: 20 }, unknown: 5 })
     expect(sandbox.stats.requests.retry).toEqual({})
   })
 

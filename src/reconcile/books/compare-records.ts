@@ -48,7 +48,7 @@ export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'mono
 export interface CompareResult {
   /** False if a part could not be listed reliably. */
   complete: boolean
-  /** The key of a record that the ledger has; undefined without any. */
+  /** The key of a listed record that the ledger has, selected or not: the ledger is of this platform. Undefined without any. */
   match: string | undefined
   /** A sample key of the platform; undefined without any. */
   sample: string | undefined
@@ -108,17 +108,17 @@ export async function compareRecords(
     hasListed ||= listed !== undefined
     result.complete &&= skipped === undefined && listed?.verdict === 'whole'
     for (const record of listed?.records ?? []) {
-      if (!isMeant(record)) continue
       const { eventId, eventType } = record
       const id = record.id.toLowerCase()
       const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]
-      if (parts.includes('')) {
+      const key = parts.includes('') ? undefined : keyOf(parts)
+      if (key !== undefined && result.match === undefined && ledger.has(key)) result.match = key
+      if (!isMeant(record)) continue
+      if (key === undefined) {
         result.withoutKey += 1
         continue
       }
-      const key = keyOf(parts)
       const processed = ledger.note(key, eventId)
-      if (processed) result.match ??= key
       result.sample ??= key
       // Its last attempt may be later than the begin of a long listing.
       const entry = new FailedRecord(record, { zone, now: client.now() })

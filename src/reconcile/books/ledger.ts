@@ -5,6 +5,7 @@ export interface Ledger {
   /** Number of processed keys, and the first one; '' without any. */
   readonly lines: number
   readonly sample: string
+  has(key: string): boolean
   /** Notes that the platform has this key for this event. True if the receiver has processed it. */
   note(key: string, eventId: string): boolean
   /** True for a noted processed key. */
@@ -52,6 +53,7 @@ export async function readLedger(keys: AsyncIterable<string>): Promise<Ledger> {
   return {
     lines: hashes.length,
     sample,
+    has: (key) => placeOf(processed, hashOf(key)) !== undefined,
     note(key, eventId) {
       const [keyHash, event] = [hashOf(key), hashOf(eventId)]
       const place = placeOf(processed, keyHash)
