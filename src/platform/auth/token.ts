@@ -28,8 +28,8 @@ export interface TokenCache {
    */
   get(signal?: AbortSignal): Promise<AccessToken>
   /**
-   * Reports that the API rejected a token. A young token that never worked may not be known to every server yet: it rests, and
-   * the previous one is used if it is still valid. Any other is void.
+   * Reports that the API rejected a token. A young token may not be known to every server, yet or ever: it stays in use. If it
+   * never worked it rests, and the previous one is used if it is still valid. Any other is void.
    */
   refused(token: AccessToken, options: { hasWorked: boolean }): void
   /**
@@ -345,9 +345,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       if (cached?.former?.token === token) cached.former = undefined
       if (cached?.token !== token) return
       const ageMs = clock.monotonic() - token.obtainedAt
-      if (!hasWorked && ageMs < youngTokenMs) {
+      if (ageMs < youngTokenMs) {
         // A resting token was already rejected together with others.
-        if (clock.monotonic() >= cached.restsUntil)
+        if (!hasWorked && clock.monotonic() >= cached.restsUntil)
           cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngTokenMs - ageMs))
         return
       }
