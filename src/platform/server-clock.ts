@@ -13,7 +13,7 @@ export interface ServerClock {
   /** How far the server's clock is ahead of the host's present clock, in ms. */
   aheadOfHostMs(): number
   /**
-   * Learns from a response; ignores one without a usable `Date`, or with an `Age`.
+   * Learns from a response; ignores one without a usable `Date`, or with an `Age` above 0.
    * @returns the error of the previous estimate, in ms; 0 if the response agrees with it
    */
   learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
@@ -63,8 +63,8 @@ export function createServerClock(clock: Clock): ServerClock {
 
   /** The evidence of one response: `Date` is truncated to the second, and was written between sending and receiving. */
   function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
-    // With an Age, the response is a cache's, and its Date is older.
-    const date = headers['age'] === undefined ? dateOf(headers['date'] ?? '') : undefined
+    // With an Age, the response is a cache's, and its Date is older; 0 is written by caches on the way of each response.
+    const date = Number(headers['age'] ?? 0) === 0 ? dateOf(headers['date'] ?? '') : undefined
     return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
   }
 
