@@ -81,7 +81,7 @@ export interface PlatformClient {
 }
 
 /**
- * A platform that limits the rate by 503 with Retry-After accepts other calls; a failing one accepts none. It counts as limited
+ * A platform that limits the rate by 503 accepts other calls; a failing one accepts none. It counts as limited
  * for this long after a successful response.
  */
 const limitedMs = 10_000
@@ -182,8 +182,9 @@ function createCall(options: ClientOptions): Call {
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
     const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs[operationOf(of)])
-    const isLimited = waitMs !== undefined && sent.at - responded.at - pausedMs < limitedMs
-    const isThrottled = kind === 'throttled' || isLimited
+    // A retry may have been accepted under a 503, unless that asks for a wait.
+    const mayBeLimited = kind === 'overloaded' && (waitMs !== undefined || of !== 'retry')
+    const isThrottled = kind === 'throttled' || (mayBeLimited && sent.at - responded.at - pausedMs < limitedMs)
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
     const content = operation.read(classified.body, response.body)
     return content === undefined

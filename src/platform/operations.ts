@@ -21,7 +21,7 @@ export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
   requestNotSent?: boolean
   /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   transportCode?: string
-  /** True if the rate was rejected: a 429, or a 503 with Retry-After. */
+  /** True if the rate was rejected: by a 429, or by a 503 soon after a successful response, for a retry with Retry-After. */
   isThrottled?: boolean
 } & ({ reason: 'ok'; content: T; bytes: number } | { reason: Exclude<Reason, 'ok'> })
 

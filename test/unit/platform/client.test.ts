@@ -260,10 +260,13 @@ describe('repeats of a list', () => {
     expect(gaps(under)[0]).toBeLessThan(121_500)
   })
 
-  test('a limit of the rate is still one after each pause that it asks for', async () => {
-    const under = createClientUnderTest()
-    const limited = { status: 503, headers: { 'retry-after': '60' } }
-    under.server.replies(good.list, ...Array.from({ length: 4 }, () => limited), good.list)
+  test.each<[Record<string, string>, number]>([
+    [{ 'retry-after': '60' }, 4],
+    [{}, 7],
+  ])('a 503 with %j soon after a successful response is a limit of the rate', async (headers, times) => {
+    const under = createClientUnderTest({ maxPerSecond: 1 })
+    const limited = { status: 503, headers }
+    under.server.replies(good.list, ...Array.from({ length: times }, () => limited), good.list)
     await call(under, 'list')
     expect(await call(under, 'list')).toMatchObject({ rows: 1 })
     // For minutes: then it is an outage.
