@@ -133,10 +133,15 @@ export function scope(): Kind<z.ZodMiniType<string, string>> {
   return written({ type: 'text, may be empty', must, pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, shown: false })
 }
 
-/** A file path. Rejects what is obviously the file's content. */
+/** A file path. Rejects the content of a key or certificate, also in Base64: the path is shown in messages. */
 export function filePath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a file (its content does not belong here)'
-  return written({ type: 'path of a file', must, pattern: /^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, shown: false })
+  return written({
+    type: 'path of a file',
+    must,
+    pattern: /^(?!.*-----BEGIN|\s*(?:MII|LS0tLS1))[^\x00-\x1f\x7f-\x9f]{1,1023}$/,
+    shown: false,
+  })
 }
 
 /** The name of a Kubernetes object. @see RFC 1123 section 2.1 */

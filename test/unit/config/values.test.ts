@@ -126,7 +126,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
   ],
   // As it stands: who loads the key says what else it is.
   RECONCILER_AUTH_PRIVATE_KEY: [{ [` "${pem}`]: ` "${pem}`, x: 'x' }, []],
-  RECONCILER_AUTH_PRIVATE_KEY_FILE: [{}, [pem]],
+  RECONCILER_AUTH_PRIVATE_KEY_FILE: [{}, [pem, pem.replaceAll('\n', ' '), 'MIIJQgIB', btoa(pem), 'QUJD'.repeat(256)]],
   RECONCILER_AUTH_ISSUER_URL: [
     // It is compared as text; only a slash at its end goes.
     { 'https://ID.example.com:443/auth/realms/Main/': 'https://ID.example.com:443/auth/realms/Main' },

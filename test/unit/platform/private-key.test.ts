@@ -180,19 +180,6 @@ describe('a file that cannot be read is named', () => {
     expect(problemOf(() => loadKey({ file: join(folder, path) }))?.message).toMatch(message)
   })
 
-  test.each([
-    ['PEM on one line', () => keys.privateKeyPem.replaceAll('\n', ' ')],
-    ['Base64 of its DER', () => keys.privateKeyPem.replaceAll(/-----.*-----|\n/g, '')],
-    ['Base64 of its PEM', () => Buffer.from(keys.privateKeyPem).toString('base64')],
-  ])('the key itself where its path belongs (%s) is not repeated', (_, content) => {
-    const problem = problemOf(() => loadKey({ file: content() }))
-    expect(problem).toEqual({
-      key: 'auth.privateKeyFile',
-      origin: 'value not shown',
-      message: 'looks like the content of a file; the path of the file belongs here',
-    })
-  })
-
   test.skipIf(process.getuid?.() === 0)('not readable for this user', async () => {
     const locked = join(folder, 'locked.pem')
     await writeFile(locked, keys.privateKeyPem)
