@@ -122,7 +122,7 @@ function tokensOf(server: OauthServer, file: string): World {
     },
     async [Symbol.asyncDispose]() {
       controller.abort(new Error('the test is over'))
-      await running
+      await expect(running).rejects.toThrow('the test is over')
       await http.close()
     },
   }

@@ -235,7 +235,7 @@ export function tokenWorld({ jitter = 0.5, skewMs = 0, ...changes }: TokenWorldO
     },
     stop: async () => {
       controller.abort(new Error('stopping'))
-      await clock.run(running)
+      await expect(clock.run(running)).rejects.toThrow('stopping')
       expect(clock.sleepers()).toBe(0)
     },
   }

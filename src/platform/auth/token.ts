@@ -45,7 +45,7 @@ export interface TokenCache {
   trouble(): TokenTrouble | undefined
   /** An operator ends the backoff after a failed request; returns whether one had failed. */
   probe(): boolean
-  /** Renews the token and reloads the key file until the signal is aborted; failures of these never reject. */
+  /** Renews the token and reloads the key file; only the signal ends that, and rejects with its reason. */
   run(signal: AbortSignal): Promise<void>
 }
 
@@ -123,12 +123,6 @@ interface Request {
 
 function nothing(): void {
   // For promises whose failure is reported elsewhere.
-}
-
-function ignoreAbort(signal: AbortSignal): (error: unknown) => void {
-  return (error) => {
-    if (!signal.aborted) throw error
-  }
 }
 
 const hidden = '[access token]'
@@ -334,7 +328,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   async function keepFresh(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const wait = refreshDueAt() - clock.monotonic()
-      if (wait > 0) await notifier.wait(wait, signal).catch(ignoreAbort(signal))
+      if (wait > 0) await notifier.wait(wait, signal)
       else await abortable((request ?? begin()).promise, signal).catch(nothing)
     }
   }
@@ -371,7 +365,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
         if (request?.waiters === 0) request.abort(signal.reason)
       }
       signal.addEventListener('abort', abandon, { once: true })
-      await Promise.all([keepFresh(signal), every(keyCheckMs, clock, signal, reloadKey).catch(ignoreAbort(signal))])
+      await Promise.all([keepFresh(signal), every(keyCheckMs, clock, signal, reloadKey)])
     },
   }
 }

@@ -22,7 +22,7 @@ test('a signature that the end interrupts is no failure', async () => {
   const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => ({ ...fakeKey('f00d'), sign }) } })
   const run = cache.run(stop.signal)
   stop.abort()
-  await run
+  await expect(run).rejects.toThrow('aborted')
   expect(events).toEqual([])
 })
 

@@ -303,7 +303,7 @@ test.each([false, true])(
     given.abort()
     await clock.advance(100)
     controller.abort(new Error('stopping'))
-    await running
+    await expect(running).rejects.toThrow('stopping')
     await clock.settle()
     expect(clock.sleepers()).toBe(waits ? 1 : 0)
     expect(server.sent[0]?.request.signal?.aborted).toBe(!waits)
