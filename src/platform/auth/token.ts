@@ -121,10 +121,6 @@ interface Request {
   abort(reason: unknown): void
 }
 
-function nothing(): void {
-  // For promises whose failure is reported elsewhere.
-}
-
 const hidden = '[access token]'
 
 function accessToken(value: string, obtainedAt: number): AccessToken {
@@ -279,7 +275,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
         controller.abort(reason)
       },
     }
-    promise.catch(nothing)
+    promise.catch(() => undefined)
     request = mine
     return mine
   }
@@ -329,7 +325,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     while (!signal.aborted) {
       const wait = refreshDueAt() - clock.monotonic()
       if (wait > 0) await notifier.wait(wait, signal)
-      else await abortable((request ?? begin()).promise, signal).catch(nothing)
+      else await abortable((request ?? begin()).promise, signal).catch(() => undefined)
     }
   }
 
