@@ -3,10 +3,10 @@ import { limitSchema, type Limit } from '../../sandbox/api/limits.ts'
 import { hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import type { PlannedRecord, Scenario } from './scenario.ts'
 
-/** Most refuse by 429; a gateway may do it by 503 with Retry-After. */
+/** Most refuse by 429; a gateway may do it by 503. */
 function bucketOf(draw: Draw): Limit {
   const status = draw.chance(0.8) ? 429 : 503
-  const retryAfter = status === 503 ? 'exact' : draw.pick(['exact', 'exact', 'absent', 1] as const)
+  const retryAfter = draw.pick(['exact', 'exact', 'absent', 1] as const)
   const perSecond = draw.pick([0.5, 1, 2, 3, 5, 10])
   return limitSchema.parse({ kind: 'bucket', perSecond, burst: draw.within(1, 20), retryAfter, status })
 }
