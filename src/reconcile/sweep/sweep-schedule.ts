@@ -6,7 +6,7 @@ import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { SweepKind } from './sweep-report.ts'
 
 export interface SweepScheduleOptions {
-  /** True while evicted records would fit again: then a full sweep need not rest. */
+  /** True while evicted records would fit again: then a full sweep waits for no tick, and need not rest. */
   hasRoomAgain: () => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
   breaker: Pick<PlatformBreaker, 'respondedAt'>
@@ -49,6 +49,7 @@ interface Job {
   restsUntil: number
 }
 
+const wantedNow = { wantedAt: -Infinity, restsUntil: -Infinity }
 const newJob = (): Job => ({ begunAt: -Infinity, wantedAt: Infinity, restsUntil: -Infinity })
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
@@ -65,8 +66,6 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     jobs[kind].restsUntil = Math.max(now + workedMs, Math.min(longest, now + restFactor * workedMs))
   }
 
-  const restOf = (kind: SweepKind): number => (kind === 'full' && hasRoomAgain() ? -Infinity : jobs[kind].restsUntil)
-
   function tick(): void {
     for (const job of Object.values(jobs)) job.wantedAt = Math.min(job.wantedAt, clock.monotonic())
   }
@@ -81,7 +80,8 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     },
     dueInMs(kind, tickInMs = Infinity) {
       const now = clock.monotonic()
-      const dueAt = Math.max(Math.min(jobs[kind].wantedAt, now + tickInMs), restOf(kind), backoff.until())
+      const { restsUntil, wantedAt } = kind === 'full' && hasRoomAgain() ? wantedNow : jobs[kind]
+      const dueAt = Math.max(Math.min(wantedAt, now + tickInMs), restsUntil, backoff.until())
       return Math.max(0, dueAt - now, rate.pausedForMs('list'))
     },
     begin(kind) {

@@ -40,10 +40,10 @@ const scripts: Record<string, string> = {
     'given knowsTime=0; sweep -> complete 0; lists -> 6; wait 1h; sweep -> complete 0; lists -> 5',
   'failures are known of events that had settled when their newest part was listed last':
     'seen -> NaNs; sweep -> complete 0; seen -> 60s; wait 10s; seen -> 70s; list 500; sweep -> failed 0; seen -> 70s',
-  'what had no room is listed again by a full sweep, which comes as soon as half of the backlog is free, until all is done': `
+  'what had no room is listed again by a full sweep, which comes without a tick as soon as half of the backlog is free, until all is done': `
     given maxRecords=50 latencyMs=500 maxPerSecond=20
-    stored 430 a ${many}; ticks 10s 10s; held -> 50; counted -> 380; start; ticks 10s 5min; left -> none; counted -> 0
-    retries -> 430; swept -> full 13, recent 17`,
+    stored 430 a ${many}; ticks 10s 10s; held -> 50; counted -> 380; start; wait 10min; left -> none; counted -> 0
+    retries -> 430; swept -> full 9`,
   'not before half of it is free, and not without a rest when all have room': `
     given maxRecords=20 latencyMs=1000
     stored 30 a ${many}; ticks 1s 10s; held -> 20; delivered 9; held -> 11; ticks 1s 10s; held -> 11
