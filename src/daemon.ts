@@ -85,14 +85,15 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 /** Iterating over all records takes up to 50 ms. */
 const settledLookMs = 1000
 
-/** `run --once`: resolves when the window was listed, and nothing is due or awaited any more. */
+/** `run --once`: resolves when the window was listed, and nothing is due, awaited, or to be listed again any more. */
 async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
   for (;;) {
     await clock.sleep(settledLookMs, signal)
-    const { awaiting, failed, fullSweepUnderWay, inFlight, receiver, throttledForMs } = finish(reconciler().state())
-    const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !fullSweepUnderWay
+    const { awaiting, failed, inFlight, receiver, ...state } = finish(reconciler().state())
+    const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !state.fullSweepUnderWay
     const isAsked = receiver === undefined || receiver.up !== undefined
-    if (isListed && isAsked && throttledForMs === 0 && failed.due + awaiting + inFlight === 0) return
+    const isNoneDue = state.nextSweepInMs > 0 && failed.due + awaiting + inFlight === 0
+    if (isListed && isAsked && state.throttledForMs === 0 && isNoneDue) return
   }
 }
 
