@@ -128,15 +128,14 @@ function endOfBackoff(known: Known, last: number, { backoff }: Policy, endedAt: 
 /**
  * `last + delay(steps)`, by the later of the platform's attempt and the daemon's try. Ends at `endedAt` if its receiver failed
  * before. Retries that were not let through since have a backoff of their own, `triedAt + delay(refusals)`: the later end counts.
- * If the record would leave the window first, either ends two periods before that; only once, because a retry after that time
- * gets no second cut.
+ * Either ends two periods before the record leaves the window at the latest; only once, because a retry after that time gets no
+ * second cut.
  */
 export function dueAt(known: Known, policy: Policy, endedAt = -Infinity): number {
   const { jitterSeed, lastAt, refusals, triedAt } = known
-  const leavesAt = known.eventAt + policy.window.lookback
   // Truncated to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
-  const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
-  const cut = (end: number, last: number): number => (end > leavesAt && last < lastChance ? lastChance : end)
+  const lastChance = Math.floor((known.eventAt + policy.window.lookback - 2 * policy.periodMs) / 1000) * 1000
+  const cut = (end: number, last: number): number => (last < lastChance ? Math.min(end, lastChance) : end)
   const last = refusals > 0 ? lastAt : Math.max(lastAt, triedAt)
   const due = cut(endOfBackoff(known, last, policy, endedAt), last)
   return refusals > 0

@@ -95,15 +95,12 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
 
   return {
     earliestDue(record, known) {
-      const leavesAt = record.eventAt + lookback
-      const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
-      // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
-      const cut = (soonest: number, latest: number, last: number): number =>
-        latest > leavesAt && last < lastChance + 1000 ? Math.min(soonest, lastChance) : soonest
-      const latest = endOfBackoff(known, 1, -2 * clockTolerance) + 2 * clockTolerance
+      const lastChance = Math.floor((record.eventAt + lookback - 2 * periodMs) / 1000) * 1000 - 1000
+      const cut = (soonest: number, last: number): number =>
+        last < lastChance + 1000 ? Math.min(soonest, lastChance) : soonest
       return Math.max(
-        cut(endOfBackoff(known, 0.5, 2 * clockTolerance), latest, lastOf(known)),
-        cut(endOfRest(known, 0.5), endOfRest(known, 1) + 2 * clockTolerance, known.triedAt),
+        cut(endOfBackoff(known, 0.5, 2 * clockTolerance), lastOf(known)),
+        cut(endOfRest(known, 0.5), known.triedAt),
       )
     },
     latestDue: (record, known) =>

@@ -215,16 +215,17 @@ describe('when a record becomes due', () => {
     expect(decision).toBe(due ? 'due' : 'backing-off')
   })
 
-  test('a backoff that would end after the window is cut to two periods before; one that ends within it is not', () => {
+  test('a backoff ends two periods before its event leaves the window at the latest: a gate that is shut later costs no last try', () => {
     const eventAt = now - 6 * day
     const end = eventAt + 7 * day
     const leaving = (lastAt: number): number => dueAt({ ...record, eventAt, tries: 20, lastAt }, policy)
-    expect(leaving(end - hour)).toBe(end - 2 * policy.periodMs)
-    const kept = { eventAt, tries: 20, lastAt: end - hour, triedAt: end - 2 * policy.periodMs, refusals: 1 }
+    const backoffMs = backoffDelayMs(record.jitterSeed, 20, policy.backoff)
+    const lastChance = end - 2 * policy.periodMs
+    expect([end - hour, end - 1000 - backoffMs].map(leaving)).toEqual([lastChance, lastChance])
+    const kept = { eventAt, tries: 20, lastAt: end - hour, triedAt: lastChance, refusals: 1 }
     // The last chance is not used up by a retry that was not let through.
     expect(dueAt({ ...record, ...kept }, policy)).toBeLessThan(end)
-    const last = end - 12 * hour
-    expect(leaving(last)).toBe(last + backoffDelayMs(record.jitterSeed, 20, policy.backoff))
+    expect(leaving(end - 12 * hour)).toBe(end - 12 * hour + backoffMs)
   })
 })
 
