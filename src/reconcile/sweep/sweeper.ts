@@ -122,19 +122,14 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     ...{ excluded: {}, unreadable: undefined, seenUntil: undefined },
     ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
   }
-  /** True if at least half of the places had no sendable record; and when that was checked, monotonic ms. */
-  let idle = { at: -Infinity, isHalf: false }
 
   /** True if a full sweep would replace records that cannot be sent by some that can. */
   function hasRoomAgain(): boolean {
     const { dueOf, records } = backlog.evictions.known()
     if (records === 0) return false
     if (backlog.size() <= maxRecords / 2) return true
-    const monotonic = clock.monotonic()
-    if (!dueOf.values().some((id) => stateOf(subscriptions.circuitOf(id), monotonic) === 'closed')) return false
-    // Iterates over all records, and may be called at each turn.
-    if (monotonic >= idle.at + 1000) idle = { at: monotonic, isHalf: !backlog.isBusy(client.now()) }
-    return idle.isHalf
+    const isClosed = (id: string): boolean => stateOf(subscriptions.circuitOf(id), clock.monotonic()) === 'closed'
+    return dueOf.values().some(isClosed) && !backlog.isBusy(client.now())
   }
 
   /** Measures milliseconds of work from now on, not counting a Retry-After. */
@@ -262,7 +257,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const beside = [...current.unshown].filter(backlog.holds).length
     backlog.evictions.end(tally.listed - current.stale - sumOf(current.excluded) - backlog.size() + beside)
     findings.excluded = current.excluded
-    idle.at = -Infinity
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window)
     const { concurrency } = policy.sweep
