@@ -208,10 +208,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep, whole: Span): void {
     const tried = skipped.filter(({ isResting }) => isResting !== true)
     const failure = tried.findLast((one) => one.failure !== undefined)?.failure
-    if (failure !== undefined && !hasListed) {
-      unlistable.forgetBefore(Infinity)
-      throw failure
-    }
+    if (failure !== undefined && !hasListed) throw failure
     tally.skippedSlices = skipped.length
     for (const slice of skipped) emit({ type: 'slice-skipped', sweepId, ...slice })
     for (const { failure: why, span } of tried) if (why !== undefined) unlistable.failed(span, why)

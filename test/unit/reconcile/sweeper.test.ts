@@ -168,3 +168,17 @@ test('a full sweep of which nothing could be listed is over', async () => {
   isBad = false
   expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 1 })
 })
+
+test('a recent sweep of which nothing could be listed forgets no older part that cannot be listed', async () => {
+  let isDown = false
+  const bad = testNow / 1000 - 3 * 86_400
+  await using world = reconcile({
+    onList: ({ from = 0, size, to = 0 }) => {
+      if (size > 1 && (isDown || (from <= bad && bad <= to))) throw new PlatformFailure('server-error', 500, 'list')
+    },
+  })
+  expect(await world.sweep()).toMatchObject({ result: 'incomplete' })
+  isDown = true
+  expect(await world.clock.run(world.sweeper.make('recent', world.stop.signal))).toMatchObject({ result: 'failed' })
+  expect(world.sweeper.unlisted()).toHaveLength(1)
+})
