@@ -52,7 +52,7 @@ export interface HistorySums {
   expired: number
   /** Longest time from an event until its delivery was seen; null before the first. */
   longestSeconds: number | null
-  /** How long each gate was shut: the finished minutes that started with it. */
+  /** How long each gate was shut: the finished minutes that started with it. The first one began before the process. */
   gates: { gate: Gate; seconds: number }[]
 }
 
@@ -207,7 +207,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       present()
       const within = minutes.slice(Math.min(-1, Math.floor(age(since)) - last - 1))
       const shut = within
-        .slice(0, -1)
+        .slice(age(since) < 1 ? 1 : 0, -1)
         .flatMap(({ gates }) => gates.filter((gate) => gateTable[gate].level !== 'working'))
       const recovered = sumOf('recovered', within)
       return {

@@ -65,3 +65,18 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
     { event: 'incident_ended', level: 'info', fields: { ...incident } },
   ])
 })
+
+test('an incident from the start on: the receiver, of which nothing was known yet, was not dead', async () => {
+  const event = '2026-01-15T10:00:00'
+  const record = wireWebhook({ eventDateTime: event, lastAttemptDateTime: event })
+  await using scene = startDaemon({
+    env: withReceiver,
+    instead: ({ method, url }) => {
+      if (url.hostname === 'receiver.example') return { status: 200 }
+      if (method === 'PATCH') return { body: { data: { webhook: record } } }
+      return url.pathname.includes('/webhooks') ? { body: wirePage([record]) } : undefined
+    },
+  })
+  await scene.goOn(3)
+  expect(scene.ops().status().incident).toMatchObject({ begunBefore: true, gates: [] })
+})
