@@ -1,21 +1,17 @@
 // The receiver's own address: its health, its ledger, and the import of what it lost.
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { readBody } from '../api/http.ts'
 import type { ReceiverLedger } from './ledger.ts'
 import type { Receiver } from './receiver.ts'
 
 /** `GET /health`, `GET /ledger?from&until`, `POST /ledger` with the lines of `webhook-reconciler payload`. */
 export function createReceiverListener(receiver: Receiver, ledger: ReceiverLedger): RequestListener {
-  return (request, response) => {
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://receiver.invalid')
     if (!receiver.isUp) request.socket.resetAndDestroy()
     else if (pathname !== '/ledger') response.end('ok')
-    else if (request.method === 'POST') {
-      readBody(request).then(
-        (body) => response.end(`${ledger.take(body)} taken\n`),
-        () => response.writeHead(400).end(),
-      )
-    } else {
+    else if (request.method === 'POST') response.end(`${ledger.take(await readBody(request))} taken\n`)
+    else {
       const books = ledger.answer(searchParams)
       if (books === undefined) {
         request.socket.resetAndDestroy()
@@ -26,5 +22,10 @@ export function createReceiverListener(receiver: Receiver, ledger: ReceiverLedge
       if (isCut) response.write(body, () => request.socket.destroy())
       else response.end(body)
     }
+  }
+
+  return (request, response) => {
+    // A span or lines that can't be read do not end the sandbox.
+    respond(request, response).catch(() => response.writeHead(400).end())
   }
 }

@@ -54,3 +54,14 @@ test('down resets every connection, health too; up serves again at once', async 
   expect((await fetch(receiverHealthUrl)).status).toBe(200)
   expect(receiver.counts().received).toBe(2)
 })
+
+test.each<[string, RequestInit]>([
+  ['/ledger', {}],
+  ['/ledger?from=yesterday&until=today', {}],
+  ['/ledger', { method: 'POST', body: 'x' }],
+  ['/ledger', { method: 'POST', body: '{}' }],
+])('%s %o can not be read: it is refused, and the next is not', async (path, init) => {
+  await using sandbox = await startPlatform()
+  expect((await fetch(new URL(path, sandbox.ledgerUrl), init)).status).toBe(400)
+  expect((await fetch(sandbox.receiverHealthUrl)).status).toBe(200)
+})
