@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { readingsSchema } from '../../sandbox/options.ts'
-import { runSandbox } from '../../sandbox/main.ts'
+import { fileSchema, runSandbox } from '../../sandbox/main.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { makeFolder, type Folder } from '../support/process.ts'
 import { testKeys } from '../support/keys.ts'
@@ -119,8 +119,11 @@ test.each([
   await expect(run('--port', '0', '--config', await folder.write('s.yaml', text))).rejects.toThrow(message)
 })
 
-test('sandbox/config.yaml says the defaults, and its examples are understood', async () => {
+test('sandbox/config.yaml has every key with its default, and its examples are understood', async () => {
   const text = readFileSync('sandbox/config.yaml', 'utf8')
+  expect([...text.matchAll(/^(?:# )?(\w+):/gm)].map(([, key]) => key).toSorted()).toEqual(
+    Object.keys(fileSchema.shape).toSorted(),
+  )
   expect(await stateWith('--config', 'sandbox/config.yaml')).toMatchObject({
     readings: readingsSchema.parse({}),
     counts: { processing: 0, successful: 0, failed: 1000 },
