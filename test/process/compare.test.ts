@@ -134,7 +134,8 @@ describe('compare', () => {
     })
     const text = await compare(sandbox, lines, only)
     expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed anyway\)\n/)
-    expect(text.out).toMatch(/webhook-reconciler retry --since \S+ --until \S+ --exhausted\n/)
+    // Not those that were left out here.
+    expect(text.out).toMatch(new RegExp(`retry --since \\S+ --until \\S+ --subscription ${missing} --exhausted\n`))
     expect(text.out).toContain('5 keys of')
     const { out } = await compare(sandbox, lines, [...only, '--records'])
     const groups = out

@@ -172,7 +172,8 @@ export type CompareReport = Awaited<ReturnType<typeof compareSpan>>
 
 const maxShown = 20
 
-interface CompareShown extends Pick<Session, 'config' | 'moments' | 'target' | 'width'> {
+interface CompareShown
+  extends Pick<Session, 'config' | 'moments' | 'target' | 'width'>, Pick<CommandFlags, 'subscription' | 'type'> {
   file: string
   /** False for a pipe: it gives its keys only once. */
   isRereadable: boolean
@@ -195,15 +196,19 @@ function lostTable({ notProcessed: { list, total } }: CompareReport, { config, m
   return `\nDelivered and not processed:\n${table(columns, list, { width, max: maxShown, total, rest: '--records' })}`
 }
 
-function notes(report: CompareReport, { config, file, isRereadable, moments, width }: CompareShown): string {
+function notes(report: CompareReport, shown: CompareShown): string {
+  const { config, file, isRereadable, moments, width } = shown
   const { complete, failed, key, notProcessed, severalEvents, since, unknown, until, withoutKey } = report
   const span = `--since ${moments.show(since)} --until ${moments.show(until)}`
+  const filters = (['type', 'subscription'] as const).map(
+    (name) => shown[name] && ` --${name} ${shown[name].join(',')}`,
+  )
   const exhausted = failed.byDecision.exhausted > 0 ? ' --exhausted' : ''
   const all = [
     !complete && 'A part of the span could not be listed with certainty: run it again.',
     notProcessed.total > 0 &&
       'Unprocessed deliveries cannot be retried: the platform shows them as successful. --payloads FILE writes their payloads, for an import into the receiver.',
-    failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${exhausted}`,
+    failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${filters.join('')}${exhausted}`,
     complete &&
       unknown > 0 &&
       `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${isRereadable ? ' --records lists them.' : ''}`,
@@ -280,7 +285,8 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
           if (!ledger.isNoted(key)) await take({ group: 'unknown', key })
         }
       }
-      const text = (): string => compareText(report, { ...session, file: file ?? `the ledger`, isRereadable })
+      const text = (): string =>
+        compareText(report, { ...options, ...session, file: file ?? `the ledger`, isRereadable })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else print(output, options, report, text)
