@@ -52,9 +52,13 @@ export function fromNow(at: Date, now: Date): string {
   return ahead > 0 ? `in ${waitText(ahead)}` : `${span(-ahead)} ago`
 }
 
-/** When the next retry is sent. `show` formats a future time: `in 12 s`. */
+/** When the next retry is sent. `show` formats a future time: `in 12 s`. The platform retries failed records alone. */
 export function nextText(
-  { nextRetry, nextRetryBy }: { nextRetry: Date | null; nextRetryBy: NextRetry['by'] },
+  {
+    nextRetry,
+    nextRetryBy,
+    status = 'failed',
+  }: { nextRetry: Date | null; nextRetryBy: NextRetry['by']; status?: string },
   now: Date,
   show = (at: Date): string => fromNow(at, now),
 ): string {
@@ -69,7 +73,7 @@ export function nextText(
     case 'outcome':
       return 'after an outcome'
     case 'never':
-      return 'manual only'
+      return status === 'failed' ? 'manual only' : 'none'
   }
 }
 

@@ -302,7 +302,11 @@ test.each<[what: string, record: object, said: string]>([
   ['due', aRecord(), 'next retry now'],
   ['exhausted', aRecord({ decision: 'exhausted', nextRetry: null, nextRetryBy: 'never' }), `retry --exhausted ${id}`],
   ['a probe', aRecord({ decision: 'blocked', nextRetryBy: 'probe' }), 'this record, or another one before it'],
-  ['delivered', aRecord({ decision: 'successful', status: 'successful', lastAttempt: null }), 'attempts none shown'],
+  [
+    'delivered',
+    aRecord({ decision: 'successful', status: 'successful', lastAttempt: null, nextRetry: null, nextRetryBy: 'never' }),
+    'attempts none shown next retry none',
+  ],
   ['words', aRecord(), `no route? response body ?[2J{"no":"such account [iban]"} ${'x'.repeat(451)}`],
 ])('explain, %s', async (what, record, said) => {
   const body = `\u001b[2J{"no":"such account DE89370400440532013000"}\n${'x'.repeat(600)}`
