@@ -34,17 +34,12 @@ export interface Records {
   /** The record as the platform would show it. */
   record(id: string): WireWebhook | undefined
   counts(): Record<WebhookStatus, number>
-  /** Number of records by subscription or event type, of one status or of all. */
-  countBy(what: 'subscriptionId' | 'eventType', status?: WebhookStatus): Record<string, number>
   /** How many retries of this record the platform accepted. */
   acceptedRetries(id: string): number
-  /** Ids of the records of which more than one retry was accepted. */
-  retriedMoreThanOnce(): string[]
 }
 
 export function createRecords(platform: SandboxPlatform, clock: Clock, signal: AbortSignal): Records {
   const { engine, ledger, readings, store, zone } = platform
-  const all = (): readonly StoredRecord[] => store.inOrder('event')
 
   /** Records that were delivered before the sandbox began: the receiver has processed them. */
   function enterDelivered(records: readonly StoredRecord[]): void {
@@ -102,25 +97,10 @@ export function createRecords(platform: SandboxPlatform, clock: Clock, signal: A
       return record === undefined ? undefined : renderRecord(record, readings())
     },
     counts() {
-      const counts = countBy(all(), 'status')
-      const entries = webhookStatuses.map((status) => [status, counts[status] ?? 0])
+      const byStatus = Map.groupBy(store.inOrder('event'), ({ status }) => status)
+      const entries = webhookStatuses.map((status) => [status, byStatus.get(status)?.length ?? 0])
       return Object.fromEntries(entries) as Record<WebhookStatus, number>
     },
-    countBy: (what, status) =>
-      countBy(status === undefined ? all() : all().filter((record) => record.status === status), what),
     acceptedRetries: (id) => store.find(id)?.acceptedRetries ?? 0,
-    retriedMoreThanOnce: () =>
-      all()
-        .filter(({ acceptedRetries }) => acceptedRetries > 1)
-        .map(({ id }) => id),
   }
-}
-
-function countBy(
-  records: readonly StoredRecord[],
-  what: 'subscriptionId' | 'eventType' | 'status',
-): Record<string, number> {
-  const counts = new Map<string, number>()
-  for (const record of records) counts.set(record[what], (counts.get(record[what]) ?? 0) + 1)
-  return Object.fromEntries(counts)
 }

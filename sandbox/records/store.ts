@@ -46,7 +46,6 @@ export interface StoredRecord {
 export type RecordOrder = 'event' | 'id' | 'shuffled'
 
 export interface Store {
-  readonly size: number
   /** Adds records that are sorted by event time. */
   add(records: readonly StoredRecord[]): void
   /** All records. An order is sorted when it is first asked for, and kept. */
@@ -74,9 +73,6 @@ export function createStore(): Store {
   const orders = new Map<RecordOrder, StoredRecord[]>([['event', byEvent]])
 
   return {
-    get size() {
-      return byEvent.length
-    },
     add(records) {
       for (const record of records) {
         byId.set(record.id.toLowerCase(), record)
