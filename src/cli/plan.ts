@@ -3,7 +3,7 @@ import type { StatusDocument } from '../ops/status-document.ts'
 import { isDisabled, isUnseen, isWholeKnown } from '../ops/figures.ts'
 import { retryExhausted, span, standbyText } from '../ops/words.ts'
 import { count, counted } from '../runtime/counted.ts'
-import { describeGate, reasonOf } from '../reconcile/retry/gates.ts'
+import { blockingAll, describeGate, reasonOf } from '../reconcile/retry/gates.ts'
 import { CommandFailure, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
@@ -21,7 +21,8 @@ const callsPerRecord = 1.05
 function planOf(status: StatusDocument) {
   const { failed, gates, instance, now, rate } = status
   const retriesEnabled = !isDisabled(status)
-  const records = failed.due + (retriesEnabled ? 0 : failed.blocked)
+  const others = gates.filter(({ gate }) => gate !== 'disabled')
+  const records = failed.due + (retriesEnabled || blockingAll(others) !== undefined ? 0 : failed.blocked)
   const { callsPerSecond, maxRetriesPerSecond } = rate
   const perSecond = Math.min(callsPerSecond / callsPerRecord, maxRetriesPerSecond ?? Infinity)
   return {
@@ -29,7 +30,7 @@ function planOf(status: StatusDocument) {
     ...{ instance, now, retriesEnabled, isWhole: isWholeKnown(status) && !isUnseen(status) },
     failed,
     /** Shut gates: of operators, the platform, the receiver. */
-    blockedBy: gates.flatMap(({ gate }) => (gate === 'disabled' ? [] : [gate])),
+    blockedBy: others.map(({ gate }) => gate),
     causes: status.causes,
     estimate: { records, seconds: Math.round(records / perSecond), callsPerSecond, maxRetriesPerSecond },
   }
@@ -50,7 +51,7 @@ function conclusions(
   const lines = [
     !retriesEnabled && `${describeGate('disabled').reason} This is the plan for when they are on.`,
     estimate.records > 0 && `Would retry now: ${count(estimate.records)}, ${time}, if the receiver accepts them.`,
-    retriesEnabled && failed.blocked > 0 && `Blocked: ${count(failed.blocked)}, because ${reasons}.`,
+    failed.blocked > 0 && estimate.records === failed.due && `Blocked: ${count(failed.blocked)}, because ${reasons}.`,
     failed.awaiting > 0 && `Under way: ${count(failed.awaiting)} await their outcome.`,
     failed['backing-off'] > 0 && `Later: ${count(failed['backing-off'])} backing off.`,
     failed.exhausted > 0 &&

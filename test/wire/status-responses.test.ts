@@ -265,6 +265,16 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     'This is the plan for when they are on. Would retry now: 40, in about',
   ],
   [
+    'switched off, and blocked',
+    {
+      ...seen,
+      gates: [...(shut('disabled').gates ?? []), ...(shut('paused').gates ?? [])],
+      failed: { ...noDecisions, blocked: 40 },
+    },
+    0,
+    'This is the plan for when they are on. Blocked: 40, because retries are paused',
+  ],
+  [
     'blocked',
     { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } },
     0,
