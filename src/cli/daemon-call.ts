@@ -3,7 +3,7 @@ import { request, type IncomingMessage } from 'node:http'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
+import { visibleText } from '../runtime/redact.ts'
 import { userAgentOf } from '../runtime/user-agent.ts'
 import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
@@ -88,7 +88,7 @@ export async function healthcheckCommand(io: Io, options: CommandFlags): Promise
   const url = `${originOf(server, options.port)}/${path}`
   const response = await callDaemon({ url, timeoutMs: healthTimeoutMs }, io)
   if ('problem' in response) io.stderr.write(`not ${word}: ${url} is unreachable (${response.problem})\n`)
-  else if (response.status !== 200) io.stderr.write(`not ${word}: ${redact(response.body)}`)
+  else if (response.status !== 200) io.stderr.write(visibleText(`not ${word}: ${response.body}`))
   else return exitCode.done
   return exitCode.incomplete
 }

@@ -48,7 +48,7 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
       if (options.watch !== true) return code
     } catch (error) {
       if (options.watch !== true || !(error instanceof CommandFailure)) throw error
-      io.stderr.write(`${error.message}\n`)
+      io.stderr.write(visibleText(`${error.message}\n`))
     }
     try {
       await io.clock.sleep(watchMs, io.signal)

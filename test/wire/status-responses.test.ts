@@ -303,7 +303,7 @@ test('plan on a standby names the leader', async () => {
 
 test('status --watch --json: a line each time, a daemon that is away may come back, and a signal ends it', async () => {
   const stop = new AbortController()
-  const states: object[] = [status(seen), { status: 503, body: {} }, status(seen)]
+  const states: object[] = [status(seen), { status: 503, body: { error: '\u001b[2JIt stops.' } }, status(seen)]
   const script = (): object => states.shift() ?? {}
   let lines = 0
   const onOut = (): void => {
@@ -312,7 +312,7 @@ test('status --watch --json: a line each time, a daemon that is away may come ba
   }
   const ran = await beside(script, ['status', '--watch', '--json'], { signal: stop.signal, onOut })
   expect([ran.code, ran.out.match(/"schemaVersion"/g)?.length]).toEqual([130, 2])
-  expect(ran.err).toContain('returns HTTP 503')
+  expect(ran.err).toContain(': ?[2JIt stops.')
 })
 
 test('status --watch clears a screen', async () => {
