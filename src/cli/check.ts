@@ -31,7 +31,7 @@ import { openKey, openTransport } from './service.ts'
 type StepName =
   'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
 
-export interface Step {
+interface Step {
   step: StepName
   /** `skipped`: an earlier step failed, or nothing is configured. */
   verdict: 'ok' | 'warning' | 'failed' | 'skipped'
@@ -116,7 +116,7 @@ export function skewFinding(auth: number | undefined, api: number | undefined): 
  * Evidence for `platform.timeZone`: the age of the newest event, in ms, read in that zone. Negative for a future event,
  * undefined without one in the last hour.
  */
-export function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding {
+function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding {
   if (newestAgoMs === undefined) {
     const advice = 'if there should be some, check platform.timeZone'
     return { ...skipped(`${zone}: unknown, as the platform shows no event of the last hour`), advice }
@@ -139,7 +139,7 @@ export function receiverFinding(healthUrl: string | undefined, health: Health | 
 }
 
 /** The first failed step is the cause of the later ones. */
-export function exitCodeOf(steps: readonly Step[]): ExitCode {
+function exitCodeOf(steps: readonly Step[]): ExitCode {
   return steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
 }
 

@@ -52,10 +52,13 @@ describe('what is wrong', () => {
       [/^FAILED {3}configuration +platform\.baseUrl \(RECONCILER_PLATFORM_BASE_URL\)/, /\n- +token +not checked/],
     ],
     [
-      'a client that is not known',
-      { env: () => ({ RECONCILER_AUTH_CLIENT_ID: 'stranger' }) },
+      'a client that is not known: the code is that of the first that failed',
+      { env: () => ({ RECONCILER_AUTH_CLIENT_ID: 'stranger', RECONCILER_RECEIVER_HEALTH_URL: refused }) },
       4,
-      [/\nFAILED +token +the platform rejected the token request: invalid_client[^\n;]*; POST \S+\n +-> check/],
+      [
+        /\nFAILED +token +the platform rejected the token request: invalid_client[^\n;]*; POST \S+\n +-> check/,
+        /\nFAILED +receiver /,
+      ],
     ],
     [
       'a permission that is missing',
@@ -99,13 +102,16 @@ describe('what is wrong', () => {
       [/FAILED +list call +list: intercepted \(HTTP 200\); GET .*\n +-> .*login page\)\s+responds in its place/],
     ],
     [
-      'a wrong total is that of the platform',
+      'a wrong total is that of the platform; warnings alone are 0',
       {
-        readings: { totals: 'zero' },
+        readings: { totals: 'zero', skewMs: 90_000 },
         prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
       },
       0,
-      [/\nok +list call +response in \d+ ms; failed records by the platform's count: 0\n/],
+      [
+        /\nok +list call +response in \d+ ms; failed records by the platform's count: 0\nwarning +clock skew /,
+        /\n- +time zone +UTC: unknown, as the platform shows no event of the last hour\n/,
+      ],
     ],
     [
       'a wrong time zone: events of the future',

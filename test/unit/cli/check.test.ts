@@ -1,13 +1,6 @@
-// The findings of `check`: what is well, what is a warning, what fails, and with which code the program ends.
+// The findings of `check`: what is well, what is a warning, and what fails.
 import { expect, test } from 'vitest'
-import {
-  certificateFinding,
-  exitCodeOf,
-  receiverFinding,
-  skewFinding,
-  timeZoneFinding,
-  type Step,
-} from '../../../src/cli/check.ts'
+import { certificateFinding, receiverFinding, skewFinding } from '../../../src/cli/check.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
@@ -52,22 +45,4 @@ test('the receiver is named with its answer, or with what is wrong and what to d
     found: `${url}: timeout (DEADLINE)`,
     advice: expect.stringContaining('have it respond in 2 s') as string,
   })
-})
-
-test('the time zone: events of the future prove it wrong, recent ones bear it out, none say nothing', () => {
-  expect(timeZoneFinding('UTC', -1000)).toMatchObject({ verdict: 'failed', exitCode: 1 })
-  expect(timeZoneFinding('UTC', 0)).toMatchObject({ verdict: 'ok', found: 'UTC: there are events of the last 1 s' })
-  expect(timeZoneFinding('UTC', undefined)).toMatchObject({ verdict: 'skipped' })
-})
-
-test.each<[string, Step['verdict'], Step['verdict'], number]>([
-  ['with warnings only', 'warning', 'skipped', 0],
-  ['of the first step that failed: it is the cause of the others', 'failed', 'failed', 4],
-  ['of a later one', 'ok', 'failed', 1],
-])('the exit code is that %s', (_, first, second, code) => {
-  const step = (verdict: Step['verdict'], exitCode: 1 | 4): Step => ({
-    ...{ step: 'token', verdict, found: '' },
-    ...(verdict === 'failed' && { exitCode }),
-  })
-  expect(exitCodeOf([step(first, 4), step(second, 1)])).toBe(code)
 })
