@@ -2,7 +2,6 @@
 // A local time is held as microseconds since 1970-01-01T00:00:00 of the wall clock there.
 
 export interface Zone {
-  readonly name: string
   /** Local microseconds of an instant (epoch milliseconds; may have a fraction). */
   local(instantMs: number): number
 }
@@ -29,7 +28,6 @@ export function createZone(name: string): Zone {
 
   learnOffset(0)
   return {
-    name,
     local(instantMs) {
       if (!(instantMs >= from && instantMs < to)) learnOffset(instantMs)
       // A double holds today's milliseconds to a quarter of a microsecond.

@@ -31,7 +31,7 @@ import { openKey, openTransport } from './service.ts'
 type StepName =
   'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
 
-interface Step {
+export interface Step {
   step: StepName
   /** `skipped`: an earlier step failed, or nothing is configured. */
   verdict: 'ok' | 'warning' | 'failed' | 'skipped'
