@@ -116,7 +116,9 @@ const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
 })
 const withoutKey: TelemetryEvent = { ...everyFact['hour-compared'], unprocessed: 0, withoutKey: 3 }
 const booksAgain = times(2, (): TelemetryEvent => ({ type: 'ledger', result: 'ok' }))
-const ofATerm = ['records_expired', 'slice_skipped', 'ledger_unusable'].map((event) => line(`warn: ${event}`))
+const termFacts = ['expired', 'slice-skipped', 'ledger', 'circuit'] as const
+const termEvents = ['records_expired', 'slice_skipped', 'ledger_unusable', 'circuit_opened']
+const ofATerm = termEvents.map((event) => line(`warn: ${event}`))
 const swept = 'info: full_sweep_completed'
 const opened = 'warn: circuit_opened'
 const work = {
@@ -238,9 +240,7 @@ const cases: Record<string, [TelemetryEvent[], lines: object[], everyMs?: number
     ],
   ],
   'what one leader has logged is logged again by the next': [
-    (['expired', 'slice-skipped', 'ledger', 'leading', 'expired', 'slice-skipped', 'ledger'] as const).map(
-      (name) => everyFact[name],
-    ),
+    [...termFacts, 'leading' as const, ...termFacts].map((name) => everyFact[name]),
     [...ofATerm, line('info: leading'), ...ofATerm],
   ],
   'circuits are logged as they open and close; those that open again and again only once they have been closed': [
