@@ -32,7 +32,7 @@ function withListLimits(draw: Draw, { habits, ...scenario }: Scenario): Scenario
   return { ...scenario, habits: { ...habits, ...limits } }
 }
 
-/** Whatever pages are asked for, a search gives its first rows alone. */
+/** Lists show their first rows alone, for any page. */
 export function withFirstRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
   const firstRows = { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again'] as const) }
   return { ...scenario, habits: { ...habits, firstRows } }

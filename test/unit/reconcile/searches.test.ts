@@ -56,7 +56,7 @@ test('no page after the 50th of a span is read, also where there is no total', (
   expect(next).toHaveLength(200)
 })
 
-test('a page that shows nothing new is the last of a span, whatever the total says', () => {
+test('a page that shows nothing new is the last of a span, also below the total', () => {
   const records = pending(200, secondMs)
   const page = barren(5000)
   const [next] = afterPage(only(records), page, records)
