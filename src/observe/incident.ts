@@ -74,7 +74,8 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let counts: Counts | undefined
   /** Open records that the last incident left: falling due, they start no new one. */
   let leftOver = 0
-  /** Since when nothing is open that may hold it. */
+  /** When a full sweep last found open records that hold it, and since when none does. */
+  let openAt = -Infinity
   let calmSince: number | undefined
   /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
   const failingSince = new Map<SweepKind, number>()
@@ -112,10 +113,10 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     }
   }
 
-  /** The last arrival ends it. */
+  /** The last arrival ends it, or else the sweep that found the others resolved. */
   function end(incident: Beginning, calmSince: number): void {
     const { lastAt = -Infinity } = history.recovered()
-    const hasArrived = lastAt >= onWallClock(clock, incident.since)
+    const hasArrived = lastAt >= onWallClock(clock, openAt)
     last = shown(incident, hasArrived ? new Date(lastAt) : toDate(calmSince))
     running = undefined
     report('ended', last)
@@ -131,6 +132,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     leftOver = running === undefined ? Math.min(leftOver, openOf(found)) : openOf(found)
     failingSince.clear()
     counts = found
+    if (isOpen) openAt = clock.monotonic()
     calmSince = isOpen ? undefined : (calmSince ?? clock.monotonic())
     if (begun !== undefined) report('started', shown(begun))
     if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)

@@ -120,6 +120,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: null }, 1],
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],
   ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: at(3), longestSeconds: 7 }, 1], // prettier-ignore
+  ['others resolved after the last arrival end it', [{ blocked: 2 }, recovered(7), { blocked: 1 }, ...calm], { endedAt: at(3) }, 1], // prettier-ignore
   ['what backs off holds it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 3 }))], { endedAt: null }, 1],
   ['a few that are rejected do not',  [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
   ['what it left begins none when it falls due, one of it as it ended', [{ due: 9 }, ...leftOver.slice(1), sweepOf(1, { ...noDecisions, blocked: 1, 'backing-off': 1 }, 2), { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
