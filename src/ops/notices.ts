@@ -201,6 +201,10 @@ function isHeldUp(status: StatusFacts): boolean {
 
 const maxPaused = 3
 
+/** Exhausted ones stay exhausted in a larger window. */
+const outsideAdvice =
+  'To retry them, raise window.lookback and restart; if exhausted: webhook-reconciler retry --exhausted --since TIME'
+
 /** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
 function excludedText({ excluded }: StatusFacts): string {
   const rules = Object.keys(excluded) as (keyof Excluded)[]
@@ -269,7 +273,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: expired > 0,
       level: 'trouble',
       text: `${counted(expired, 'delivery has', 'deliveries have')} left the window undelivered: no more retries.`,
-      advice: 'Raise window.lookback and restart to retry these.',
+      advice: outsideAdvice,
       runbook: 'Expired',
     },
     {
@@ -291,7 +295,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       isSo: beyondWindow > 0,
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
-      advice: 'To retry them, raise window.lookback and restart.',
+      advice: outsideAdvice,
       isAside: true,
       runbook: 'Expired',
     },

@@ -417,6 +417,9 @@ describe('notices', () => {
     // The daemon would reject the command.
     const gaveUp = { ...shut('disabled'), causes: { ...noCauses, exhausted: { total: 1, oldestAt: incidentNow } } }
     expect(summaryOf(gaveUp).notices[0]?.advice).toBe('Find out why they fail.')
+    // In a larger window, exhausted ones are still exhausted.
+    const outside = [summaryOf({ expired: 1 }), ...summaryOf({ beyondWindow: 1 }).notices]
+    expect(outside.map((one) => one.advice.includes('retry --exhausted'))).toEqual([true, true])
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
     expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(
