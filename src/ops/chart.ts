@@ -37,10 +37,13 @@ function line(kind: string, values: readonly number[], max: number): Html {
 
 /** The time span of the chart in words. */
 function spanOf({ history: [first], incident, now, startedAt }: StatusFacts): string {
-  const length = now.getTime() - (first?.at.getTime() ?? 0)
-  if (incident?.endedAt === null && length > hourMs + minuteMs) return 'since the incident began'
-  const isWholeLife = startedAt.getTime() > (first?.at.getTime() ?? 0) - minuteMs
-  if (isWholeLife) return 'since the start'
+  const from = first?.at.getTime() ?? 0
+  const length = now.getTime() - from
+  // A longer incident, or life, begins before the week.
+  const isSince = (begin: Date): boolean => begin.getTime() > from - minuteMs
+  if (incident?.endedAt === null && length > hourMs + minuteMs && isSince(incident.since))
+    return 'since the incident began'
+  if (isSince(startedAt)) return 'since the start'
   return length > dayMs ? `in the last ${Math.round(length / dayMs)} days` : 'in the last hour'
 }
 

@@ -48,12 +48,14 @@ test('begins with the process, and draws no number that is not known', () => {
   expect(chart(() => ({ missing: 7 }), 5, { drain: { limitedBy: 'zone' } })).toContain('7 known now.')
 })
 
-test('begins with an incident of more than an hour', () => {
-  const spans = [61, 62].map((length) => chart(() => ({ missing: 7 }), length, { incident: { endedAt: null } }))
-  expect(spans.map((markup) => /Missing ([^<]*)/.exec(markup)?.[1])).toEqual([
-    'in the last hour',
-    'since the incident began',
-  ])
+test.each([
+  [61, start, 'in the last hour'],
+  [62, start, 'since the incident began'],
+  [7 * 24 * 60, start, 'since the incident began'],
+  [7 * 24 * 60, start - 3_600_000, 'in the last 7 days'],
+])('begins with an incident of more than an hour, and less than a week', (length, since, words) => {
+  const incident = { endedAt: null, since: new Date(since) }
+  expect(chart(() => ({ missing: 7 }), length, { incident })).toContain(`Missing ${words}<`)
 })
 
 test('marks minutes with a circuit that was not closed, and of a pause', () => {
