@@ -218,7 +218,7 @@ export function seenText(status: StatusFacts): string {
 
 /** The estimated end of recovery, and its basis. */
 export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
-  const { aheadOfClock, books, drain, failed, lastFullSweep, missing, now, tokenTrouble } = status
+  const { aheadOfClock, books, drain, lastFullSweep, missing, now, tokenTrouble } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
     if (isWholeKnown(status) && !isUpToDate(status)) return ['Unknown', newerText(status)]
@@ -239,7 +239,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
   const known = isPartlyKnown(status) ? ', for those known by now' : ''
   const others = [
-    ...(failed.exhausted > 0 ? ['exhausted ones'] : []),
+    ...(openOf(status) < missing ? ['those not retried any more'] : []),
     ...(drain.failedShare * openOf(status) >= 1 ? ['those that fail again'] : []),
   ].join(' and ')
   return [fromNow(end, now), `about ${at}, ${basis}${known}${others && `, without ${others}`}`]
@@ -261,6 +261,6 @@ export function missingText(status: StatusFacts): string {
   if (missing === 0 && (!isUpToDate(status) || isUnsettled(status))) return newerText(status)
   if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
   if (missing === 0) return 'Nothing is missing.'
-  if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
+  if (expired > 0) return `${are} missing, ${count(missing - openOf(status))} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }

@@ -203,7 +203,7 @@ const maxPaused = 3
 
 /** Exhausted ones stay exhausted in a larger window. */
 const outsideAdvice =
-  'To retry them, raise window.lookback and restart; if exhausted: webhook-reconciler retry --exhausted --since TIME'
+  'To retry them, raise window.lookback and restart. Exhausted ones are then shown with the command that retries them.'
 
 /** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
 function excludedText({ excluded }: StatusFacts): string {

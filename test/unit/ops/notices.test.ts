@@ -154,8 +154,8 @@ describe('the headline', () => {
     'trouble: 2 subscriptions are failing (HTTP 503, no response): 10 deliveries wait. 15 deliveries are missing.': [
       { failed: { ...blocked, due: 5 }, ...open, circuits: two, causes: causesOf('open', 'open', 'closed') },
     ],
-    'trouble: 8 deliveries have left the window undelivered: no more retries. 9 deliveries are missing, 8 of them not retried any more.':
-      [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
+    'trouble: 8 deliveries have left the window undelivered: no more retries. 11 deliveries are missing, 10 of them not retried any more.':
+      [{ failed: { ...noDecisions, due: 1, exhausted: 2 }, expired: 8 }],
     'working: The receiver keeps rejecting 9 deliveries. 10 deliveries are missing.': [
       { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(9) },
     ],
@@ -419,7 +419,7 @@ describe('notices', () => {
     expect(summaryOf(gaveUp).notices[0]?.advice).toBe('Find out why they fail.')
     // In a larger window, exhausted ones are still exhausted.
     const outside = [summaryOf({ expired: 1 }), ...summaryOf({ beyondWindow: 1 }).notices]
-    expect(outside.map((one) => one.advice.includes('retry --exhausted'))).toEqual([true, true])
+    expect(outside.map((one) => one.advice.includes('Exhausted ones'))).toEqual([true, true])
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
     expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(

@@ -150,12 +150,12 @@ describe('in one look', () => {
     // 6,991 at 95 a minute.
     const endless = refusing(0)
     expect(read(anIncident({ endless }))).toContain(
-      'Done in 1 h 14 min about 13:14, at this pace, without exhausted ones',
+      'Done in 1 h 14 min about 13:14, at this pace, without those not retried any more',
     )
     const pace = { recoveredPerMs: 0.0015, failedShare: 0.05, isSteady: true }
-    expect(read(anIncident({ endless, pace }))).toContain('without exhausted ones and those that fail again')
+    expect(read(anIncident({ endless, pace }))).toContain('without those not retried any more and those that fail again')
     const later = read(anIncident({ endless, lastDueAt: incidentNow + 120 * minuteMs }))
-    expect(later).toContain('Done in 2 h 1 min about 14:01, when the last backoff ends, without exhausted ones')
+    expect(later).toContain('Done in 2 h 1 min about 14:01, when the last backoff ends, without those not retried any more')
   })
 
   test('the sentences are those of /status, the level is that of its summary', () => {
