@@ -115,7 +115,7 @@ export const metricDefinitions = {
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
-    help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',
+    help: 'Failed records older than the window, but not than window.notBefore, as of the last full sweep. The daemon does not retry them.',
     read: whenSwept(({ beyondWindow }) => beyondWindow),
   },
   oldest_failed_event_timestamp_seconds: {

@@ -16,13 +16,18 @@ const stuckAfterMs = 900_000
 /** An event this far ahead of the platform's clock is in the future. */
 const toleratedAheadSeconds = 300
 
-/** Seconds of the platform's wall clock, inclusive, bounded on one side. */
-type Outside = { to: number } | { from: number }
+/** Seconds of the platform's wall clock, inclusive. */
+type Outside = Partial<Record<'from' | 'to', number>>
 
-/** The spans before the window, and ahead of the platform's clock. */
-export function outsideOf(window: Span, { settle }: WindowPolicy): Record<'before' | 'ahead', Outside> {
+/** The spans before the window, but not before `notBefore`, and ahead of the platform's clock. */
+export function outsideOf(
+  window: Span,
+  { notBefore, settle }: WindowPolicy,
+  zone: TimeZone,
+): Record<'before' | 'ahead', Outside> {
+  const from = notBefore === undefined ? {} : { from: Math.floor(zone.toLocal(notBefore) / 1000) }
   return {
-    before: { to: window.from - 1 },
+    before: { ...from, to: window.from - 1 },
     ahead: { from: window.to + Math.ceil(settle / 1000) + toleratedAheadSeconds },
   }
 }
@@ -36,8 +41,9 @@ export async function countOutside(
   outside: Outside,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const { records, rows, total } = await client.list({ status: 'failed', ...outside, page: 0, size: 1 }, signal)
   const { from, to } = { from: -Infinity, to: Infinity, ...outside }
+  if (to < from) return 0
+  const { records, rows, total } = await client.list({ status: 'failed', ...outside, page: 0, size: 1 }, signal)
   const isMeant = records.every(
     ({ eventLocal, status }) => status === 'failed' && from * 1000 <= eventLocal && eventLocal < (to + 1) * 1000,
   )

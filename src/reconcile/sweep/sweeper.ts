@@ -255,7 +255,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     backlog.evictions.end(tally.listed - current.stale - sumOf(current.excluded) - backlog.size() + beside)
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
-    const outside = outsideOf(forget(), window)
+    const outside = outsideOf(forget(), window, zone)
     const { concurrency } = policy.sweep
     const stuck = { client, monotonic: clock.monotonic, window, zone, concurrency, triedAt: backlog.triedAt }
     await note('beyondWindow', countOutside(client, outside.before, signal))
@@ -288,7 +288,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     noteSkipped(current, await listNewest(current))
     // Their time may have come since the last full sweep.
     if (findings.aheadOfClock > 0) {
-      await note('aheadOfClock', countOutside(client, outsideOf(whole, window).ahead, current.signal))
+      await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal))
       schedule.done('recent', current.worked())
     }
   }

@@ -20,6 +20,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   let lateOutcomeAt = -Infinity
   const startedAt = timeline.now()
 
+  const { notBefore = -Infinity } = config.window
   const expiryWarning = Math.min(6 * hourMs, config.window.lookback / 4)
   const isOut = (record: SimulatedRecord): boolean => expectations.isExpired(record, platform.now(), 0)
   const isAhead = ({ plan }: SimulatedRecord): boolean => plan.aheadMs !== undefined
@@ -28,8 +29,9 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     const age = platform.now() - record.eventAt
     // What has left is forgotten by the next sweep.
     const hasLeft = age > lookback && age - lookback < timeline.now() - (sweptAt ?? 0) + edgeMs
-    const isNear = Math.abs(age - lookback) < edgeMs || Math.abs(age - lookback + expiryWarning) < edgeMs
-    return hasLeft || isNear || (!isAhead(record) && age < settle + edgeMs)
+    const isNear = [lookback, lookback - expiryWarning].some((edge) => Math.abs(age - edge) < edgeMs)
+    const isAtStart = age > lookback && Math.abs(record.eventAt - notBefore) < edgeMs
+    return hasLeft || isNear || isAtStart || (!isAhead(record) && age < settle + edgeMs)
   }
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
@@ -53,7 +55,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   /** What is beyond the window, about to leave it, and open for longest. */
   function checkOthers({ status }: Sight, ours: readonly SimulatedRecord[]): void {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
-    const beyond = failed.filter(isOut).length
+    const beyond = failed.filter((record) => isOut(record) && record.eventAt >= notBefore).length
     if (beyond > 0) exercise('what lies beyond the window is counted')
     if (status.beyondWindow !== beyond)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)

@@ -16,15 +16,18 @@ const longAgo = many(4, start - 2 * dayMs)
 const inside = many(5, testNow - dayMs)
 const resolvedLongAgo = many(9, start - hourMs, { status: 'successful' })
 
-test.each<[string, FakePlatformOptions, number]>([
+test.each<[string, FakePlatformOptions, number, notBefore?: number]>([
   ['counted', {}, 4],
+  ['counted from window.notBefore on', {}, 3, start - 2 * dayMs + 1000],
+  ['none when the window begins before it', {}, 0, testNow - hourMs],
   ['not known without a total', { totals: 'none' }, 0],
   ['not believed when the row shows that the bound is ignored', { ignores: ['to'], order: 'event-desc' }, 0],
   ['not believed when there are rows but the total is none', { totals: 'zero' }, 0],
   ['not believed when there is a total but no row', { records: inside, totals: 'all' }, 0],
   ['not believed when the row shows another status', { records: resolvedLongAgo, ignores: ['status'] }, 0],
-])('records beyond the window are %s', async (_, options, count) => {
-  await using world = reconcile({ records: [...longAgo, ...inside], ...options })
+])('records beyond the window are %s', async (_, options, count, notBefore) => {
+  const window = { lookback: 7 * dayMs, settle: minuteMs, notBefore }
+  await using world = reconcile({ records: [...longAgo, ...inside], ...options, policy: { window } })
   await world.sweep()
   expect(world.sweeper.findings().beyondWindow).toBe(count)
 })
