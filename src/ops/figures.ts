@@ -218,11 +218,12 @@ export function seenText(status: StatusFacts): string {
 
 /** The estimated end of recovery, and its basis. */
 export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
-  const { aheadOfClock, books, drain, lastFullSweep, missing, now, tokenTrouble } = status
+  const { aheadOfClock, books, drain, lastFullSweep, missing, now, stuckProcessing, tokenTrouble } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
-    if (isWholeKnown(status) && !isUpToDate(status)) return ['Unknown', newerText(status)]
     if (books !== null && books.unprocessed.total > 0) return ['Never', 'Unprocessed deliveries cannot be retried.']
+    if (stuckProcessing > 0) return ['Unknown', 'The platform is still processing some.']
+    if (isWholeKnown(status) && !isUpToDate(status)) return ['Unknown', newerText(status)]
     if (isWholeKnown(status) && tokenTrouble !== null)
       return ['Unknown', 'Newer failures are not known once the token has expired.']
     if (isWholeKnown(status))
@@ -247,7 +248,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
 
 /** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */
 export function missingText(status: StatusFacts): string {
-  const { books, expired, failed, lastFullSweep, missing } = status
+  const { books, expired, failed, lastFullSweep, missing, stuckProcessing } = status
   const are = counted(knownMissing(status), 'delivery is', 'deliveries are')
   if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
@@ -257,9 +258,11 @@ export function missingText(status: StatusFacts): string {
       .join('')}.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
+  // Known by their notices alone.
+  if (missing === 0 && stuckProcessing + (books?.unprocessed.total ?? 0) > 0)
+    return 'No other missing delivery is known.'
   // After an outage, the last failures are seen one settling time later.
   if (missing === 0 && (!isUpToDate(status) || isUnsettled(status))) return newerText(status)
-  if (missing === 0 && (books?.unprocessed.total ?? 0) > 0) return 'No other missing delivery is known.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(missing - openOf(status))} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`

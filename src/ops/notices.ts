@@ -313,7 +313,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       level: 'waiting',
       text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
       advice: "Nothing to do unless this lasts 15 min: then ask the platform's operator.",
-      isAside: true,
+      ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'StuckProcessing',
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },

@@ -108,4 +108,5 @@ test.each([
   const status = toStatus(aStatusState({ ...swept, recovered: { lastDay: 1, lastAt: incidentNow - ms } }))
   expect(doneOf(status)).toEqual(['Now', basis])
   expect(status.summary.headline.includes('newer failures')).toBe(ms < 300_000)
+  expect(doneOf({ ...status, stuckProcessing: 1 })).toEqual(['Unknown', 'The platform is still processing some.'])
 })

@@ -179,6 +179,8 @@ describe('the headline', () => {
     ],
     "waiting: 2 failed deliveries are of events ahead of the platform's clock, and not retried before then. At least 2 deliveries are missing.":
       [{ aheadOfClock: 2 }],
+    'waiting: 2 deliveries have been processing for longer than 15 min, and are not counted as missing. No other missing delivery is known.':
+      [{ stuckProcessing: 2 }, { stuckProcessing: 2, sweeps: sweptAgo(300_001) }],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
@@ -292,11 +294,6 @@ describe('notices', () => {
       'the last check of the receiver',
       { ...shut('receiver-down', incidentNow), receiver: { up: false, detail: 'connection (ECONNREFUSED)' } },
       / The last check: connection \(ECONNREFUSED\)\. Since 12:00:00 UTC\.$/,
-    ],
-    [
-      'stuck ones',
-      { stuckProcessing: 2 },
-      /^2 deliveries have been processing for longer than .*, and are not counted/,
     ],
     ['a stuck one', { stuckProcessing: 1 }, /^1 delivery has been processing for longer than .*, and is not counted/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
