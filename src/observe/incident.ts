@@ -74,7 +74,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let counts: Counts | undefined
   /** Open records that the last incident left: falling due, they start no new one. */
   let leftOver = 0
-  /** When a full sweep last found open records that hold it, and since when none does. */
+  /** When a full sweep last found open records that start or hold it, and since when none is open. */
   let openAt = -Infinity
   let calmSince: number | undefined
   /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
@@ -132,7 +132,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     leftOver = running === undefined ? Math.min(leftOver, openOf(found)) : openOf(found)
     failingSince.clear()
     counts = found
-    if (isOpen) openAt = clock.monotonic()
+    if (isOpen || begins) openAt = clock.monotonic()
     calmSince = isOpen ? undefined : (calmSince ?? clock.monotonic())
     if (begun !== undefined) report('started', shown(begun))
     if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)
