@@ -61,10 +61,10 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
-  const { books, leadership, missing, summary } = status
+  const { books, leadership, missing, stuckProcessing, summary } = status
   // Without a leader this instance may become it.
   if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
-  if (openOf(status) > 0 || !isUpToDate(status)) return { awaited: summary.headline }
+  if (openOf(status) + stuckProcessing > 0 || !isUpToDate(status)) return { awaited: summary.headline }
   const left = missing + (books?.unprocessed.total ?? 0)
   return left === 0 ? { done: true } : { never: summary.headline }
 }

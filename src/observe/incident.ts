@@ -74,7 +74,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let counts: Counts | undefined
   /** Open records that the last incident left: falling due, they start no new one. */
   let leftOver = 0
-  /** When a full sweep last found open records that start or hold it, and since when none is open. */
+  /** When a full sweep last found open records that start or hold it, and since when none holds it. */
   let openAt = -Infinity
   let calmSince: number | undefined
   /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */

@@ -64,6 +64,12 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     1,
     'Nothing is missing; newer failures are not known yet. Timed out (--timeout).',
   ],
+  [
+    'until the platform has processed the rest',
+    Array.from({ length: 4 }, () => status({ ...seen, stuckProcessing: 1 })),
+    1,
+    'No other missing delivery is known. Timed out (--timeout).',
+  ],
   ['retries that were rejected before none was left', [status({ ...seen, ...shut('intercepted') })], 0, 'is missing'],
   ['on a standby', [status({ ...seen, ...standby })], 1, 'This instance stands by. a_1 leads: ask there.'],
   ['of another version', Array.from({ length: 5 }, () => ({ schemaVersion: 3, summary: {} })), 1, 'knows 2'],
