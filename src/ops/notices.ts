@@ -227,16 +227,12 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   return [
     ...sweepConditions(status),
     {
-      isSo: isNoneAccepted(status) && openOf(status) > 0 && !isRefused(status),
+      isSo:
+        openOf(status) > 0 && (isNoneAccepted(status) ? !isRefused(status) : status.unknownInARow >= minNotAccepted),
       level: 'trouble',
-      text: `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`,
-      advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
-      runbook: 'RetriesNotAccepted',
-    },
-    {
-      isSo: status.unknownInARow >= minNotAccepted && openOf(status) > 0 && !isNoneAccepted(status),
-      level: 'trouble',
-      text: `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
+      text: isNoneAccepted(status)
+        ? `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`
+        : `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
       advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
       runbook: 'RetriesNotAccepted',
     },
