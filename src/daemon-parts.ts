@@ -100,17 +100,13 @@ export interface DaemonParts {
   end: () => void
 }
 
-function missingNow({ backlog }: Reconciler, progress: Progress): number | null {
-  const expired = progress.expired()
-  return expired === undefined ? null : backlog.size() + backlog.evictions.known().records + expired
-}
-
 /** The state of a minute of the history, without iterating over records. */
 function minuteOf(reconciler: Reconciler, progress: Progress, monotonicNow: number): MinuteState {
-  const { gates, pause, subscriptions } = reconciler
+  const { backlog, gates, pause, subscriptions } = reconciler
   const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
+  const expired = progress.expired()
   return {
-    missing: missingNow(reconciler, progress),
+    missing: expired === undefined ? null : backlog.size() + backlog.evictions.known().records + expired,
     circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
     gates: gates.shut().map(({ gate }) => gate),
@@ -141,11 +137,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt(), toWallClock })
   let isOver = false
-  const history = createHistory({
-    clock,
-    state: () => minuteOf(current, progress, clock.monotonic()),
-    missing: () => missingNow(current, progress),
-  })
+  const history = createHistory({ clock, state: () => minuteOf(current, progress, clock.monotonic()) })
   const incidents = createIncidents({ clock, history, report: reporter.incident })
 
   function emit(event: TelemetryEvent): void {

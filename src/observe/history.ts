@@ -15,10 +15,8 @@ export type MinuteState = ChartedState & { gates: readonly Gate[] }
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called once a minute. */
+  /** Called once a minute, and after each sweep and retry. */
   state: () => MinuteState
-  /** The same number of missing deliveries. Called after each sweep and retry. */
-  missing: () => number | null
 }
 
 /**
@@ -110,7 +108,7 @@ function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
 }
 
 /** Minutes are those of the wall clock at the start; if that clock is set later, counts keep their age. */
-export function createHistory({ clock, missing, state }: HistoryOptions): History {
+export function createHistory({ clock, state }: HistoryOptions): History {
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
   const startedAt = clock.monotonic()
   const minutes: Minute[] = []
@@ -160,7 +158,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
     note(event) {
       const minute = present()
       // A sweep may find many in the middle of a minute, and they are retried while it goes on.
-      if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, missing()])
+      if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, state().missing])
       if (event.type === 'sweep') minute.leftWithoutRetry += event.report.leftWithoutRetry
       // Another one has delivered it, and no sweep has shown that yet.
       if (event.type === 'retry' && event.response.result === 'already-resolved') minute.leftWithoutRetry += 1

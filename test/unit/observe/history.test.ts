@@ -20,7 +20,6 @@ function scene() {
       asked += 1
       return { ...state }
     },
-    missing: () => state.missing,
   })
   return {
     ...{ clock, history },
@@ -123,7 +122,7 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   let fraction = 0
   const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
   const state = { missing: 0, circuits: 0, paused: false, gates: [] }
-  const history = createHistory({ clock, state: () => state, missing: () => 0 })
+  const history = createHistory({ clock, state: () => state })
   for (const more of [0.4, 0.9, 0.1]) {
     fraction = more
     await whole.advance(minuteMs)

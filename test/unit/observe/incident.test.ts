@@ -26,11 +26,10 @@ async function play(
   const clock = createVirtualClock(0)
   const reports: (Incident & { what: string })[] = []
   let found = noDecisions
-  const missing = (): number => found.due + found.blocked + found['backing-off'] + found.exhausted
   const history = createHistory({
-    ...{ clock, missing },
+    clock,
     state: () => ({
-      missing: missing(),
+      missing: found.due + found.blocked + found['backing-off'] + found.exhausted,
       gates: found.blocked > 0 ? ['circuit', 'limit'] : [],
       ...{ circuits: 0, paused: false },
     }),
