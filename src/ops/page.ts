@@ -110,7 +110,7 @@ function figures(status: StatusDocument): Html {
     [
       'Oldest',
       oldest === null
-        ? isWholeKnown(status)
+        ? isWholeKnown(status) && missing === 0
           ? 'none'
           : 'none known'
         : span(platformNow(status).getTime() - oldest.getTime()),

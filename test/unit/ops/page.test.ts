@@ -106,6 +106,8 @@ describe('in one look', () => {
     expect(text).toContain('Missing 0 ')
     expect(text).toContain('Recovered 0 in the 1 h since the start')
     expect(text).toContain('Done Now Everything has arrived.')
+    expect(text).toContain('Oldest none ')
+    expect(read(aStatusState({ ...swept, expired: 1 }))).toContain('Missing 1 1 expired Oldest none known')
     for (const heading of ['Missing by cause', 'Exhausted', 'Incident']) expect(text).not.toContain(heading)
     const recovered = { lastDay: 1240, lastAt: incidentNow - 5 * 60 * minuteMs }
     expect(read(aStatusState({ ...swept, recovered, startedAt: 0 }))).toContain(
