@@ -104,9 +104,9 @@ export interface DaemonParts {
 function minuteOf(reconciler: Reconciler, progress: Progress, monotonicNow: number): MinuteState {
   const { backlog, gates, pause, subscriptions } = reconciler
   const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
-  const expired = progress.expired()
+  const { expired, lastFullSweepAt } = progress.state()
   return {
-    missing: expired === undefined ? null : backlog.size() + backlog.evictions.known().records + expired,
+    missing: lastFullSweepAt === undefined ? null : backlog.size() + backlog.evictions.known().records + expired,
     circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
     gates: gates.shut().map(({ gate }) => gate),

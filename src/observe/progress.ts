@@ -57,8 +57,6 @@ export interface Progress {
   observe(event: TelemetryEvent, now: number): void
   /** Conditions still missing for readiness, in words. */
   notReady(): string[]
-  /** Failed records that left the window; undefined before the first full sweep. */
-  expired(): number | undefined
   /** Times in epoch ms. `progressNotBefore`: monotonic ms before which no progress is expected. */
   state(progressNotBefore?: number): ProgressState
 }
@@ -152,7 +150,6 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
-    expired: () => (known.lastFullSweepAt === undefined ? undefined : known.expired),
     state(progressNotBefore = -Infinity) {
       // Read once, so that all times refer to the same moment.
       const ahead = toWallClock(0)

@@ -167,11 +167,14 @@ function isUnsettled({ incident, now, recovered }: StatusFacts): boolean {
   return isRecovering || incident?.endedAt === null
 }
 
+const eventsUntil = (status: StatusFacts): string =>
+  countedUntil(status, ' of events')
+    .map((until) => `${until} UTC`)
+    .join('')
+
 /** The next sweep shows newer failures. */
-function newerText({ now, seenUntil }: StatusFacts): string {
-  const until = seenUntil === null ? '' : ` of events up to ${clockTime(seenUntil, now)} UTC`
-  return `Nothing is missing${until}; newer failures are not known yet.`
-}
+const newerText = (status: StatusFacts): string =>
+  `Nothing is missing${eventsUntil(status)}; newer failures are not known yet.`
 
 const unsettledMs = 300_000
 
@@ -252,10 +255,7 @@ export function missingText(status: StatusFacts): string {
   const are = counted(knownMissing(status), 'delivery is', 'deliveries are')
   if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
-  if (isLastSweepFailed(status))
-    return `No missing delivery is known${countedUntil(status, ' of events')
-      .map((until) => `${until} UTC`)
-      .join('')}.`
+  if (isLastSweepFailed(status)) return `No missing delivery is known${eventsUntil(status)}.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   // Known by their notices alone.
