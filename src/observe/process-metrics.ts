@@ -4,16 +4,14 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 
 type ProcessReading = readonly [name: string, help: string, read: () => number]
 
-const cpuSeconds = ({ system = 0, user = 0 }: Partial<NodeJS.CpuUsage>): number => (user + system) / 1e6
-const userSeconds = (): number => cpuSeconds({ user: process.cpuUsage().user })
-const systemSeconds = (): number => cpuSeconds({ system: process.cpuUsage().system })
+const cpu = (): NodeJS.CpuUsage => process.cpuUsage()
 const memory = (): NodeJS.MemoryUsage => process.memoryUsage()
 
 /** Counters end in `_total`; the others are gauges. */
 const readings = [
-  ['process_cpu_user_seconds_total', 'User CPU time spent in seconds.', userSeconds],
-  ['process_cpu_system_seconds_total', 'System CPU time spent in seconds.', systemSeconds],
-  ['process_cpu_seconds_total', 'User and system CPU time spent in seconds.', () => cpuSeconds(process.cpuUsage())],
+  ['process_cpu_user_seconds_total', 'User CPU time spent in seconds.', () => cpu().user / 1e6],
+  ['process_cpu_system_seconds_total', 'System CPU time spent in seconds.', () => cpu().system / 1e6],
+  ['process_cpu_seconds_total', 'User and system CPU time spent in seconds.', () => (cpu().user + cpu().system) / 1e6],
   [
     'process_start_time_seconds',
     'Start of the process in seconds since the epoch.',
