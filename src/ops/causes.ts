@@ -50,8 +50,8 @@ export interface Causes {
   records: number
   /** Largest first; among equals the oldest first. */
   list: Cause[]
-  /** Number of exhausted records, and their oldest event, epoch ms; Infinity without one. */
-  exhausted: { total: number; oldestAt: number }
+  /** Oldest event of an exhausted record, epoch ms; Infinity without one. */
+  oldestExhaustedAt: number
 }
 
 export interface CauseGroups {
@@ -110,7 +110,7 @@ export function createCauses(policy: Policy): CauseGroups {
   const groups: Group[] = []
   /** Where the groups of the last subscription begin. */
   let first = 0
-  const exhausted = { total: 0, oldestAt: Infinity }
+  let oldestExhaustedAt = Infinity
   let records = 0
   return {
     look(entry, { decision }, situation) {
@@ -126,9 +126,7 @@ export function createCauses(policy: Policy): CauseGroups {
       group.records += 1
       group.oldestAt = Math.min(group.oldestAt, eventAt)
       records += 1
-      if (!isExhausted) return
-      exhausted.total += 1
-      exhausted.oldestAt = Math.min(exhausted.oldestAt, eventAt)
+      if (isExhausted) oldestExhaustedAt = Math.min(oldestExhaustedAt, eventAt)
     },
     *listed(bySubscription) {
       const largest = new TinyQueue<Group>([], (a, b) => byCount(b, a))
@@ -141,7 +139,7 @@ export function createCauses(policy: Policy): CauseGroups {
       const list: Cause[] = []
       for (const group of largest.data.toSorted(byCount))
         list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
-      return { total: groups.length, records, list, exhausted }
+      return { total: groups.length, records, list, oldestExhaustedAt }
     },
   }
 }

@@ -243,7 +243,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
   const known = isPartlyKnown(status) ? ', for those known by now' : ''
   const others = [
-    ...(openOf(status) < missing ? ['those not retried any more'] : []),
+    ...(openOf(status) < missing ? ['those given up'] : []),
     ...(drain.failedShare * openOf(status) >= 1 ? ['those that fail again'] : []),
   ].join(' and ')
   return [fromNow(end, now), `about ${at}, ${basis}${known}${others && `, without ${others}`}`]

@@ -184,7 +184,7 @@ function deliveriesOf(state: StatusState) {
     beyondWindow: state.beyondWindow,
     aheadOfClock: state.aheadOfClock,
     causes: causesStatus(state),
-    exhausted: { total: Math.max(failed.exhausted, causes.exhausted.total), oldest: toDate(causes.exhausted.oldestAt) },
+    exhausted: { total: failed.exhausted, oldest: toDate(causes.oldestExhaustedAt) },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
     incident: state.incident ?? null,
     books: booksStatus(state),

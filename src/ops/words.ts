@@ -152,17 +152,12 @@ const byStatus: ReadonlySet<Reason> = new Set<Reason>([
 
 const shownDigits = 8
 
-/** The start of an id, as in tables. */
-function shortId(id: string): string {
-  return word(id).slice(0, shownDigits)
-}
-
 /** Names of subscriptions by id: `subscriptions` of the configuration. */
 export type SubscriptionNames = Readonly<Record<string, string>>
 
 /** Its name, or else the start of its id. */
 export function subscriptionName(id: string, names: SubscriptionNames): string {
-  return names[id] ?? shortId(id)
+  return names[id] ?? word(id).slice(0, shownDigits)
 }
 
 /** An external word, truncated to fit a table. */

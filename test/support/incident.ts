@@ -92,7 +92,7 @@ export function incidentCauses(): Causes {
         oldestAt: incidentNow - 90 * hourMs,
       }),
     ],
-    exhausted: { total: 9, oldestAt: incidentNow - 90 * hourMs },
+    oldestExhaustedAt: incidentNow - 90 * hourMs,
   }
 }
 

@@ -9,7 +9,7 @@ export const noCauses: Causes = {
   total: 0,
   records: 0,
   list: [],
-  exhausted: { total: 0, oldestAt: Infinity },
+  oldestExhaustedAt: Infinity,
 }
 
 /** A shut gate, with what shows beside it. */

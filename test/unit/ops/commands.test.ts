@@ -36,7 +36,7 @@ const states: Partial<StatusState>[] = [
     ...shut('subscription-paused'),
     pauses: ['sub-1', 'sub-2'].map((subscriptionId) => ({ subscriptionId, since: incidentNow })),
   },
-  { failed: { ...noDecisions, exhausted: 2 }, causes: { ...causes, exhausted: { total: 2, oldestAt: incidentNow } } },
+  { failed: { ...noDecisions, exhausted: 2 }, causes: { ...causes, oldestExhaustedAt: incidentNow } },
   { failed: { ...noDecisions, exhausted: 2 } },
   {
     failed: { ...noDecisions, due: 2 },

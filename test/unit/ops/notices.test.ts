@@ -411,8 +411,9 @@ describe('notices', () => {
     expect(summaryOf({ expiring, failed, ...shut('disabled') })).toMatchObject({ level: 'trouble', advice })
     expect(adviceOf({ endless: refusing(1) })).toMatch(/^See the causes/)
     // The daemon would reject the command.
-    const gaveUp = { ...shut('disabled'), causes: { ...noCauses, exhausted: { total: 1, oldestAt: incidentNow } } }
-    expect(summaryOf(gaveUp).notices[0]?.advice).toBe('Find out why they fail.')
+    expect(summaryOf({ ...shut('disabled'), failed: { ...noDecisions, exhausted: 1 } }).notices[0]?.advice).toBe(
+      'Find out why they fail.',
+    )
     // In a larger window, exhausted ones are still exhausted.
     const outside = [summaryOf({ expired: 1 }), ...summaryOf({ beyondWindow: 1 }).notices]
     expect(outside.map((one) => one.advice.includes('Exhausted ones'))).toEqual([true, true])
