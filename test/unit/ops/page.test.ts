@@ -215,7 +215,7 @@ describe('in one look', () => {
       undefined,
     ])
     expect(shown({ endedAt: null }, 3)).toEqual(['Incident', undefined, '2', undefined])
-    expect(shown({ endedAt: calm.now })).toEqual(['Last incident', undefined, '2', undefined])
+    expect(shown({ endedAt: calm.now }, 3)).toEqual(['Last incident', undefined, '2', undefined])
     expect(shown({ endedAt: calm.now, backingOff: 3 })).toContain('Last incident')
     expect(shown({ endedAt: calm.now, backingOff: 3 }, 3)).toEqual([
       'Last incident, with deliveries still missing',
