@@ -123,16 +123,16 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   }
 
   function noteCounts(open: Open, found: Counts, sweptAt: number): void {
-    const isOpen = openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
     // Those that the receiver rejects; of others it is not known.
     const ignored = Math.max(leftOver, Math.min(open.refused, minRefused - 1))
     const begins = running === undefined && urgentOf(found) > 0 && openOf(found) > ignored
+    const isOpen = begins || openOf(found) > Math.min(open.refusedAgain, minRefused - 1)
     const begun = begins ? begin(open, found, sweptAt) : undefined
     running ??= begun
     leftOver = running === undefined ? Math.min(leftOver, openOf(found)) : openOf(found)
     failingSince.clear()
     counts = found
-    if (isOpen || begins) openAt = clock.monotonic()
+    if (isOpen) openAt = clock.monotonic()
     calmSince = isOpen ? undefined : (calmSince ?? clock.monotonic())
     if (begun !== undefined) report('started', shown(begun))
     if (running !== undefined && calmSince !== undefined && clock.monotonic() - calmSince >= calmMs)

@@ -11,8 +11,13 @@ const minuteMs = 60_000
 
 type Step = Partial<typeof noDecisions> | TelemetryEvent | 'failed' | 'a year ahead' | 'the lead is lost'
 
-function sweepOf(seconds: number, failed: typeof noDecisions, refusedAgain = 0): FactOf<'sweep'> {
-  return { ...sweepFact({ seconds, failed }), open: { refused: refusedAgain, refusedAgain, oldestAt: -minuteMs } }
+function sweepOf(
+  seconds: number,
+  failed: typeof noDecisions,
+  refusedAgain = 0,
+  refused = refusedAgain,
+): FactOf<'sweep'> {
+  return { ...sweepFact({ seconds, failed }), open: { refused, refusedAgain, oldestAt: -minuteMs } }
 }
 
 /**
@@ -120,6 +125,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['nothing arrived: it ends with the calm', [{ due: 1 }, ...calm], { endedAt: at(1) }, 1],
   ['the last arrival ends it', [{ blocked: 1 }, {}, recovered(7), recovered(5), ...calm], { endedAt: at(3), longestSeconds: 7 }, 1], // prettier-ignore
   ['others resolved after the last arrival end it', [{ blocked: 2 }, recovered(7), { blocked: 1 }, ...calm], { endedAt: at(3) }, 1], // prettier-ignore
+  ['a retry of unknown outcome begins one that ends no earlier', [...calm, sweepOf(1, { ...noDecisions, awaiting: 1 }, 1, 0), ...calm], { since: at(6, -1), endedAt: at(7) }, 1], // prettier-ignore
   ['what backs off holds it', [{ due: 9 }, ...calm.map(() => ({ 'backing-off': 3 }))], { endedAt: null }, 1],
   ['a few that are rejected do not',  [{ due: 9 }, ...leftOver], { backingOff: 2, peak: 9 }, 1], // prettier-ignore
   ['what it left begins none when it falls due, one of it as it ended', [{ due: 9 }, ...leftOver.slice(1), sweepOf(1, { ...noDecisions, blocked: 1, 'backing-off': 1 }, 2), { due: 2 }], { endedAt: at(1), peak: 9 }, 1], // prettier-ignore
