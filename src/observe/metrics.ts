@@ -155,7 +155,7 @@ export const metricDefinitions = {
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records processing for longer than 15 min, as of the last full sweep.',
+    help: 'Records processing for longer than 15 min, but not excluded, as of the last full sweep.',
     read: whenSwept(({ stuckProcessing }) => stuckProcessing),
   },
   expiring_webhooks: {

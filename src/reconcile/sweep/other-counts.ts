@@ -2,8 +2,9 @@
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
+import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
-import type { WindowPolicy } from '../policy.ts'
+import type { Policy, WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
 import { listSlice } from './list-slice.ts'
 
@@ -54,28 +55,27 @@ export async function countOutside(
 export interface StuckOptions {
   client: PlatformClient
   monotonic: () => number
-  window: WindowPolicy
+  policy: Policy
   zone: TimeZone
-  /** Pages requested at the same time. */
-  concurrency: number
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock. */
   triedAt: (id: string) => number | undefined
 }
 
 /**
- * Records of the window, selected or not, that have been processing for too long since their event, their last attempt and the
+ * Selected records of the window that have been processing for too long since their event, their last attempt and the
  * daemon's PATCH. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countStuck(options: StuckOptions, signal: AbortSignal): Promise<number> {
-  const { client, concurrency, monotonic, zone } = options
+  const { client, monotonic, policy, zone } = options
   const now = client.now()
   // Later events can't be stuck yet.
-  const span = slidingWindow(now, { ...options.window, settle: stuckAfterMs }, zone)
+  const span = slidingWindow(now, { ...policy.window, settle: stuckAfterMs }, zone)
   if (isEmpty(span)) return 0
 
   function isStuck(record: WebhookRecord): boolean {
-    const { eventAt, lastAt } = new FailedRecord(record, { zone, now })
-    return now - Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
+    const known = new FailedRecord(record, { zone, now })
+    if (exclusionOf(known, policy) !== undefined) return false
+    return now - Math.max(known.eventAt, known.lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
   }
 
   // Totals are ignored: they only decide about cutting, and this span is not cut.
@@ -83,7 +83,7 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
     client,
     monotonic,
     status: 'processing',
-    concurrency,
+    concurrency: policy.sweep.concurrency,
     maxRecords: maxStuck,
     totalsCount: false,
   } as const

@@ -256,8 +256,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window, zone)
-    const { concurrency } = policy.sweep
-    const stuck = { client, monotonic: clock.monotonic, window, zone, concurrency, triedAt: backlog.triedAt }
+    const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
     await note('beyondWindow', countOutside(client, outside.before, signal))
     await note('aheadOfClock', countOutside(client, outside.ahead, signal))
     await note('stuckProcessing', countStuck(stuck, signal))

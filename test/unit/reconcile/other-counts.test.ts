@@ -43,9 +43,11 @@ test.each<[string, Partial<WebhookRecord>, number]>([
   ['an event just old enough', { eventLocal: testNow - 16 * minuteMs, lastAttemptLocal: null }, 1],
   ['an event in the second before the window, which is asked for', at(testNow - 7 * dayMs - 500), 0],
   ['an event in the first second of the window', at(testNow - 7 * dayMs), 1],
+  ['never, if it is excluded', { eventType: 'unwanted', lastAttemptLocal: null }, 0],
 ])('a record is stuck since %s', async (_, fields, count) => {
   const record = failedRecord({ eventLocal: testNow - hourMs, status: 'processing', ...fields })
-  await using world = reconcile({ records: [record], latencyMs: 0 })
+  const select = { eventTypes: [inside[0]?.eventType ?? ''], subscriptionIds: [] }
+  await using world = reconcile({ records: [record], latencyMs: 0, policy: { select } })
   await world.sweep()
   expect(world.sweeper.findings().stuckProcessing).toBe(count)
 })
