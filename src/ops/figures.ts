@@ -259,11 +259,12 @@ export function missingText(status: StatusFacts): string {
   if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
   // Known by their notices alone.
-  if (missing === 0 && stuckProcessing + (books?.unprocessed.total ?? 0) > 0)
-    return 'No other missing delivery is known.'
+  const hasOthers = stuckProcessing + (books?.unprocessed.total ?? 0) > 0
+  if (missing === 0 && hasOthers) return 'No other missing delivery is known.'
   // After an outage, the last failures are seen one settling time later.
-  if (missing === 0 && (!isUpToDate(status) || isUnsettled(status))) return newerText(status)
-  if (missing === 0) return 'Nothing is missing.'
+  const isAll = !hasOthers && isUpToDate(status) && !isUnsettled(status)
+  if (missing === 0) return isAll ? 'Nothing is missing.' : newerText(status)
   if (expired > 0) return `${are} missing, ${count(missing - openOf(status))} of them not retried any more.`
-  return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
+  if (missing > failed.exhausted) return `${are} missing.`
+  return isAll ? `${are} exhausted, nothing else is missing.` : `${are} exhausted.`
 }

@@ -1,7 +1,7 @@
 // The end as page and terminal say it: when all has arrived, or why that is not known.
 import { expect, test } from 'vitest'
 import { showCause } from '../../../src/ops/causes.ts'
-import { doneOf, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
+import { doneOf, missingText, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusFacts } from '../../../src/ops/status-document.ts'
 import { aStatusState, noCauses } from '../../support/status.ts'
@@ -108,5 +108,8 @@ test.each([
   const status = toStatus(aStatusState({ ...swept, recovered: { lastDay: 1, lastAt: incidentNow - ms } }))
   expect(doneOf(status)).toEqual(['Now', basis])
   expect(status.summary.headline.includes('newer failures')).toBe(ms < 300_000)
-  expect(doneOf({ ...status, stuckProcessing: 1 })).toEqual(['Unknown', 'The platform is still processing some.'])
+  const stuck = { ...status, stuckProcessing: 1 }
+  expect(doneOf(stuck)).toEqual(['Unknown', 'The platform is still processing some.'])
+  const gaveUp = { ...stuck, missing: 2, failed: { ...noDecisions, exhausted: 2 } }
+  expect(missingText(gaveUp)).toBe('2 deliveries are exhausted.')
 })

@@ -219,6 +219,8 @@ describe('the headline', () => {
     'trouble: The platform cannot be listed: timed out. Nothing is known yet.': [{ ...unswept, ...sweepFailed }],
     // Exhausted records alone do not make it red.
     'waiting: 12 deliveries are exhausted, nothing else is missing.': [{ failed: gaveUp }],
+    // Newer failures are not known yet.
+    'waiting: 12 deliveries are exhausted.': [{ failed: gaveUp, recovered: { lastDay: 1, lastAt: incidentNow } }],
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
       { endless: refusing(3), failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
