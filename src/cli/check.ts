@@ -19,7 +19,7 @@ import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-tr
 import { createReceiverHealth, type Health, type ReceiverHealth } from '../reconcile/retry/receiver-health.ts'
 import { CommandFailure, ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
-import { redact } from '../runtime/redact.ts'
+import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import { print, createPaint, paragraph, widthOf, type Colour } from './format.ts'
@@ -284,8 +284,8 @@ const indent = markWidth + 4
 function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {
   const width = widthOf(stdout)
   const mark = marks[verdict]
-  const lines = paragraph(found, width, `${mark.padEnd(markWidth)}  ${step.padEnd(nameWidth)}  `, indent)
-  const further = advice === undefined ? '' : paragraph(advice, width, `${' '.repeat(indent)}-> `)
+  const lines = paragraph(visibleText(found), width, `${mark.padEnd(markWidth)}  ${step.padEnd(nameWidth)}  `, indent)
+  const further = advice === undefined ? '' : paragraph(visibleText(advice), width, `${' '.repeat(indent)}-> `)
   return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
 }
 
@@ -322,7 +322,7 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   async function run<T>(step: StepName, check: Parameters<typeof find<T>>[0]): Promise<T | undefined> {
     const { value, ...found } = await find(check)
     steps.push({ step, ...found })
-    if (options.json !== true) stdout.write(redact(textOf({ step, ...found }, io)))
+    if (options.json !== true) stdout.write(textOf({ step, ...found }, io))
     return value
   }
 

@@ -4,7 +4,7 @@ import { isDisabled } from '../ops/figures.ts'
 import { nextText, prefixed, response, span } from '../ops/words.ts'
 import { counted } from '../runtime/counted.ts'
 import { CommandFailure, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
+import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import { print, cell, pairs, paragraph, recordColumns, table, widthOf, type TableColumn } from './format.ts'
@@ -95,7 +95,7 @@ export async function recordsCommand(io: Io, options: CommandFlags): Promise<Exi
       io.stdout.write(rows.join(''))
     } else if (format === 'csv') {
       io.stdout.write((last === undefined ? `${csvColumns.join(',')}\r\n` : '') + records.map(csvLine).join(''))
-    } else if (records.length > 0) io.stdout.write(recordTable(records, now, widthOf(io.stdout)))
+    } else if (records.length > 0) io.stdout.write(visibleText(recordTable(records, now, widthOf(io.stdout))))
     await drained(io.stdout, io)
     listed += records.length
     if (page.incomplete !== null) gaps.add(page.incomplete)
@@ -219,7 +219,7 @@ export async function explainCommand(io: Io, options: ExplainFlags, texts: strin
     const shown = { ...daemon, isRejected: isDisabled(status), names: status.subscriptions, moments, now, width }
     const blocks = records.map((one) => block(one, { ...shown, words: wordsFor(one) }))
     const text = [paragraph(head, width), ...blocks, ...remarks.map((remark) => paragraph(remark, width))]
-    io.stdout.write(`${documents.length > 1 ? '\n' : ''}${redact(text.join('\n'))}`)
+    io.stdout.write(`${documents.length > 1 ? '\n' : ''}${visibleText(text.join('\n'))}`)
   }
   if (options.json === true)
     print(io.stdout, { json: true }, { schemaVersion: 2, events: documents, exitCode: code }, () => '')

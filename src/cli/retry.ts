@@ -270,6 +270,7 @@ export async function retryCommand(
   const shown = job
   const code = exitCodeOf(shown, isDryRun)
   const document = { ...shown, schemaVersion: 3, exitCode: code }
-  print(io.stdout, options, document, () => jobText(shown, isDryRun, { ...daemon, width: widthOf(io.stdout) }))
+  const width = widthOf(io.stdout)
+  print(io.stdout, options, document, () => visibleText(jobText(shown, isDryRun, { ...daemon, width })))
   return code
 }

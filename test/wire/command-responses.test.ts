@@ -97,7 +97,7 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
     69,
     ['HTTP 503.', 'Stopped early: the platform cannot be listed.'],
   ],
-  ['another problem', aJob({ problem: 'it broke', sums: { recovered: 1 } }), 1, ['It broke.']],
+  ['another problem', aJob({ problem: '\u001b[2J it broke', sums: { recovered: 1 } }), 1, ['?[2J it broke.']],
   [
     'gates',
     aJob({ sums: { left: 1 }, blockedBy: ['paused', 'new-gate'] }),
@@ -242,7 +242,14 @@ function aPage(records: readonly object[], changes: object = {}): object {
 
 test.each<[what: string, page: object, flags: string[], code: number, out: string, err: string]>([
   ['none', aPage([]), [], 0, 'No match found.', ''],
-  ['a table', aPage([aRecord({ event: null })]), [], 0, `${id} a-b - 1 HTTP 503 due now`, ''],
+  [
+    'a table',
+    aPage([aRecord({ event: null, decision: 'due\u001b[2J' })]),
+    [],
+    0,
+    `${id} a-b - 1 HTTP 503 due?[2J now`,
+    '',
+  ],
   ['times as on the page', aPage([aRecord({ nextRetry: inMs(400) })]), [], 0, ' due now', ''],
   ['of the end of time', aPage([aRecord({ nextRetry: '+010000-01-01T00:00:59.000Z' })]), [], 0, ' due in 291', ''],
   ['whole seconds left', aPage([aRecord({ nextRetry: inMs(1400) })]), [], 0, ' due in 2 s', ''],
@@ -302,6 +309,7 @@ test.each<[what: string, record: object, said: string]>([
   ['due', aRecord(), 'next retry now'],
   ['exhausted', aRecord({ decision: 'exhausted', nextRetry: null, nextRetryBy: 'never' }), `retry --exhausted ${id}`],
   ['a probe', aRecord({ decision: 'blocked', nextRetryBy: 'probe' }), 'this record, or another one before it'],
+  ['of another version', aRecord({ decision: '\u001b[2Jnew' }), ': ?[2Jnew'],
   [
     'delivered',
     aRecord({ decision: 'successful', status: 'successful', lastAttempt: null, nextRetry: null, nextRetryBy: 'never' }),
