@@ -49,7 +49,8 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
       .filter((record) => expectations.isSelected(record) && isOpen(record.id))
       .map(({ id }) => id)
     const ms = doneAt.getTime() - status.now.getTime()
-    if (ids.length > 0 && now + 2 * ms + slackMs < changesAfter(changes, now))
+    // What has changed within the last minute does not show in the pace yet.
+    if (ids.length > 0 && now + 2 * ms + slackMs < changesAfter(changes, now - minuteMs))
       said.push({ at: now, ms, text: text.join(': '), ids: new Set(ids), retried: new Set() })
   }
 
