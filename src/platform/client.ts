@@ -87,6 +87,8 @@ export interface PlatformClient {
 const limitedMs = 10_000
 /** The pauses that it asks for do not count in that, up to this much: a limit lets a call through by then. */
 const maxLimitedPausesMs = 300_000
+/** A page that meets so many 503 without a pause is not limited: the platform, though it accepts other calls, fails to list it. */
+const maxUnpausedLimits = 30
 
 /** Larger responses are truncated. */
 const maxResponseBytes = 8 * 1024 * 1024
@@ -312,6 +314,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
+    let limited = 0
     for (let tries = 1; ;) {
       if (rate.pausedForMs(purpose) >= maxPauseMs) throw failure ?? new PlatformFailure('throttled', undefined, 'list')
       await rate.acquire(purpose, signal)
@@ -327,7 +330,9 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       if (tokenError !== undefined) throw tokenError
       isReplayed ||= called.isReplayed
       failure = new PlatformFailure(reason, status, 'list', { problem, transportCode })
-      if (isThrottled === true) continue
+      const isUnpaused = reason !== 'throttled' && rate.pausedForMs(purpose) === 0
+      if (isUnpaused) limited += 1
+      if (isThrottled === true && !(isUnpaused && limited > maxUnpausedLimits)) continue
       if (!mayRepeat(reason, tries)) throw failure
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
       tries += 1

@@ -271,6 +271,19 @@ describe('repeats of a list', () => {
     await expect(call(under, 'list')).rejects.toThrow('server-error')
   })
 
+  test('a page that alone meets 503 fails, while other calls succeed', async () => {
+    const under = createClientUnderTest({ maxPerSecond: 10 })
+    under.server.replies(({ request: { method } }) => (method === 'PATCH' ? good.retry : { status: 503 }))
+    await call(under, 'retry')
+    const listing = expect(calls.list(under.client, live)).rejects.toThrow('server-error')
+    for (let i = 0; i < 60; i += 1) {
+      await call(under, 'retry')
+      await under.clock.advance(1000)
+    }
+    await listing
+    expect(under.server.sent.filter(({ request }) => request.method === 'GET').length).toBeLessThan(35)
+  })
+
   test('of a thousand failing calls, ten at once, they stay under 10 % of what is sent', async () => {
     const under = createClientUnderTest()
     under.server.replies({ status: 500 })
