@@ -197,9 +197,12 @@ async function readSlice(
     return page
   }
 
-  let isFull = false
+  let [isFull, isSized] = [false, false]
   function take(page: ListPage): boolean {
     if (page.rows > 0) isFull = page.rows >= (page.size ?? maxPageSize)
+    // A size that an empty page lacks is the number of rows: any page would be full.
+    else if (page.size === undefined && isSized) isFull = false
+    isSized = page.size !== undefined
     const isNew = collect(reading, page, { span, status })
     // A slice this small cannot hold that many rows of other times: every slice would show the same.
     if (unexpected.time > options.maxRecords) throw new FiltersIgnored()

@@ -113,6 +113,20 @@ test.each([
   expect(platform.lists.length).toBeLessThan(500)
 })
 
+test.each(['none', 'double'] as const)(
+  'a page size that is the number of rows, totals: %s: no call for each record',
+  async (totals) => {
+    const platform = createFakePlatform({ records: failed(300), totals })
+    const list: List = async (query, signal) => {
+      const page = await platform.list(query, signal)
+      return { ...page, size: page.rows === 0 ? undefined : page.rows }
+    }
+    const { ids } = await run({ list }, { sliceRecords: 4000 })
+    expect(ids).toHaveLength(300)
+    expect(platform.lists.length).toBeLessThan(20)
+  },
+)
+
 describe('what cannot be listed', () => {
   test.each([
     ['at the start', start],
