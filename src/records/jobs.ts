@@ -149,12 +149,13 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const isFree = ({ entry }: Item): boolean => reconciler().gates.ofSubscription(entry.subscriptionId) === undefined
 
-  /** The first record of the queue whose subscription is not blocked; those before it move to the end. */
+  /** The first waiting record of the queue whose subscription is not blocked; blocked ones before it move to the end. */
   function firstFree(queue: Item[]): Item | undefined {
     for (let looked = Math.min(queue.length, lookedAtPerRequest); looked > 0; looked -= 1) {
       const first = queue.shift()
-      if (first === undefined || isFree(first)) return first
-      queue.push(first)
+      const isWaiting = first?.standing === 'waiting'
+      if (first === undefined || (isWaiting && isFree(first))) return first
+      if (isWaiting) queue.push(first)
     }
     return undefined
   }
@@ -195,8 +196,8 @@ export function createJobs(options: JobsOptions): Jobs {
       return
     }
     job.state = 'running'
-    if (job.rate !== undefined) await feed(job, job.rate)
     endIfDone(job)
+    if (job.rate !== undefined) await feed(job, job.rate)
   }
 
   function begin(job: RetryJob): void {

@@ -1,4 +1,4 @@
-// Requests of retry jobs that are refused, or withdrawn early. @see docs/status.md "Retry jobs"
+// Requests of retry jobs that are refused, withdrawn early, or of a platform that fails. @see docs/status.md "Retry jobs"
 import { describe, expect, test } from 'vitest'
 import { beginDay, type Day } from '../support/daemon.ts'
 
@@ -106,4 +106,20 @@ test('a job that is deleted while it looks for its records has ended once, and s
   expect(await daemon.job('GET', `/${id}`)).toEqual(cancelled)
   const ends = daemon.facts.filter((fact) => fact.type === 'operator' && fact.command === 'retry-ended')
   expect(ends).toHaveLength(1)
+})
+
+test('a platform that cannot be listed ends a job that asked for nothing, with the failure', async () => {
+  await using day = await beginDay()
+  seed(day)
+  let isDown = false
+  const daemon = await day.start({}, ({ url }) =>
+    isDown && url.pathname.includes('webhooks') ? { status: 503 } : undefined,
+  )
+  isDown = true
+  const selection = { event: '123e4567-e89b-12d3-a456-426614174000' }
+  const { job: id } = await daemon.job('POST', '', { selection })
+  await daemon.goOn(2)
+  const job = await daemon.job('GET', `/${id}`)
+  expect(job).toMatchObject({ state: 'ended', stoppedBy: 'platform', sums: { asked: 0 } })
+  expect(job.problem).toContain('503')
 })

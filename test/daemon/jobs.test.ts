@@ -166,6 +166,17 @@ test('a job with a rate requests other records after the subscription of the req
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { recovered: others, waiting: 40 - others } })
 })
 
+test('records that are sent for another reason take no time of a job with a rate', async () => {
+  await using day = await beginDay()
+  seed(day, 20)
+  const daemon = await day.start()
+  const { others, paused } = await withOthers(daemon)
+  const id = await start(daemon, { ...named, rate: 0.1 })
+  await start(daemon, { selection: { since: '1d', subscription: [paused] }, exhausted: true })
+  await day.clock.advance((others + 2) * 10_000)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 20 } })
+})
+
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
@@ -416,19 +427,4 @@ test('an event that was delivered: nothing is asked for, and the job says that i
   const id = await start(daemon, { selection: { event } })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ listing: { notFailed: 1 }, sums: { found: 0 } })
-})
-
-test('a platform that cannot be listed ends a job that asked for nothing, with the failure', async () => {
-  await using day = await beginDay()
-  seed(day, 1)
-  let isDown = false
-  const daemon = await day.start({}, ({ url }) =>
-    isDown && url.pathname.includes('webhooks') ? { status: 503 } : undefined,
-  )
-  isDown = true
-  const id = await start(daemon, { selection: { event: '123e4567-e89b-12d3-a456-426614174000' } })
-  await daemon.goOn(2)
-  const job = await daemon.job('GET', `/${id}`)
-  expect(job).toMatchObject({ state: 'ended', stoppedBy: 'platform', sums: { asked: 0 } })
-  expect(job.problem).toContain('503')
 })
