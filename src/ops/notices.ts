@@ -202,8 +202,7 @@ function isHeldUp(status: StatusFacts): boolean {
 const maxPaused = 3
 
 /** Exhausted ones stay exhausted in a larger window. */
-const outsideAdvice =
-  'To retry them, raise window.lookback and restart. Exhausted ones are then shown with the command that retries them.'
+const outsideAdvice = 'Raise window.lookback and restart: open ones are retried, exhausted ones by command.'
 
 /** `200 failed deliveries are excluded by select.eventTypes, 7 by window.notBefore`. */
 function excludedText({ excluded }: StatusFacts): string {

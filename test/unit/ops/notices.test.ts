@@ -418,7 +418,7 @@ describe('notices', () => {
     )
     // In a larger window, exhausted ones are still exhausted.
     const outside = [summaryOf({ expired: 1 }), ...summaryOf({ beyondWindow: 1 }).notices]
-    expect(outside.map((one) => one.advice.includes('Exhausted ones'))).toEqual([true, true])
+    expect(outside.map((one) => one.advice.includes('exhausted ones'))).toEqual([true, true])
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
     expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(
