@@ -92,6 +92,8 @@ test.each([
   ['nothing-is-missing', { colorScheme: 'light', viewport: phone }, aStatusState()],
 ] as const)('everybody can read it with all that it can have, or nothing: %s', async (name, options, state) => {
   shown = state
+  // The server keeps the page of the state before for a moment.
+  await server.clock.advance(60_000)
   await using opened = await open('/?refresh=off', options)
   const { complaints, page } = opened
   await keepPicture(page, name)
