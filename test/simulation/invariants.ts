@@ -159,8 +159,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const token = { askedAt: -Infinity, cameAt: -Infinity }
   const dispatchedAt = new Map<string, number>()
   const endedBackoffs = createEndedBackoffs(timeline, platform)
-  /** Circuits that pause or probe. */
+  /** Circuits that pause or probe; and of these the ones that an operator had probed, until a record of theirs is sent. */
   const notClosed = new Set<string>()
+  const probed = new Set<string>()
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
   let hasTrouble = false
   let isPaused = false
@@ -246,7 +247,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const earliest = earliestDue(record, known) - expectations.clockTolerance
     if (!isSureOfTime()) exempt("the platform's clock was set a moment ago")
     else exercise('no retry before it is due')
-    if (isSureOfTime() && platform.now() < earliest && !askedFor.has(id)) {
+    const isByOperator = probed.delete(record.subscriptionId) || askedFor.has(id)
+    if (isSureOfTime() && platform.now() < earliest && !isByOperator) {
       violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
     }
   }
@@ -363,6 +365,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
+      } else if (fact.type === 'operator' && fact.command === 'probe') {
+        for (const id of notClosed) probed.add(id)
       } else if (fact.type === 'circuit') {
         trace.note(`${name} circuit ${fact.subscriptionId.slice(0, 8)} ${fact.to}`)
         if (fact.to === 'closed') notClosed.delete(fact.subscriptionId)
