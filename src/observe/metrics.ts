@@ -78,12 +78,12 @@ export const metricDefinitions = {
   },
   last_complete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'Time of the last full sweep that saw the whole window; 0 before the first.',
+    help: 'Time of the last full sweep that listed the whole window; 0 before the first. Unreadable rows are counted apart.',
     read: ({ lastCompleteSweepAt }) => toSeconds(lastCompleteSweepAt),
   },
   last_incomplete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'Time of the last full sweep that failed or did not see the whole window; 0 when there was none.',
+    help: 'Time of the last full sweep that failed or did not list the whole window; 0 when there was none.',
     read: ({ lastIncompleteSweepAt }) => toSeconds(lastIncompleteSweepAt),
   },
   progress_due_timestamp_seconds: {

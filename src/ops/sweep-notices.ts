@@ -138,12 +138,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       runbook: 'SweepIncomplete',
     },
     {
-      isSo:
-        !isLastSweepFailed(status) &&
-        unreadable === null &&
-        unlisted === null &&
-        status.lastFullSweep !== null &&
-        !sawWindow(status),
+      isSo: !isLastSweepFailed(status) && unlisted === null && status.lastFullSweep !== null && !sawWindow(status),
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
       advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped in the log.',

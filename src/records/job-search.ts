@@ -89,11 +89,11 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     if (isFull()) job.listing.incomplete = tooMany
   }
 
-  function learned(listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'verdict'>): FailedRecord[] {
+  function learned(listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'unreadable' | 'verdict'>): FailedRecord[] {
     const { backlog, client } = reconciler()
     // The listing says nothing about other records.
-    const listing = { ...listed, span: { from: 0, to: 0 }, verdict: 'missed' } as const
-    const { changed, returned } = finish(backlog.learn(listing, client.now()))
+    const nothing = { span: { from: 0, to: 0 }, unreadable: [], verdict: 'missed' as const }
+    const { changed, returned } = finish(backlog.learn({ ...listed, ...nothing }, client.now()))
     if (returned > 0) emit({ type: 'returned', records: returned })
     return changed
   }

@@ -81,18 +81,18 @@ function unlistedProblem(parts: readonly Pick<UnlistedPart, 'failure' | 'span'>[
 function createProblems(): { add(step: SweepStep): void; text(): string | undefined } {
   const unlisted: Pick<UnlistedPart, 'failure' | 'span'>[] = []
   const unreadable = createUnreadableSum()
-  let isPartial = false
+  let isComplete = true
   return {
     add({ listed, skipped: { failure, span } = {} }) {
       if (failure !== undefined && span !== undefined) unlisted.push({ span, failure })
       if (listed === undefined) return
       unreadable.add(listed.unreadable)
-      isPartial ||= listed.verdict !== 'whole' && listed.verdict !== 'unreadable'
+      isComplete &&= listed.verdict === 'whole'
     },
     text: () =>
       joined([
         ...[unlistedProblem(unlisted), unreadableProblem(unreadable)],
-        isPartial ? 'A part could not be fully listed.' : undefined,
+        isComplete ? undefined : 'A part could not be fully listed.',
       ]),
   }
 }

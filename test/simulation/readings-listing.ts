@@ -21,8 +21,9 @@ function withLargeRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario 
   return { ...scenario, habits: { ...habits, rowBytes: draw.pick([100_000, 100_000, 1_000_000]) } }
 }
 
-/** Lists of old events, or of long spans, are refused. */
-function withListLimits(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
+/** Lists of old events, or of long spans, are refused, here and there beside rows that the daemon can't read. */
+function withListLimits(draw: Draw, drawn: Scenario): Scenario | undefined {
+  const { habits, ...scenario } = draw.chance(0.2) ? withUnreadable(draw, drawn) : drawn
   // Records that gave way are listed again by a full sweep, whose rest grows with the calls that are refused.
   if (scenario.theme === 'crowded') return undefined
   if (habits.timeZone === 'Europe/Berlin' || scenario.platformJumps.length > 0) return undefined

@@ -106,7 +106,7 @@ export async function compareRecords(
   for await (const { listed, skipped } of sweep(span, listing, signal)) {
     failure ??= skipped?.failure
     hasListed ||= listed !== undefined
-    result.complete &&= skipped === undefined && listed?.verdict === 'whole'
+    result.complete &&= skipped === undefined && listed?.verdict === 'whole' && listed.unreadable.length === 0
     for (const record of listed?.records ?? []) {
       const { eventId, eventType } = record
       const id = record.id.toLowerCase()

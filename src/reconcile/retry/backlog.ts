@@ -23,7 +23,7 @@ import { stateOf } from './circuit-breaker.ts'
 import { createEvictions, noneEvicted, type Evicted, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
-interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'verdict'> {
+interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'unreadable' | 'verdict'> {
   /** True for records named by an operator: they are held even if the configuration excludes them. */
   holdsExcluded?: boolean
   /** Called before records are evicted: an operator's job requests the listed ones, which are then kept like due ones. */
@@ -235,11 +235,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
     else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
-  /** Updates known records, and adds new ones. Returns the keys of all. */
+  /** Updates known records, and adds new ones. Returns the keys of all rows with an id. */
   function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<Set<string>> {
-    const { askedAt, records, span } = listing
+    const { askedAt, records, span, unreadable } = listing
     const isOfSingle = span.from === span.to
-    const listed = new Set<string>()
+    const listed = new Set(unreadable.flatMap(({ id }) => (id === undefined ? [] : [keyOf(id)])))
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
@@ -255,8 +255,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
-  function dropAbsent(listed: ReadonlySet<string>, { askedAt, span, verdict }: LearnedListing, learned: Learned): void {
-    if (verdict !== 'whole') return
+  function dropAbsent(listed: ReadonlySet<string>, listing: LearnedListing, learned: Learned): void {
+    const { askedAt, span, unreadable, verdict } = listing
+    // A row without an id may be any record.
+    if (verdict !== 'whole' || unreadable.some(({ id }) => id === undefined)) return
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
       if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue

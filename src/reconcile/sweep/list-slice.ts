@@ -8,11 +8,11 @@ import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
- * `whole`: every page and row was read, and the totals agree. `unreadable`: but some rows were unreadable. `missed`: fewer rows
- * than the total, or it fell. `repeated`: a page before the last one showed nothing new. `capped`: a single second with more
- * rows than are read. `too-many`: it must be cut.
+ * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell.
+ * `repeated`: a page before the last one showed nothing new. `capped`: a single second with more rows than are read.
+ * `too-many`: it must be cut.
  */
-export type SliceVerdict = 'whole' | 'unreadable' | 'missed' | 'repeated' | 'capped' | 'too-many'
+export type SliceVerdict = 'whole' | 'missed' | 'repeated' | 'capped' | 'too-many'
 
 /** Result of listing a slice. */
 export interface Listing {
@@ -268,8 +268,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
   const { total, unexpected, unreadable } = reading
-  const hasUnread = verdict === 'whole' && unreadable.length > 0
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = [...reading.seen.values()].filter((record) => isListed(record, status) && isOwned(record))
-  return { span, askedAt, records, unreadable, unexpected, verdict: hasUnread ? 'unreadable' : verdict, total }
+  return { span, askedAt, records, unreadable, unexpected, verdict, total }
 }

@@ -109,12 +109,16 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       .some(({ notAfter }) => notAfter < prometheusNow() + 29 * 24 * hourMs)
     const unreadable = [...platform.records.values()].filter((record) => {
       const { plan, status } = record
-      return status === 'failed' && plan.unreadable !== undefined && !expectations.isExpired(record, platform.now(), 0)
+      if (status !== 'failed' || plan.unreadable === undefined) return false
+      return !expectations.isExpired(record, platform.now(), 0) && !expectations.isUnlisted(record, platform.now())
     })
     const ahead = [...platform.records.values()].filter(
       ({ changedAt, plan, status }) =>
         status === 'failed' && plan.aheadMs !== undefined && changedAt < fullSince - scenario.habits.lagMs,
     )
+    // Beside unreadable rows, too. By then a full sweep has met it.
+    const isUnlistable = (scenario.habits.listsFor ?? Infinity) < config.window.lookback
+    const hasSwept = timeline.now() - startedAt > 15 * minuteMs
     const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
     const old = open.filter(
       ({ changedAt, eventAt }) => changedAt < fullSince && eventAt < platform.now() - hourMs - 10_000,
@@ -122,6 +126,11 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
       ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
+      [
+        'a part that cannot be listed',
+        once(isUnlistable && hasSwept),
+        /^(SweepIncomplete|SweepStalled|NoAccessToken|ClientAuthenticationRejected)$/,
+      ],
       ['clocks that are apart', once(Math.abs(hostNow() - platform.now()) > 70_000), /^ClockSkew$/],
       ['failures ahead of the clock', ahead.map(({ id }) => id), /^(FailedAhead|TimeZoneWrong)$/],
       ['a certificate that ends', once(isCertificateEnding), /^ClientCertificateExpiring$/],

@@ -70,9 +70,10 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + asked * pageMs + slices * retryMs
   }
 
-  function checkSweep({ kind, listed, result, seconds, slices }: SweepReport): void {
+  function checkSweep({ kind, listed, result, seconds, slices, unreadable }: SweepReport): void {
     const isComplete = result === 'complete' && scenario.faults.length === 0
-    const enough = Math.ceil((3 * listed) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
+    const enough =
+      Math.ceil((3 * (listed + unreadable)) / rowsPerPage) + pagesPerSlice * slices + questions + refusedPages
     // A job lists what it looks for as well.
     enoughPages += isComplete && scenario.jobs.length === 0 ? enough : Infinity
     const asked = kind === 'full' ? pagesSinceFull : pages

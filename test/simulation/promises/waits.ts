@@ -60,7 +60,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   function isWaiting(record: SimulatedRecord, ms: number): boolean {
     const known = knowledge.of(record.id)
     const since = timeline.now() - ms
-    if (record.status !== 'failed' || record.busy > 0 || known.isDone) return false
+    if (record.status !== 'failed' || record.busy > 0 || known.isDone || record.plan.unreadable !== undefined)
+      return false
     if (known.inFlight !== undefined || known.owed !== undefined || holds.isBeingListed(record)) return false
     const shown = shownAt(record)
     if (shown > since || record.changedAt > shown - lagMs) return false

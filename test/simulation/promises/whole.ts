@@ -13,14 +13,16 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   let sweptAt: number | undefined
   const isBerlin = scenario.habits.timeZone === 'Europe/Berlin'
 
-  /** Records that a full sweep which began at a moment had to list, and could not. */
+  const isUnlisted = (record: SimulatedRecord, at: number): boolean =>
+    expectations.isUnlisted(record, scenario.startAt + at - hiddenMs)
+
+  /** Records that a full sweep which began at a moment had to list and read, and could not. */
   function hiddenAt(at: number): SimulatedRecord[] {
     const since = at - scenario.habits.lagMs
     if (isBerlin || scenario.platformJumps.length > 0) return []
     return [...platform.records.values()].filter((record) => {
       const { changedAt, enteredAt, eventAt, plan, status } = record
-      const isHidden =
-        plan.unreadable !== undefined || expectations.isUnlisted(record, scenario.startAt + at - hiddenMs)
+      const isHidden = plan.unreadable !== undefined || isUnlisted(record, at)
       if (!isHidden || status !== 'failed' || changedAt >= since || enteredAt >= since) return false
       const { notBefore = -Infinity, settle } = config.window
       const wasSettled = eventAt + settle + edgeMs <= scenario.startAt + at
@@ -32,21 +34,22 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
     fact(fact) {
       if (fact.type !== 'sweep' || fact.report.kind !== 'full' || fact.report.result === 'failed') return
       sweptAt = timeline.now() - fact.report.seconds * 1000
-      const [hidden] = hiddenAt(sweptAt)
-      if (hidden === undefined) return
-      exercise('nothing is called whole that is not')
-      if (fact.report.result === 'complete')
-        violate('untrue', `calls a full sweep complete that could not list or read ${hidden.id}`)
+      const { result, unreadable } = fact.report
+      for (const record of hiddenAt(sweptAt)) {
+        exercise('nothing is called whole that is not')
+        const isTold = result !== 'complete' || (unreadable > 0 && !isUnlisted(record, sweptAt))
+        if (!isTold) violate('untrue', `calls a full sweep complete that could not list or read ${record.id}`)
+      }
     },
     scraped({ isLast, metrics, status }) {
       if (sweptAt === undefined || isLast || status.lastFullSweep === null) return
-      const [hidden] = hiddenAt(sweptAt)
-      if (hidden === undefined) return
       const { headline } = status.summary
-      if (headline.includes('Nothing is missing'))
-        violate('untrue', `says "${headline}", and does not know ${hidden.id}`)
-      const isShown = hidden.plan.unreadable === undefined ? status.unlisted !== null : status.unreadable !== null
-      if (!isShown) violate('books', `does not show that ${hidden.id} could not be listed or read`)
+      for (const record of hiddenAt(sweptAt)) {
+        if (headline.includes('Nothing is missing'))
+          violate('untrue', `says "${headline}", and does not know ${record.id}`)
+        const isShown = status.unlisted !== null || (status.unreadable !== null && !isUnlisted(record, sweptAt))
+        if (!isShown) violate('books', `does not show that ${record.id} could not be listed or read`)
+      }
       const rows = metrics.get('unreadable_records') ?? 0
       if (rows !== (status.unreadable?.rows ?? 0)) violate('books', `shows unreadable_records ${rows}`)
     },

@@ -98,12 +98,15 @@ test.each<[string, string, number, number[]]>([
 })
 
 describe('learning from a listing', () => {
-  test('only a complete listing drops a record that it does not show', () => {
+  test('only a complete listing drops a record that it does not show, and that no unreadable row may be', () => {
     const backlog = testBacklog()
-    learn(backlog, listingOf([due()]), now)
+    const record = due()
+    const unreadable = (id: string | undefined) => [{ unreadable: true, id, field: 'status' } as const]
+    learn(backlog, listingOf([record]), now)
     learn(backlog, listingOf([], { verdict: 'missed' }), now)
+    for (const id of [undefined, record.id]) learn(backlog, listingOf([], { unreadable: unreadable(id) }), now)
     expect(backlog.size()).toBe(1)
-    expect(learn(backlog, listingOf([]), now).leftWithoutRetry).toBe(1)
+    expect(learn(backlog, listingOf([], { unreadable: unreadable(due().id) }), now).leftWithoutRetry).toBe(1)
     expect(backlog.size()).toBe(0)
   })
 

@@ -93,7 +93,7 @@ test('a sweep reports unreadable rows, and rows that were not asked for', async 
     ignores: ['status'],
     unreadable: ({ size, status }) => (size > 1 && status === 'failed' ? [row] : []),
   })
-  expect(await world.sweep()).toMatchObject({ result: 'incomplete', unreadable: 1 })
+  expect(await world.sweep()).toMatchObject({ unreadable: 1 })
   expect(finish(world.state()).unreadable).toEqual({ rows: 1, field: 'status' })
   expect(world.events).toContainEqual({ type: 'unreadable', rows: [row], sweepId: expect.any(String) as string })
   expect(world.events).toContainEqual({ type: 'unexpected', wrongTime: 0, wrongStatus: 1 })
