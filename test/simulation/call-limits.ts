@@ -186,7 +186,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     told(call, told) {
       const { operation } = call
       if (operation === 'token') toldToken(told)
-      else learnWait(call, told)
+      else if (operation !== 'health') learnWait(call, told)
       // A void token may be answered by a page of 200.
       const isVoid = told.kind === 'not-its-word' && told.status === 200
       if ((isReplayable(told) || isVoid) && operation !== 'token') {

@@ -19,7 +19,7 @@ interface Reading {
 }
 
 /**
- * A listing begins when its first page is asked for. It ends with its last page, or as soon as one does not come, or
+ * A listing begins when its first page is asked for. It ends with its last page, an empty one, or as soon as one does not come, or
  * with its first when that shows more than twice `sliceRecords`, or with one behind the `firstRows` that are shown: then it is cut.
  */
 export function createOpenListings(sliceRecords: number, firstRows = Infinity): OpenListings {
@@ -32,14 +32,15 @@ export function createOpenListings(sliceRecords: number, firstRows = Infinity): 
       if (from === undefined || to === undefined || page > 0) return
       readings.set(`${from} ${to}`, { from, to, left: 0 })
     },
-    told({ asked }, { kind, total = 0, status }) {
+    told({ asked }, { kind, total = 0, status, views }) {
       if (asked === undefined) return
       const { from, page, size, to } = asked
       const key = `${from} ${to}`
       const reading = readings.get(key)
       if (reading === undefined) return
       const isCut = total > 2 * sliceRecords || (page + 1) * size > firstRows
-      if (kind !== 'told' || status !== 200 || isCut) readings.delete(key)
+      const isEnd = isCut || views.length === 0
+      if (kind !== 'told' || status !== 200 || isEnd) readings.delete(key)
       else reading.left = (page === 0 ? total : reading.left) - size
       if (reading.left < 0) readings.delete(key)
     },
