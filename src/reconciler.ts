@@ -199,17 +199,16 @@ export function createReconciler(
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
-    backlog,
-    subscriptions,
-    planner,
+    ...{ backlog, subscriptions, planner, zone, clock },
     policy: policy.outcome,
-    zone,
     knowsTime: serverClock.isKnown,
-    clock,
     emit(event, at) {
       responses.note(event, at, clock.monotonic())
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
+    },
+    arrived(sentAt) {
+      breaker.arrived(sentAt)
     },
     wake: wake.confirm,
   })

@@ -224,6 +224,19 @@ test.each([
   expect(sandbox.counts()).toMatchObject({ failed: refused, successful: 3 - refused })
 })
 
+test('the trial after a gateway waits for a receiver that hangs: that the platform has taken it shows that retries get through', async () => {
+  await using day = await beginDay({ delivery: { mode: 'sync', delayMs: 600_000 } })
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 30, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  let isIntercepted = true
+  const scene = await day.start({}, ({ method }) => (isIntercepted && method === 'PATCH' ? { status: 405 } : undefined))
+  await scene.goOn(10, periodMs)
+  expect(scene.ops().status().holding).toEqual(['intercepted'])
+  isIntercepted = false
+  await scene.goOn(20, periodMs)
+  expect(scene.ops().status().holding).toEqual([])
+})
+
 test('lists are throttled alone: retries go on, also after three failures of which no list can tell more', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync' } })
   const now = day.clock.now()

@@ -116,16 +116,15 @@ export type Conclusion =
   | { outcome: Outcome; wasNotTaken: boolean }
   | ({ outcome?: never } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
 
-/** Judges a check, requested at `askedAt` and finished at `monotonic`, which showed this row, or none. */
+/** Judges a check, requested at `askedAt` and finished at `monotonic`, by its evidence; undefined if it did not show the record. */
 export function judge(
-  awaited: Awaited & Pick<PendingOutcome, 'missedMs'>,
-  shown: WebhookRecord | undefined,
+  awaited: Omit<Awaited, 'before'> & Pick<PendingOutcome, 'missedMs'>,
+  evidence: Evidence | undefined,
   { askedAt, monotonic }: Record<'askedAt' | 'monotonic', number>,
-  rules: EvidenceRules,
+  rules: Pick<EvidenceRules, 'doubtMs' | 'policy'>,
 ): Conclusion {
   const { lostAt, sentAt } = awaited
   const { policy } = rules
-  const evidence = shown && evidenceOf(awaited, shown, askedAt, rules)
   if (evidence === 'recovered' || evidence === 'failed-again') return { outcome: evidence, wasNotTaken: false }
   const isDoubtful = evidence === 'doubtful'
   const wasNotTaken = lostAt !== undefined && evidence === 'unchanged'

@@ -14,6 +14,7 @@ import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
   doubtMsOf,
+  evidenceOf,
   judge,
   longerDoubtMs,
   timeOffsetOf,
@@ -76,6 +77,8 @@ export interface OutcomesOptions {
   clock: Pick<Clock, 'monotonic'>
   /** With the monotonic times of sending and of the first sight of the outcome: a failure is doubted for seconds. */
   emit: (event: OutcomeEvent, at: SeenAt) => void
+  /** A PATCH sent at this time, monotonic ms, was accepted, though its response was lost. */
+  arrived: (sentAt: number) => void
   /** Called when a check is due sooner than all others. */
   wake: () => void
 }
@@ -215,7 +218,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function learn(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): boolean {
     const { awaiting } = record
     if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return false
-    const conclusion = judge({ ...awaiting, before: record }, shown, check, rulesOf(record.triedAt, awaiting, check))
+    const rules = rulesOf(record.triedAt, awaiting, check)
+    const evidence = shown && evidenceOf({ ...awaiting, before: record }, shown, check.askedAt, rules)
+    if (awaiting.lostAt !== undefined && evidence !== undefined && evidence !== 'unchanged')
+      options.arrived(awaiting.sentAt)
+    const conclusion = judge(awaiting, evidence, check, rules)
     if (conclusion.outcome !== undefined) {
       settle(record, conclusion, { check, shown })
       return true

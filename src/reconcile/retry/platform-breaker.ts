@@ -46,6 +46,8 @@ export interface PlatformBreaker {
   call(): FailedCall | undefined
   /** Reports the response to a PATCH sent, or to be sent, at `sentAt`, monotonic ms. */
   note(response: RetryResponse, sentAt: number): void
+  /** A check shows that the platform accepted a PATCH sent at this time, although its response was lost. */
+  arrived(sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined if none is needed, or one is running. */
   pingAt(): number | undefined
   /** A sweep has listed the window: sends the next ping now, if lists seemed to fail. A second one ends a trouble that is not of retries. */
@@ -188,6 +190,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       }
       if (state.name === 'closed' && failuresInARow >= suspiciousRow)
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
+    },
+    arrived(sentAt) {
+      const shut = trouble()
+      // Only a trial is sent during a trouble.
+      const isTrial = sentAt >= (since ?? Infinity)
+      if (shut !== undefined && ofRetries.has(shut) && isTrial) enter({ name: 'closed' })
     },
     pingAt: () => (pinging === undefined ? pingAt : undefined),
     listed() {
