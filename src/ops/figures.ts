@@ -257,7 +257,7 @@ export function missingText(status: StatusFacts): string {
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery is known${eventsUntil(status)}.`
   if (isZoneWrong(status)) return 'No missing delivery is known.'
-  if (!isWholeKnown(status)) return 'No missing delivery is known, but listing was incomplete.'
+  if (!isWholeKnown(status)) return 'No missing delivery is known, but not all was listed and read.'
   // Known by their notices alone.
   const hasOthers = stuckProcessing + (books?.unprocessed.total ?? 0) > 0
   if (missing === 0 && hasOthers) return 'No other missing delivery is known.'

@@ -149,6 +149,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     timeline,
     platform,
     giveUpAfterMs: config.outcome.giveUpAfter,
+    hasLargeRows: scenario.habits.rowBytes >= 100_000,
   })
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()

@@ -17,8 +17,6 @@ interface Said {
   ms: number
   text: string
   ids: Set<string>
-  /** Since then. */
-  retried: Set<string>
 }
 
 export function createEstimatesWatcher(options: WatcherOptions): Watcher {
@@ -45,21 +43,19 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
     // Of the others nothing is said.
     if (text.join().includes('known by now')) return
     const ids = [...platform.records.values()]
-      .filter(({ id, plan, status }) => plan.aheadMs === undefined && (status === 'failed' || isOwed(id)))
+      .filter(({ id, status }) => status === 'failed' || isOwed(id))
+      .filter(({ plan }) => plan.aheadMs === undefined && plan.unreadable === undefined)
       .filter((record) => expectations.isSelected(record) && isOpen(record.id))
       .map(({ id }) => id)
     const ms = doneAt.getTime() - status.now.getTime()
     // What has changed within the last minute does not show in the pace yet.
     if (ids.length > 0 && now + 2 * ms + slackMs < changesAfter(changes, now - minuteMs))
-      said.push({ at: now, ms, text: text.join(': '), ids: new Set(ids), retried: new Set() })
+      said.push({ at: now, ms, text: text.join(': '), ids: new Set(ids) })
   }
 
-  /** One that is retried once more has failed again, and its end is not said. */
-  function noteRetry(id: string): void {
-    for (const one of said) {
-      if (one.retried.has(id) && one.text.includes('that fail again')) one.ids.delete(id)
-      one.retried.add(id)
-    }
+  /** The end of one that fails again is not said. */
+  function noteFailed(id: string): void {
+    for (const { ids, text } of said) if (text.includes('that fail again')) ids.delete(id)
   }
 
   function checkDone(): void {
@@ -110,11 +106,15 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
 
   return {
     told(call, { status }) {
+      // Without a token no other call goes out.
+      if (call.operation === 'token' && status !== 200 && next?.operation !== 'token') next = undefined
       // It was not let through, and backs off once more.
       if (call.operation === 'retry' && status === 429) for (const { ids } of said) ids.delete(call.id)
     },
+    fact(fact) {
+      if (fact.type === 'outcome' && fact.outcome === 'failed-again') noteFailed(fact.webhookId)
+    },
     sent(call) {
-      if (call.operation === 'retry') noteRetry(call.id)
       if (next?.operation !== call.operation) return
       exercise('the next try is the next call')
       const now = timeline.now()

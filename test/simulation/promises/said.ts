@@ -18,6 +18,8 @@ const shareMs = 3 * minuteMs
 const minDeliveries = 10
 /** A success after so many failures looks as if its receiver were mended. */
 const minRow = 5
+/** What a receiver did longer ago is forgotten. */
+const recallMs = 10 * minuteMs
 /** Beyond it a clock that is off is said. */
 const maxSkewMs = 50_000
 const maxReturnsPerHour = 3
@@ -256,7 +258,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         say(`${said} while ${id} takes ${taken} of ${sent}`)
       const downSince = platform.outageAt(receiverOf(id), timeline.now())?.from ?? Infinity
       const failed = own.filter(
-        ({ at, isTaken, sentAt }) => !isTaken && sentAt > downSince && at < timeline.now() - noticeMs,
+        ({ at, isTaken, sentAt }) =>
+          !isTaken && sentAt > downSince && at < timeline.now() - noticeMs && at > timeline.now() - recallMs,
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
       // Where none is said to be missing, that itself is judged.

@@ -196,7 +196,7 @@ describe('the headline', () => {
     'trouble: The platform cannot be listed: timed out. No missing delivery is known of events up to 11:58:00 UTC.': [
       { ...sweepFailed, seenUntil: incidentNow - 120_000 },
     ],
-    'waiting: No missing delivery is known, but listing was incomplete.': [
+    'waiting: No missing delivery is known, but not all was listed and read.': [
       { ...incomplete, sweeps: [aSweep('incomplete')] },
       // So many recent sweeps have followed that the last full one is not among those that are kept.
       incomplete,
@@ -204,7 +204,7 @@ describe('the headline', () => {
     'working: Retries are under way. At least 2 deliveries are missing.': [
       { ...incomplete, failed: { ...noDecisions, due: 1, exhausted: 1 } },
     ],
-    'trouble: 300 rows could not be read: id is not a UUID. No missing delivery is known, but listing was incomplete.':
+    'trouble: 300 rows could not be read: id is not a UUID. No missing delivery is known, but not all was listed and read.':
       [{ unreadable: { rows: 300, field: 'id' } }],
     'working: The first sweep is under way. Nothing is known yet.': [unswept],
     'working: The first sweep is under way. At least 100 deliveries are missing.': [
