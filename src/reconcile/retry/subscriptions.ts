@@ -207,7 +207,8 @@ export function createSubscriptions(
     const subscription = of(subscriptionId)
     const { circuit: before, openedAfter, places } = subscription
     free(subscription, sent)
-    if (sent <= openedAfter) return
+    // A failure may be older than what has mended it. A success shows a closed circuit's receiver up, whenever it was sent.
+    if (sent <= openedAfter && (verdict === 'failed-again' || stateOf(before, now) !== 'closed')) return
     const circuit = learn(before, { verdict, record, sent, now, response: responseStatusCode }, policy)
     subscription.circuit = circuit
     const to = stateOf(circuit, now)

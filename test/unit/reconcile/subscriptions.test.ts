@@ -29,7 +29,8 @@ const scripts: Record<string, string> = {
     changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 due, 0 under way; probe -> 2 due, 0 under way
     changes -> a half-open, b half-open; take a 3; probe -> 1 due, 1 under way; blocks a -> circuit; blocks b -> nothing
     settle a 3 failed-again; changes -> a open 60s 3/3`,
-  "outcomes of retries from before the operator's probe open no closed circuit": `
+  "outcomes of retries from before the operator's probe open no closed circuit; a success shows the receiver up": `
+    take b 5; probe -> 0 due, 0 under way; settle b 1 recovered; take b 1; blocks b -> nothing
     take a 5; probe -> 0 due, 0 under way; settle a 5 failed-again; take a 5; settle a 5 failed-again
     changes -> nothing; take a 4; settle a 4 failed-again; changes -> a open 30s 9/9`,
   'a circuit is forgotten in any state ten minutes after its last open record': `
