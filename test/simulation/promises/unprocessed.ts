@@ -10,7 +10,7 @@ const namedWithinMs = 20 * minuteMs
 const askedAgainMs = { other: hourMs, all: 10 * minuteMs }
 
 export function createUnprocessedWatcher(options: WatcherOptions): Watcher {
-  const { config, exercise, holds, ledger, number, platform, scenario, timeline, violate } = options
+  const { config, exercise, expectations, holds, ledger, number, platform, scenario, timeline, violate } = options
   const { habits, jumps, pauses, platformJumps, records } = scenario
   const { lookback, settle } = config.ledger
   const startedAt = timeline.now()
@@ -68,9 +68,10 @@ export function createUnprocessedWatcher(options: WatcherOptions): Watcher {
       if (isLate) return
       for (const [record, lostAt] of lost) {
         const at = settledAt(record, lostAt)
-        const isOld = record.eventAt < platform.now() - lookback + hourMs
+        // What is not selected may have another ledger, or none.
+        const isCompared = expectations.isSelected(record) && record.eventAt >= platform.now() - lookback + hourMs
         const since = timeline.now() - namedWithinMs
-        if (at > since || isOld || !hasBooksSince(since) || !holds.isFaultlessSince(since)) continue
+        if (at > since || !isCompared || !hasBooksSince(since) || !holds.isFaultlessSince(since)) continue
         exercise('what a receiver lost behind a 200 is named')
         if (!unprocessed.includes(record.id)) violate('waits', `does not name ${record.id}, which the ledger lacks`)
       }
