@@ -6,7 +6,7 @@ export interface Bucket {
   take(now: number): boolean
   /** Calls that had taken theirs before can only go now, or within `ms`. */
   allow(calls: number, now: number, ms?: number): void
-  /** How much is in it, 0 to 1 of what it can hold. */
+  /** How much is in it at least, 0 to 1 of what it can hold: all may have taken theirs when they went. */
   level(now: number): number
 }
 
@@ -15,12 +15,13 @@ const tolerance = 0.05
 
 export function createBucket(perSecond: number): Bucket {
   const size = Math.max(1, perSecond)
-  let level = size
+  let [level, least] = [size, size]
   let filledAt = 0
   /** What is allowed beyond it, and until when. */
   let [allowed, allowedUntil] = [0, -Infinity]
   function fill(now: number): void {
-    level = Math.min(size, level + ((now - filledAt) / 1000) * perSecond)
+    const gained = ((now - filledAt) / 1000) * perSecond
+    ;[level, least] = [Math.min(size, level + gained), Math.min(size, least + gained)]
     filledAt = now
     if (now > allowedUntil) allowed = 0
   }
@@ -30,6 +31,7 @@ export function createBucket(perSecond: number): Bucket {
       const borrowed = Math.min(allowed, 1)
       allowed -= borrowed
       level += borrowed - 1
+      least = Math.max(0, least - 1)
       return level > -tolerance
     },
     allow(calls, now, ms = 0) {
@@ -39,7 +41,7 @@ export function createBucket(perSecond: number): Bucket {
     },
     level(now) {
       fill(now)
-      return level / size
+      return least / size
     },
   }
 }
