@@ -2,6 +2,7 @@
 import { soundAtOf } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
+import { perSecondOf } from '../readings-limits.ts'
 import { createStreaks } from '../streaks.ts'
 import { changedBefore, changesOf, clocksOf } from '../world.ts'
 import { restFactor } from './rests.ts'
@@ -70,6 +71,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const streaks = createStreaks(options)
   const startedAt = timeline.now()
+  /** Such a limit looks like a platform that fails most calls: 503 without a wait slow it down to one call a second. */
+  const isLikeFailing = scenario.habits.limits.some(
+    (limit) => limit.status === 503 && limit.retryAfter === 'absent' && perSecondOf(limit) < 1,
+  )
   /** Deliveries whose outcome this process knows, oldest first. */
   let deliveries: Delivery[] = []
   /** When a call of the API, and of the identity host, was last answered well and badly, ms since the start. */
@@ -318,7 +323,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     // An evicted record is forgotten with everything known about it.
     if (status.causes.onlyCounted > 0) levels = []
     levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
-    if (levels.length < 15) return
+    if (levels.length < 15 || isLikeFailing) return
     exercise('levels are steady where nothing changes')
     const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
     const returns = changed.filter(({ at, level }) => levels.some((one) => one.at < at && one.level === level))
