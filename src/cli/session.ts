@@ -8,7 +8,7 @@ import { failureOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { toPolicy } from '../reconciler.ts'
 import type { ExitCode } from '../runtime/errors.ts'
-import { periodOf } from '../runtime/schedule.ts'
+import { gapsOf } from '../runtime/schedule.ts'
 import type { CommandFlags } from './flags.ts'
 import { createProgressLine, widthOf, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
@@ -55,7 +55,7 @@ export async function inSession(
     return await body({
       ...openPlatform(config, io, { key, transport, emit }),
       ...{ config, log, target, transport, moments, progress },
-      policy: toPolicy(config, periodOf(config.schedule)),
+      policy: toPolicy(config, gapsOf(config.schedule.cron).min),
       width: widthOf(io.stdout),
     })
   } catch (error) {

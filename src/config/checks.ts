@@ -1,6 +1,6 @@
 // Checks that involve several keys. Each uses only keys that are valid on their own, so that no problem is reported twice.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { maxGapOf } from '../runtime/schedule.ts'
+import { gapsOf } from '../runtime/schedule.ts'
 import { formatDuration } from './duration.ts'
 import { isLoopback } from './url.ts'
 
@@ -169,7 +169,7 @@ const sweptInTime: Check = (config) => {
   const key = 'schedule.cron'
   const [cron, lookback, settle] = [key, 'window.lookback', 'window.settle'].map((each) => config.value(each))
   if (typeof cron !== 'string' || typeof lookback !== 'number' || typeof settle !== 'number') return none()
-  const gap = maxGapOf(cron)
+  const gap = gapsOf(cron).max
   if (settle >= lookback || gap <= maxGapShare * (lookback - settle)) return none()
   const window = `from window.lookback, which is ${formatDuration(lookback)} (${config.origin('window.lookback')}), to window.settle`
   const message = `leaves up to ${formatDuration(gap)} between two sweeps, more than three quarters of the time ${window}: failures would leave the window before their retry; sweep more often, or raise window.lookback`

@@ -3,6 +3,7 @@ import { isIPv6 } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
 import { parseInstant } from '../runtime/instant.ts'
+import { gapsOf } from '../runtime/schedule.ts'
 import { isUuid, uuidPattern } from '../runtime/uuid.ts'
 import { durationPattern, parseDuration } from './duration.ts'
 
@@ -190,8 +191,9 @@ export function cron(): Kind<z.ZodMiniType<string, string>> {
     pattern: /^[^\t\r\n]+$/,
     parse(expression) {
       const fields = expression.trim().split(/ +/)
+      const cron = fields.join(' ')
       const stepsFit = maxSteps.every((max, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= max)
-      return fields.length === 6 && stepsFit && isCron(fields.join(' ')) ? fields.join(' ') : undefined
+      return fields.length === 6 && stepsFit && isCron(cron) && gapsOf(cron).max < Infinity ? cron : undefined
     },
   })
 }

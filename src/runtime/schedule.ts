@@ -2,7 +2,6 @@
 // There are no other ticks: a schedule limited to certain hours or days is obeyed.
 import { createTask, parse, type ScheduledTask } from 'node-cron'
 import type { Clock, Random } from './clock.ts'
-import { ConfigurationError } from './errors.ts'
 
 export interface Schedule {
   /** When the next tick is due, in monotonic ms; undefined before the start and after the end. */
@@ -28,69 +27,40 @@ const maxJitterMs = 60_000
 const lookMs = 10_000
 /** and counts as set when the two have diverged by more than this. Drift and slewing cause less. */
 const minStepMs = 5000
-/** Number of future runs that determine the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
-const looksAhead = 100
 
-const nothing = (): void => undefined
-
-/** Only queried, never started. It counts in UTC: zones are handled here. */
-function askable(cron: string): ScheduledTask {
-  const task = createTask(cron, nothing, { timezone: 'UTC' })
+/** Its days, which are only queried: nothing is started. In UTC: zones are handled here. */
+function daysOf(cron: string): ScheduledTask {
+  const task = createTask(`* * * ${cron.split(/\s+/).slice(3).join(' ')}`, () => undefined, { timezone: 'UTC' })
   void task.destroy()
   return task
-}
-
-/** Runs that show the shortest gap, in order, in ms. In UTC: the hour skipped by daylight saving would shorten a gap. */
-function sampleRuns(cron: string): number[] {
-  const [, ...coarser] = cron.trim().split(/\s+/)
-  if (coarser.some((field) => field !== '*'))
-    return askable(cron)
-      .getNextRuns(looksAhead)
-      .map((run) => run.getTime())
-  // With equal minutes, as by default (every 30 s), two of them show each gap.
-  const { second } = parse(cron)
-  return Array.from({ length: 120 }, (_, at) => at * 1000).filter((at) => second.includes((at / 1000) % 60))
-}
-
-/**
- * Shortest time between two ticks, in ms.
- * @throws ConfigurationError for a cron without a next run: some combinations of days never occur
- */
-export function periodOf({ cron }: ScheduleOptions): number {
-  try {
-    return Math.min(...sampleRuns(cron).map((run, index, runs) => run - (runs[index - 1] ?? -Infinity)))
-  } catch {
-    const message = `"${cron}" names moments that never come; choose others, such as */30 * * * * *`
-    throw new ConfigurationError([{ key: 'schedule.cron', origin: 'configuration', message }])
-  }
 }
 
 /** Two years, from a January: they hold two days of a schedule that names one a year. */
 const daysAhead = 731
 
-/** Longest time from a run day to the next one, in days. */
-function maxDays(cron: string): number {
-  const dayFields = cron.trim().split(/\s+/).slice(3)
-  if (dayFields.every((field) => field === '*')) return 1
-  const days = askable(['*', '*', '*', ...dayFields].join(' '))
-  let [max, last] = [0, 0]
-  for (let day = 0; day <= daysAhead; day += 1) {
-    if (day < daysAhead && !days.match(new Date(Date.UTC(2024, 0, 1 + day)))) continue
-    max = Math.max(max, day - last)
-    last = day
-  }
-  return max
+/** The days of two years on which it runs; with every day, two of them show each gap. */
+function runDaysOf(cron: string): number[] {
+  if (cron.endsWith(' * * *')) return [0, 1]
+  const days = daysOf(cron)
+  const all = Array.from({ length: daysAhead }, (_, day) => day)
+  return all.filter((day) => days.match(new Date(Date.UTC(2024, 0, 1 + day))))
 }
 
-/** Longest time between two ticks, in ms, apart from an hour that daylight saving skips. At most two years. */
-export function maxGapOf(cron: string): number {
+const between = (times: readonly number[]): number[] => times.slice(1).map((time, index) => time - (times[index] ?? 0))
+
+/**
+ * Shortest and longest time between two ticks, in ms, apart from an hour that daylight saving skips. The longest is Infinity for
+ * days that come less than once a year, or never.
+ */
+export function gapsOf(cron: string): { min: number; max: number } {
   const { hour, minute, second } = parse(cron)
-  const runs = hour
-    .flatMap((h) => minute.flatMap((m) => second.map((s) => 3600 * h + 60 * m + s)))
-    .toSorted((a, b) => a - b)
+  const ofDay = hour.flatMap((h) => minute.flatMap((m) => second.map((s) => 3600 * h + 60 * m + s)))
+  // A list may name one twice.
+  const runs = [...new Set(ofDay)].toSorted((a, b) => a - b)
   const [first = 0, last = 0] = [runs[0], runs.at(-1)]
-  const overDays = 86_400 * maxDays(cron) + first - last
-  return 1000 * runs.reduce((max, run, index) => Math.max(max, run - (runs[index - 1] ?? run)), overDays)
+  const nights = between(runDaysOf(cron)).map((days) => 86_400 * days + first - last)
+  const gaps = new Set([...between(runs), ...(nights.length > 0 ? nights : [Infinity])])
+  return { min: 1000 * Math.min(...gaps), max: 1000 * Math.max(...gaps) }
 }
 
 /**
@@ -99,7 +69,7 @@ export function maxGapOf(cron: string): number {
  */
 function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => number {
   const { hour, minute, second } = parse(cron)
-  const days = askable(['*', '*', '*', ...cron.trim().split(/\s+/).slice(3)].join(' '))
+  const days = daysOf(cron)
   const isRunDay = ({ day, month, year }: Temporal.ZonedDateTime): boolean =>
     days.match(new Date(Date.UTC(year, month - 1, day)))
 
@@ -129,13 +99,12 @@ function nextRunOf({ cron, timeZone }: ScheduleOptions): (after: number) => numb
 /**
  * Creates a schedule. Its ticks follow the monotonic clock, and are rescheduled when the host's wall clock was set: no tick
  * waits for a clock that was set back, and one tick covers all that were skipped.
- * @throws ConfigurationError if the schedule never ticks
  */
 export function createSchedule(
   options: ScheduleOptions,
   { clock, random }: { clock: Pick<Clock, 'now' | 'monotonic' | 'timer'>; random: Pick<Random, 'next'> },
 ): Schedule {
-  const periodMs = periodOf(options)
+  const periodMs = gapsOf(options.cron).min
   const nextRun = nextRunOf(options)
   const jitterMs = Math.min(maxJitterMs, periodMs * jitterShare)
   /** The awaited run, epoch ms; jitter delays its tick. */

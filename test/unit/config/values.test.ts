@@ -86,7 +86,17 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
       '"0 0 */23 * * *"': '0 0 */23 * * *',
       '"  0  0 3 * jan-dec MON-FRI  "': '0 0 3 * jan-dec MON-FRI',
     },
-    ['"* * * * *"', '"* * * * * * *"', '"@hourly"', '"*/60 * * * * *"', '"0 */90 * * * *"', '"0 0 */24 * * *"', '30s'],
+    [
+      '"0 0 0 L-30 2 *"',
+      '"0 0 0 29 2 *"',
+      '"* * * * *"',
+      '"* * * * * * *"',
+      '"@hourly"',
+      '"*/60 * * * * *"',
+      '"0 */90 * * * *"',
+      '"0 0 */24 * * *"',
+      '30s',
+    ],
   ],
   'auth.scope': [{ '""': '', 'api openid': 'api openid' }, ['" api"', '"a  b"', '[api]']],
   'auth.clientId': [
