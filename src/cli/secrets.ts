@@ -48,15 +48,14 @@ export function proofOf(key: PrivateKey): string {
 }
 
 /**
- * Secrets that authorize commands, reread at each call. An unreadable file keeps its last content. `key`: a copy for proofs
- * alone, because its reloads do not renew the token; undefined with auth.signCommand.
+ * Secrets that authorize commands, reread at each call. Without a usable token in its file there is none: the former one may have
+ * leaked. `key`: a copy for proofs alone, because its reloads do not renew the token; undefined with auth.signCommand.
  */
 export function controlSecrets(
   { control }: Pick<Config, 'control'>,
   key: Reloadable<PrivateKey> | undefined,
   io: Pick<Io, 'env' | 'readFile'> & { origins: Origins },
 ): () => ControlSecrets {
-  let { token } = control
   let proofs = key === undefined ? [] : [proofOf(key.current())]
 
   function reloadKey(): void {
@@ -70,7 +69,8 @@ export function controlSecrets(
   return () => {
     reloadKey()
     const found = reread('control.token', control.token, io)
-    if ('raw' in found && (found.raw === undefined || controlTokenProblem(found.raw) === undefined)) token = found.raw
-    return { token, proofs }
+    const token = 'raw' in found ? found.raw : undefined
+    const isUsable = token !== undefined && controlTokenProblem(token) === undefined
+    return { token: isUsable ? token : undefined, proofs }
   }
 }
