@@ -147,12 +147,8 @@ function toLease(object: z.output<LeaseSchema>): Lease {
   }
 }
 
-/** The API accepts only times with six decimals (MicroTime). */
-const toMicroTime = (iso: string | undefined): string | undefined =>
-  iso?.replace(/(?:\.\d+)?Z$/, (fraction) => {
-    const digits = fraction.replace(/\D/g, '').padEnd(6, '0').slice(0, 6)
-    return `.${digits}Z`
-  })
+/** The API accepts only times with six decimals (MicroTime), and writes them so. */
+const toMicroTime = (iso: string | undefined): string | undefined => iso?.replace(/(?<=\.\d{3})Z$/, '000Z')
 
 function toObject(lease: Lease, identity: { name: string; namespace: string }): object {
   const known = lease.object as { metadata?: object; spec?: object }

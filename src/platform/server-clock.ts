@@ -53,18 +53,10 @@ export function createServerClock(clock: Clock): ServerClock {
   /** Far from the known time, and not accepted yet. */
   let pendingJump: { interval: Interval; responses: number } | undefined
 
-  /** All responses of a second have the same text. */
-  let lastDate: { text: string; at: number | undefined } = { text: '', at: undefined }
-
-  function dateOf(text: string): number | undefined {
-    if (text !== lastDate.text) lastDate = { text, at: parseHttpDate(text.trim()) }
-    return lastDate.at
-  }
-
   /** The evidence of one response: `Date` is truncated to the second, and was written between sending and receiving. */
   function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
     // With an Age, the response is a cache's, and its Date is older; 0 is written by caches on the way of each response.
-    const date = Number(headers['age'] ?? 0) === 0 ? dateOf(headers['date'] ?? '') : undefined
+    const date = Number(headers['age'] ?? 0) === 0 ? parseHttpDate(headers['date']?.trim() ?? '') : undefined
     return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
   }
 

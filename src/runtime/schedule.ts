@@ -8,7 +8,7 @@ export interface Schedule {
   nextAt(): number | undefined
   /** Shortest time between two ticks, in ms. */
   periodMs: number
-  /** Ticks immediately, then as scheduled. An error in a later tick ends the process as an uncaught exception. */
+  /** Once: ticks immediately, then as scheduled. An error in a later tick ends the process as an uncaught exception. */
   start(onTick: () => void): void
   /** Ends the ticks permanently. */
   stop(): void
@@ -116,7 +116,6 @@ export function createSchedule(
   let offset = 0
   /** Undefined before the start, and after the end. */
   let cancel: (() => void) | undefined
-  let isOver = false
 
   function awaitRun(after: number): void {
     const [now, monotonic] = [clock.now(), clock.monotonic()]
@@ -154,13 +153,11 @@ export function createSchedule(
     nextAt: () => (cancel === undefined ? undefined : dueAt),
     periodMs,
     start(onTick) {
-      if (isOver || cancel !== undefined) return
       awaitRun(clock.now())
       wait(onTick)
       onTick()
     },
     stop() {
-      isOver = true
       cancel?.()
       cancel = undefined
     },

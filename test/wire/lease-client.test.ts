@@ -22,7 +22,7 @@ const draft: Lease = {
   durationMs: 1500,
   transitions: 0,
   acquireTime: '2026-01-15T12:00:00.123Z',
-  renewTime: '2026-01-15T12:00:00Z',
+  renewTime: '2026-01-15T12:00:00.000Z',
   annotations: {},
   object: {},
 }

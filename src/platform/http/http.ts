@@ -162,11 +162,6 @@ function textOf(body: Buffer): string {
   return text.startsWith('\ufeff') ? text.slice(1) : text
 }
 
-function joined(chunks: readonly Buffer[], bytes: number): Buffer {
-  const [first] = chunks
-  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)
-}
-
 const tooLarge = (): TransportError => new TransportError('too-large', 'TOO_LARGE')
 
 type Decode = (
@@ -283,7 +278,7 @@ function exchange(
           if (isOver || head === undefined) return
           end()
           const response = head
-          const body = joined(chunks, bytes)
+          const body = Buffer.concat(chunks)
           if (bytes === 0 || isStreamed || isPlain(encoding, body)) resolve({ ...response, body: textOf(body) })
           else decoded(body, encoding, maxBytes).then((whole) => resolve({ ...response, body: textOf(whole) }), reject)
         },
