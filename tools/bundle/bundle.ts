@@ -49,17 +49,6 @@ const withoutAbsent: Plugin = {
   },
 }
 
-/** node-cron counts in UTC (src/runtime/schedule.ts). */
-const utcWithoutIntl: Plugin = {
-  name: 'utc-without-intl',
-  transform: {
-    filter: { id: /[\\/]node_modules[\\/]node-cron[\\/]/, code: /new Intl\.DateTimeFormat\(/ },
-    handler: (code) =>
-      `import { dateTimeFormat } from ${JSON.stringify(join(import.meta.dirname, 'date-time-format.ts'))};
-        ${code.replaceAll('new Intl.DateTimeFormat(', 'dateTimeFormat(')}`,
-  },
-}
-
 /** One character beyond ASCII would make V8 keep a whole file in two bytes a character: 4 MiB of RSS. */
 const inAscii: Plugin = {
   name: 'in-ascii',
@@ -92,7 +81,7 @@ export async function bundle(root: string): Promise<string[]> {
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
-    plugins: [withoutAbsent, utcWithoutIntl, inAscii],
+    plugins: [withoutAbsent, inAscii],
     preserveEntrySignatures: false,
     checks: { ineffectiveDynamicImport: false },
     onLog(_level, { message }) {
