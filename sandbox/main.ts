@@ -170,9 +170,9 @@ async function open<T>(start: () => Promise<T>): Promise<T> {
   try {
     return await start()
   } catch (error) {
-    const { code, port } = error as NodeJS.ErrnoException & { port?: number }
+    const { code, port, syscall } = error as NodeJS.ErrnoException & { port?: number }
     if (code === 'EADDRINUSE') throw new SandboxInputError(`port ${port ?? ''} is taken: name others with --port`)
-    if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+    if (syscall !== undefined) {
       throw new SandboxInputError(`can not listen there (${code}): name another --port, or another host in the file`)
     }
     if (error instanceof RangeError) throw new SandboxInputError(`timeZone: ${error.message}`)
