@@ -231,7 +231,7 @@ export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
-/** A program and its arguments, run without a shell. */
+/** A program and its arguments, run without a shell. They are literal: a placeholder may be that of a shell. */
 export function command(): Kind<z.ZodMiniType<string[], string[]>> {
   const error =
     'must be a list of a program and its arguments, such as [/usr/local/bin/sign, --key, payments]; in the environment as JSON, in double quotes'
@@ -248,7 +248,7 @@ export function command(): Kind<z.ZodMiniType<string[], string[]>> {
       return text
     }
   }
-  return { schema, type: 'program and arguments', fromText, shown: false }
+  return { schema, type: 'program and arguments', fromText, shown: false, verbatim: true }
 }
 
 /** A list of UUIDs, normalized to lower case. */

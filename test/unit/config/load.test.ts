@@ -84,10 +84,10 @@ test('where one of several is to be given, the environment goes before the file;
   const inline = 'privateKey: "-----BEGIN PRIVATE KEY-----", issuerUrl: "https://i.example/i"'
   const ofFile = { privateKeyFile: '/run/key.pem', privateKey: undefined }
   expect(authOf(inline, { RECONCILER_AUTH_PRIVATE_KEY_FILE: '/run/key.pem' })).toMatchObject(ofFile)
-  const command = `["/bin/sign", "--key", "a, b"]`
-  const ofCommand = { privateKeyFile: undefined, signCommand: ['/bin/sign', '--key', 'a, b'] }
+  const signCommand = ['/bin/sh', '-c', 'sign "${KEY}", {{.b}}']
+  const ofCommand = { privateKeyFile: undefined, signCommand }
   const certified = `${old}, certificateFile: /c`
-  expect(authOf(certified, { RECONCILER_AUTH_SIGN_COMMAND: command })).toMatchObject(ofCommand)
+  expect(authOf(certified, { RECONCILER_AUTH_SIGN_COMMAND: JSON.stringify(signCommand) })).toMatchObject(ofCommand)
 
   const env = { ...requiredEnv, [realm]: 'r', [host]: 'https://x.example' }
   expect(toldOf(() => load({ env }))).toEqual([expect.stringContaining('give either auth.issuerUrl')])
