@@ -23,8 +23,6 @@ export interface Simulated {
   last: readonly string[]
   /** Of everything that happened. */
   digest: string
-  /** Virtual time that it took. */
-  simulatedMs: number
   calls: number
   deliveries: number
   recovered: number
@@ -350,7 +348,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     violation: trace.violation(),
     last: trace.last(),
     digest: trace.digest(),
-    simulatedMs: timeline.now(),
     calls,
     deliveries,
     recovered: [...platform.records.values()].filter(({ status }) => status === 'successful').length,
