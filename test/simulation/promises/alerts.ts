@@ -100,6 +100,12 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const clocksApart = (): number => Math.max(...[platform.now(), identityNow()].map((now) => Math.abs(hostNow() - now)))
 
+  /** In seconds that cannot be listed, or beside them. */
+  const isInBadSpan = ({ eventAt }: SimulatedRecord): boolean =>
+    scenario.faults.some(
+      (fault) => fault.kind === 'bad-span' && Math.abs(scenario.startAt + (fault.eventAt ?? 0) - eventAt) < minuteMs,
+    )
+
   /** What needs a person, and for which things, each with the alerts of which one has to say it. */
   function needs(open: readonly SimulatedRecord[]): [need: string, things: string[], alerts: RegExp][] {
     const once = (isNeeded: boolean): string[] => (isNeeded ? [''] : [])
@@ -109,7 +115,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       .some(({ notAfter }) => notAfter < prometheusNow() + 29 * 24 * hourMs)
     const unreadable = [...platform.records.values()].filter((record) => {
       const { plan, status } = record
-      if (status !== 'failed' || plan.unreadable === undefined) return false
+      if (status !== 'failed' || plan.unreadable === undefined || isInBadSpan(record)) return false
       return !expectations.isExpired(record, platform.now(), 0) && !expectations.isUnlisted(record, platform.now())
     })
     const ahead = [...platform.records.values()].filter(

@@ -17,6 +17,8 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const perSecond = Math.min(config.platform.maxRequestsPerSecond, perSecondFor('list', scenario.habits.limits))
   const checkMs = Math.max(2000 / perSecond, scenario.habits.latency[1] / scenario.sweep.concurrency)
   const queueMs = (records: number): number => records * checkMs
+  /** The most retries whose outcome was owed at once since the last scrape: each takes its turn. */
+  let mostOwed = 0
   const isSlow = scenario.habits.latency[1] > 100
 
   function look(id: string): void {
@@ -44,6 +46,7 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
 
   return {
     told(call, { kind, status, views }) {
+      mostOwed = Math.max(mostOwed, knowledge.owed().size)
       if (call.operation === 'retry') lookedAt.delete(call.id)
       if (call.operation !== 'list') return
       for (const { id } of views) look(id)
@@ -53,7 +56,8 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
     scraped() {
       const now = timeline.now()
       const owed = knowledge.owed()
-      const bound = boundMs + queueMs(owed.size) * (isSlow ? 2 : 1)
+      const bound = boundMs + queueMs(mostOwed) * (isSlow ? 2 : 1)
+      mostOwed = owed.size
       for (const id of owed) {
         const known = knowledge.get(id)
         if (known?.owed === undefined) continue

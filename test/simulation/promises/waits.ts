@@ -18,6 +18,8 @@ const crowdedTicks = 3
 const crowdedSweeps = restFactor + 2
 /** A limit of lists alone has to be told from one of all calls. */
 const besideLimitMs = 3 * 60_000
+/** Calls/s at which a backlog takes its time. */
+const lowRate = 2
 /** A fault lasts on in what it delayed. */
 const afterFaultMs = 30_000
 const slackMs = 5000
@@ -40,6 +42,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   /** The last one that ended so long ago that what it showed should have gone out, and those after it. */
   let sweeps: Sweep[] = []
   let longestSweepMs = 0
+  /** Calls/s that it says it may send. */
+  let rate = Infinity
   /** When there were last more failed records than places. */
   let crowdedAt = -Infinity
   /** Records that have left the window. */
@@ -88,12 +92,14 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     return workedOn.length >= maxRecords / 2
   }
 
-  /** A low limit has to be learned, or a quota begins anew, and then each failed record takes its calls. */
+  /** A low limit has to be learned, or a quota begins anew, and then each failed record takes its calls. So it does at a rate that a fault has left low. */
   function limitedMs(): number {
-    const perSecond = perSecondFor('retry', scenario.habits.limits)
+    const { limits } = scenario.habits
+    const perSecond = perSecondFor('retry', limits)
     const open = platform.records.values().filter(({ status }) => status === 'failed')
-    if (perSecond === Infinity) return scenario.habits.limits.length === 0 ? 0 : besideLimitMs
-    return 60_000 + (1000 * [...open].length) / (0.3 * perSecond)
+    const workMs = (1000 * [...open].length) / (0.3 * Math.min(perSecond, rate))
+    if (perSecond < Infinity) return 60_000 + workMs
+    return limits.length === 0 ? (rate < lowRate ? workMs : 0) : besideLimitMs
   }
 
   /** Why it may wait; undefined when it may not. */
@@ -190,13 +196,15 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     sent: subscriptions.sent,
     told(call, told) {
       subscriptions.told(call)
-      if (told.kind === 'told' && isSweepPage(call)) listed(call, told)
+      // The pages of a job look like those of a sweep, but of them only what it asks for is held.
+      if (told.kind === 'told' && isSweepPage(call) && scenario.jobs.length === 0) listed(call, told)
     },
     fact(fact) {
       subscriptions.fact(fact)
       if (fact.type === 'sweep') swept(fact.report)
     },
-    scraped() {
+    scraped({ metrics }) {
+      rate = metrics.get('platform_request_limit_per_second') ?? Infinity
       subscriptions.scraped()
       look()
       checkAllLeft()
