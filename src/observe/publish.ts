@@ -32,8 +32,8 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
   ledger: (metrics, { result }) => {
     metrics.add('ledger_requests_total', { result })
   },
-  expired: (metrics, { records }) => {
-    metrics.add('expired_webhooks_total', {}, records)
+  expired: (metrics, { again, records }) => {
+    metrics.add('expired_webhooks_total', {}, records - again)
   },
   sweep: (metrics, { report }) => {
     metrics.add('sweeps_total', { kind: report.kind, result: report.result })

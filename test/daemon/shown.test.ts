@@ -96,7 +96,7 @@ test('records that expired by a wrong clock of the platform are missing once whe
   expect(missing()).toBe(20)
   sandbox.read({ skewMs: { identity: 0, api: 8 * 24 * hourMs } })
   await daemon.goOn(5)
-  expect(daemon.facts).toContainEqual({ type: 'expired', records: 20 })
+  expect(daemon.facts).toContainEqual({ type: 'expired', records: 20, again: 0 })
   sandbox.read({ skewMs: 0 })
   await daemon.goOn(10)
   expect(missing()).toBe(20)

@@ -117,7 +117,7 @@ export const everyFact = {
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 } },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', wrongTime: 2, wrongStatus: 3 },
-  expired: { type: 'expired', records: 5 },
+  expired: { type: 'expired', records: 5, again: 0 },
   returned: { type: 'returned', records: 5 },
   outcome: outcomeFact(),
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },

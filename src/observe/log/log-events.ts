@@ -164,7 +164,7 @@ export const logEvents = {
   records_expired: [
     ['warn', 'debug'],
     'failed records left the window, no longer retried',
-    'See `window.lookback`. `webhook-reconciler retry` still reaches them.',
+    'See `window.lookback`. `webhook-reconciler retry` still reaches them. `again`: those that had returned.',
   ],
   records_returned: [
     ['warn'],

@@ -73,9 +73,10 @@ export interface Backlog {
   release(entry: FailedRecord, done?: Success): void
   /**
    * Drops records that left the window, and excluded ones, which an operator's job found; except awaited ones, and those that an
-   * operator wants. Returns the number of expired ones: without those that a job found when they had left the window.
+   * operator wants. Returns the number of expired ones: without those that a job found when they had left the window; and of
+   * those that were back.
    */
-  forgetBefore(localSecond: number): number
+  forgetBefore(localSecond: number): { records: number; again: number }
   get(id: string): FailedRecord | undefined
   /** True if this very record is in the backlog. */
   holds(entry: FailedRecord): boolean
@@ -157,8 +158,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const bySubscription = new Map<string, Set<FailedRecord>>()
   /** Tried records that were dropped, in that order, until a restart. */
   const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
-  /** Keys of expired records, until a restart. */
-  const expired = new Set<string>()
+  /** Keys of expired records, until a restart; and whether each is back. */
+  const expired = new Map<string, boolean>()
   /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
   let windowFrom = -Infinity
   const neverInWindow = new WeakSet<FailedRecord>()
@@ -231,7 +232,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     dropped.delete(key)
     learned.admitted += 1
     learned.changed.push(entry)
-    if (expired.delete(key)) learned.returned += 1
+    if (expired.get(key) === false) learned.returned += 1
+    if (expired.has(key)) expired.set(key, true)
     else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
@@ -318,15 +320,17 @@ export function createBacklog(options: BacklogOptions): Backlog {
     release,
     forgetBefore(localSecond) {
       windowFrom = localSecond
-      let gone = 0
+      const gone = { records: 0, again: 0 }
       for (const entry of byKey.values()) {
         const isExcluded = exclusionOf(entry, policy) !== undefined
         if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
           continue
         release(entry)
         if (isExcluded || neverInWindow.has(entry)) continue
-        if (expired.size < maxExpired) expired.add(entry.key)
-        gone += 1
+        gone.records += 1
+        if (expired.has(entry.key)) gone.again += 1
+        else if (expired.size >= maxExpired) continue
+        expired.set(entry.key, false)
       }
       return gone
     },

@@ -56,7 +56,7 @@ export type SweeperEvent =
   | SweepEvent
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unexpected'; wrongTime: number; wrongStatus: number }
-  /** Known and selected records that left the window, neither recovered nor awaited. */
-  | { type: 'expired'; records: number }
+  /** Known and selected records that left the window, neither recovered nor awaited; `again`: those that had returned. */
+  | { type: 'expired'; records: number; again: number }
   /** Expired records back in the backlog: of an operator's retry job, or because the platform's clock was set back. */
   | { type: 'returned'; records: number }

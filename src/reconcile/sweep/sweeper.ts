@@ -144,8 +144,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
     unlistable.forgetBefore(present.from)
-    const records = backlog.forgetBefore(present.from)
-    if (records > 0) emit({ type: 'expired', records })
+    const gone = backlog.forgetBefore(present.from)
+    if (gone.records > 0) emit({ type: 'expired', ...gone })
     return present
   }
 

@@ -56,9 +56,9 @@ describe('a line', () => {
     const { log, lines } = capture({ level })
     const counted: string[] = []
     log.countLines((of) => counted.push(of))
-    log.event('records_expired', { records: 1 }, 'debug')
+    log.event('records_expired', { records: 1, again: 0 }, 'debug')
     log.event('platform_available', {})
-    log.event('records_expired', { records: 1 })
+    log.event('records_expired', { records: 1, again: 0 })
     log.event('certificate_invalid', { file: 'x', problem: 'x' })
     expect(counted).toEqual(expected)
     expect(lines.map((line) => parsed(line)['level'])).toEqual(expected)

@@ -97,8 +97,8 @@ test('outcomes that stay unknown are counted in a row', () => {
 
 test('records that expired are counted, without those that returned; how far attempts lie off is kept', () => {
   const { progress } = progressOf(minute)
-  progress.observe({ type: 'expired', records: 3 }, 1)
-  progress.observe({ type: 'expired', records: 5 }, 2)
+  progress.observe({ type: 'expired', records: 3, again: 0 }, 1)
+  progress.observe({ type: 'expired', records: 5, again: 0 }, 2)
   progress.observe({ type: 'returned', records: 2 }, 2)
   progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)

@@ -200,9 +200,10 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const records = [due(), due()]
     learn(backlog, listingOf(records), now)
-    expect(backlog.forgetBefore(Infinity)).toBe(2)
+    expect(backlog.forgetBefore(Infinity)).toEqual({ records: 2, again: 0 })
     expect(learn(backlog, listingOf(records, { askedAt: 2000 }), now).returned).toBe(2)
     expect(learn(backlog, listingOf(records, { askedAt: 3000 }), now).returned).toBe(0)
+    expect(backlog.forgetBefore(Infinity)).toEqual({ records: 2, again: 2 })
   })
 
   test('it is busy when more than half of its places hold what is due or awaited', () => {
