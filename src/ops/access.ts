@@ -80,7 +80,7 @@ export function createAccess({ allowRemote, clock, secrets }: AccessOptions): Ac
     // Digests have equal length, and all are compared: timing reveals nothing.
     const [match] = accepted.filter(({ secret }) => timingSafeEqual(digest(Buffer.from(secret, 'utf8')), given))
     if (match !== undefined) return { by: match.by }
-    const how = 'Send control.token as a bearer token in the header "authorization".'
+    const how = 'Send control.token in the header "authorization", by the scheme Bearer.'
     return {
       status: 401,
       error: isHere ? `${how} The program's own commands need none if they can read the private key.` : how,

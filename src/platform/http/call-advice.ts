@@ -45,7 +45,7 @@ const proxyVariables = 'HTTPS_PROXY (or HTTP_PROXY), and NO_PROXY'
 function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): string {
   const [, status] = /^STATUS_(\d+)$/.exec(code) ?? []
   if (status === '407') {
-    return 'the proxy requires a user and password: put them into the URL of HTTPS_PROXY (or HTTP_PROXY), or name the host in NO_PROXY'
+    return 'the proxy requires a user and password; put them into the URL of HTTPS_PROXY (or HTTP_PROXY), or name the host in NO_PROXY'
   }
   if (status?.startsWith('5') === true) {
     return `the proxy cannot reach the host (${status}): check ${address}, then ask the proxy's operator, or check ${proxyVariables}`

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { reasons, type Reason } from '../../../src/platform/http/http.ts'
 import { callAdvice } from '../../../src/platform/http/call-advice.ts'
+import { redact } from '../../../src/runtime/redact.ts'
 
 const keys = { address: 'platform.baseUrl', late: 'raise platform.requestTimeout' }
 
@@ -20,7 +21,7 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['connection', 'HPE_INVALID_CONSTANT', /^the server does not speak HTTP\/1\.1: .*check platform\.baseUrl/],
   ['connection', 'HTTPParserError', /^the server does not speak HTTP\/1\.1/],
   // Of the proxy: its variables, not the address of the call.
-  ['connection', 'PROXY_STATUS_407', /^the proxy requires a user and password: put them into the URL of HTTPS_PROXY/],
+  ['connection', 'PROXY_STATUS_407', /^the proxy requires a user and password; put them into the URL of HTTPS_PROXY/],
   ['connection', 'PROXY_STATUS_403', /^the proxy rejects the call \(403\): .*HTTPS_PROXY.*NO_PROXY/],
   ['connection', 'PROXY_STATUS_502', /^the proxy cannot reach the host \(502\): check platform\.baseUrl/],
   ['connection', 'PROXY_ECONNREFUSED', /^the proxy cannot be used: nothing listens there: check HTTPS_PROXY.*NO_PROXY/],
@@ -32,7 +33,9 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['intercepted', undefined, /in its place: check platform\.baseUrl, then have it allow the call/],
   ['invalid-body', 'CONTENT_ENCODING_X_SNAPPY', /\(Content-Encoding: x_snappy\)/],
 ])('%s, %s', (reason, code, advice) => {
-  expect(callAdvice({ reason, code }, keys)).toMatch(advice)
+  const said = callAdvice({ reason, code }, keys) ?? ''
+  expect(said).toMatch(advice)
+  expect(redact(said), 'what helps is not taken for a secret').toBe(said)
 })
 
 test('an answer of the server itself brings no advice of ours', () => {
