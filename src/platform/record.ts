@@ -100,6 +100,8 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   const status = statusOf(fields['status'])
   if (status === undefined) return { unreadable: true, id, field: 'status' }
   const webhook = object(object(fields['requestPayload'])['webhook'])
+  // Also 0 is no response.
+  const code = wholeNumber(fields['responseStatusCode']) ?? 0
   return {
     id,
     eventId: isUuid(fields['eventId']) ? fields['eventId'] : '',
@@ -109,7 +111,7 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
     eventLocal,
     lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,
     eventType: word(webhook['type']),
-    responseStatusCode: wholeNumber(fields['responseStatusCode']) ?? null,
+    responseStatusCode: code > 0 ? code : null,
   }
 }
 

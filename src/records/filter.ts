@@ -99,7 +99,7 @@ function momentOf(text: string, name: string, now: number): number {
 
 /** @throws BadRequest */
 function responseOf(text: string): string {
-  if (/^(?:none|[1-5](?:xx|\d\d))$/.test(text)) return text
+  if (/^(?:none|[1-9](?:xx|\d\d))$/.test(text)) return text
   throw new BadRequest('response: a status code such as 503, a class such as 4xx, or none.')
 }
 

@@ -58,7 +58,7 @@ test.each<[string, unknown[], Partial<WebhookRecord>]>([
   ['numberOfAttempts', [undefined, null, 'three', -1, 3.99, NaN, Infinity, [3]], { attempts: 0 }],
   ['numberOfAttempts', [3, '3'], { attempts: 3 }],
   ['lastAttemptDateTime', [undefined, null, '', 'never', 0, '+275760-09-12T23:59:59'], { lastAttemptLocal: null }],
-  ['responseStatusCode', [undefined, null, '', 503.5, NaN, []], { responseStatusCode: null }],
+  ['responseStatusCode', [undefined, null, 0, '', 503.5, NaN, []], { responseStatusCode: null }],
   ['requestPayload', [undefined, null, 'text', [], {}, { webhook: null }], { eventType: '' }],
   ['requestPayload', [{ webhook: { type: 7 } }, { webhook: { type: long } }], { eventType: '' }],
   ['requestPayload', [{ webhook: { type: long.slice(1) } }], { eventType: long.slice(1) }],
