@@ -60,10 +60,10 @@ const moment = 'a time with zone, a local time in --zone, or an age'
 const since = new Option('--since <time>', `events since then: ${moment}`)
 
 /** Filters of a span of events, for use with --since. */
-const spanOf = (subscription: string): Option[] => [
+const narrowing = [
   new Option('--until <time>', 'with --since: only earlier events; default now'),
   new Option('--type <name>', 'with --since: only this event type; repeatable').argParser(collect),
-  new Option(`--subscription <${subscription}>`, 'with --since: only this subscription; repeatable').argParser(collect),
+  new Option('--subscription <name or id>', 'with --since: only this subscription; repeatable').argParser(collect),
 ]
 
 const responseFlag = new Option(
@@ -77,7 +77,7 @@ const selection = [
   zone,
   new Option('--event <id>', "this event's failed records"),
   new Option('--since <time>', `failed records of events since then: ${moment} (6h)`),
-  ...spanOf('name or id'),
+  ...narrowing,
   responseFlag,
   new Option('--exhausted', 'also records that have reached retry.maxAttempts'),
   new Option('--rate <number>', 'max. retries per second; default retry.maxPerSecond').argParser(perSecond),
@@ -117,15 +117,7 @@ function addCommands(add: Add): void {
   add(
     'records',
     'list records with their decisions, as text, JSON or CSV; read-only',
-    [
-      config,
-      port,
-      zone,
-      new Option('--event <id>', "this event's records"),
-      since,
-      ...spanOf('name or id'),
-      responseFlag,
-    ],
+    [config, port, zone, new Option('--event <id>', "this event's records"), since, ...narrowing, responseFlag],
     async () => (await import('./records.ts')).recordsCommand,
   )
     .addOption(
@@ -148,7 +140,7 @@ function addCommands(add: Add): void {
   add(
     'compare',
     'compare what the platform delivered with what your system has processed; read-only',
-    [...session, new Option('--since <time>', `events since then: ${moment}`).makeOptionMandatory(), ...spanOf('id')],
+    [...session, new Option('--since <time>', `events since then: ${moment}`).makeOptionMandatory(), ...narrowing],
     async () => (await import('./compare/compare.ts')).compareCommand,
   )
     .argument(

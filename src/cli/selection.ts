@@ -1,6 +1,7 @@
 // The records that flags select: for `plan`, `retry` and `records` as requests to the daemon, for `compare` as a span of the platform's. Pure functions.
 import { parseDuration } from '../config/duration.ts'
 import type { SpanSelection } from '../reconcile/books/compare-records.ts'
+import type { SubscriptionNames } from '../ops/words.ts'
 import { UsageError } from '../runtime/errors.ts'
 import { shownText } from '../runtime/redact.ts'
 import { isUuid } from '../runtime/uuid.ts'
@@ -71,15 +72,16 @@ export function selectionOf(
   return given === 1 ? { webhooks: [...new Set(ids.map((id) => uuidOf(id, 'webhookId')))] } : undefined
 }
 
-/** @throws UsageError for invalid flags */
+/** `names`: `subscriptions` of the configuration. @throws UsageError for invalid flags */
 export function spanOf(
   { since = '', subscription, type, until }: Partial<CommandFlags>,
-  { moments, now }: SelectOptions,
+  { moments, names, now }: SelectOptions & { names: SubscriptionNames },
 ): SpanSelection {
   const from = moments.parse(since, { option: '--since', now, edge: 'earlier' })
   const end = until === undefined ? now : moments.parse(until, { option: '--until', now, edge: 'later' })
   if (from >= end) throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(end)})`)
-  const ids = subscription?.map((id) => uuidOf(id, '--subscription'))
+  const idOf = (text: string): string | undefined => Object.keys(names).find((id) => names[id] === text)
+  const ids = subscription?.map((text) => idOf(text) ?? uuidOf(text, '--subscription'))
   return {
     from,
     until: end,

@@ -132,7 +132,8 @@ describe('compare', () => {
       unknown: 5,
       exitCode: 1,
     })
-    const text = await compare(sandbox, lines, only)
+    const env = await envOf(sandbox, { RECONCILER_SUBSCRIPTIONS: `${missing}=our team` })
+    const text = await compare(sandbox, lines, ['--subscription', 'our team'], { env })
     expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed anyway\)\n/)
     // Not those that were left out here.
     expect(text.out).toMatch(new RegExp(`retry --since \\S+ --until \\S+ --subscription ${missing} --exhausted\n`))

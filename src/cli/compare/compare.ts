@@ -10,7 +10,6 @@ import { redact, redactedJson } from '../../runtime/redact.ts'
 import type { CommandFlags } from '../flags.ts'
 import { print, cell, pairs, paragraph, paragraphs, recordColumns, table, type TableColumn } from '../format.ts'
 import { asUsage, drained, type Io, type Output } from '../io.ts'
-import { createMoments } from '../moments.ts'
 import { explainRecord, type ExplainedRecord } from '../../records/shown-record.ts'
 import { inSession, type Session } from '../session.ts'
 import { openPayloads } from '../payload.ts'
@@ -172,8 +171,9 @@ export type CompareReport = Awaited<ReturnType<typeof compareSpan>>
 
 const maxShown = 20
 
-interface CompareShown
-  extends Pick<Session, 'config' | 'moments' | 'target' | 'width'>, Pick<CommandFlags, 'subscription' | 'type'> {
+interface CompareShown extends Pick<Session, 'config' | 'moments' | 'target' | 'width'>, Pick<CommandFlags, 'type'> {
+  /** Ids: a name may have spaces. */
+  subscription: readonly string[] | undefined
   file: string
   /** False for a pipe: it gives its keys only once. */
   isRereadable: boolean
@@ -250,9 +250,9 @@ export async function compareCommand(io: Io, options: CompareFlags, [file]: stri
 
 async function compareBooks(file: string | undefined, io: Io, options: CompareFlags): Promise<ExitCode> {
   const now = io.clock.now()
-  const span = spanOf(options, { moments: createMoments(options.zone), now })
   return inSession(io, options, async (session) => {
-    const { ledger: asked } = session.config
+    const { ledger: asked, subscriptions: names } = session.config
+    const span = spanOf(options, { moments: session.moments, names, now })
     const kind = options.key ?? (file === undefined ? asked.key : 'entity')
     if (file === undefined && asked.url === undefined) throw new UsageError('name a file, or set ledger.url')
     for (const name of ['output', 'payloads'] as const) {
@@ -286,7 +286,10 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
         }
       }
       const text = (): string =>
-        compareText(report, { ...options, ...session, file: file ?? `the ledger`, isRereadable })
+        compareText(report, {
+          ...{ ...options, ...session, file: file ?? `the ledger`, isRereadable },
+          subscription: span.only?.subscription,
+        })
       session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else print(output, options, report, text)
