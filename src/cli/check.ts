@@ -129,7 +129,7 @@ function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding
 const receiverKeys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
 
 /** The finding for receiver.healthUrl. */
-export function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
+function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
   if (healthUrl === undefined || health === undefined) return skipped('receiver.healthUrl is not set')
   const { detail, failure, up } = health
   const found = `${withoutQuery(healthUrl)}: ${detail}`

@@ -161,26 +161,22 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
   const moments = createMoments(options.zone ?? 'UTC')
   const daemon = findDaemon(io, options, name)
   const { for: span, reason, subscription } = options
-  const body = { subscription, for: span, reason }
   const isProbe = name === 'probe'
-  const request = { path: `/-/${name}`, method: 'POST', has: isProbe ? 'circuits' : 'changed', body } as const
-  let fields: unknown
-  try {
-    fields = await ask(daemon, request, io)
-  } catch (error) {
-    throw isAbort(error, io.signal) ? unconfirmed(daemon) : error
-  }
-  const probed = isProbe ? (fields as ProbeResponse) : undefined
-  const paused = isProbe ? undefined : (fields as PauseResponse)
+  const request = { path: `/-/${name}`, method: 'POST', has: isProbe ? 'circuits' : 'changed' } as const
+  const fields: unknown = await ask(daemon, { ...request, body: { subscription, for: span, reason } }, io).catch(
+    (error: unknown) => {
+      throw isAbort(error, io.signal) ? unconfirmed(daemon) : error
+    },
+  )
+  const [probed, paused] = [fields as ProbeResponse, fields as PauseResponse]
   const blockers = name === 'pause' ? [] : await blockersAfter(daemon, io)
-  const { instance } = fields as { instance: string }
-  const blocked = name === 'resume' && paused ? blockedText(blockers ?? [], paused, moments) : ''
-  const text = paused
-    ? pauseText(name, paused, options, moments)
-    : probeText(probed ?? { circuits: 0, underWay: 0, platform: false }, blockers ?? [])
+  const text = isProbe ? probeText(probed, blockers ?? []) : pauseText(name, paused, options, moments)
+  const blocked = name === 'resume' ? blockedText(blockers ?? [], paused, moments) : ''
   const unknown = '; what still blocks retries is unknown: see webhook-reconciler status'
-  const said = `${instance}: ${text}${blocked}${blockers === undefined ? unknown : ''}\n`
-  if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...(fields as object) })}\n`)
+  const said = `${probed.instance}: ${text}${blocked}${blockers === undefined ? unknown : ''}\n`
+  if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 2, ...probed })}\n`)
   else io.stdout.write(visibleText(prefixed(said, daemon.commandPrefix)))
-  return probed?.circuits === 0 && probed.underWay > 0 && !probed.platform ? exitCode.incomplete : exitCode.done
+  return isProbe && probed.circuits === 0 && probed.underWay > 0 && !probed.platform
+    ? exitCode.incomplete
+    : exitCode.done
 }

@@ -8,12 +8,7 @@ import { createConnection, type Connection } from '../platform/connection.ts'
 import type { Transport } from '../platform/http/http.ts'
 import { maxRetryAfterMs } from '../platform/http/response.ts'
 import { createRateLimiter } from '../platform/rate-limiter.ts'
-import { problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
-import { prefixed } from '../ops/words.ts'
-import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
-import { paragraph, widthOf } from './format.ts'
-import type { Io, Output } from './io.ts'
+import type { Io } from './io.ts'
 
 export interface Platform {
   connection: Connection
@@ -35,16 +30,4 @@ export function openPlatform(
     maxRetryAfterMs: maxRetryAfterMs(config.window.lookback),
   })
   return { connection, client: connection.client(rate) }
-}
-
-/** Reports why nothing is known; returns the exit code. */
-export function unavailable(
-  { advice, rejected, ...failure }: Pick<CallFailure, 'advice' | 'message' | 'problem' | 'rejected'>,
-  { commandPrefix, stderr, target }: { commandPrefix: string; stderr: Output; target: string },
-): ExitCode {
-  const width = widthOf(stderr)
-  const why = paragraph(`${target}: the list call failed: ${problemOf(failure)}`, width)
-  const next = prefixed('To check each step: webhook-reconciler check\n', commandPrefix)
-  stderr.write(redact(why + paragraph(advice, width, '-> ') + next))
-  return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }

@@ -4,16 +4,18 @@ import type { Emit } from '../observe/events.ts'
 import type { Log } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Transport } from '../platform/http/http.ts'
-import { failureOf } from '../reconcile/platform-trouble.ts'
+import { failureOf, problemOf } from '../reconcile/platform-trouble.ts'
+import { prefixed } from '../ops/words.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { toPolicy } from '../reconciler.ts'
-import type { ExitCode } from '../runtime/errors.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
 import { gapsOf } from '../runtime/schedule.ts'
 import type { CommandFlags } from './flags.ts'
-import { createProgressLine, widthOf, type ProgressLine } from './format.ts'
+import { createProgressLine, paragraph, widthOf, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
-import { openPlatform, unavailable, type Platform } from './platform.ts'
+import { openPlatform, type Platform } from './platform.ts'
 import { openService } from './service.ts'
 
 /** The platform, and the terminal. */
@@ -61,7 +63,11 @@ export async function inSession(
   } catch (error) {
     const failure = failureOf(error)
     if (failure === undefined) throw error
-    return unavailable(failure, { commandPrefix: config.server.commandPrefix ?? '', stderr: progress.output, target })
+    const { advice, rejected } = failure
+    const why = paragraph(`${target}: the list call failed: ${problemOf(failure)}`, widthOf(io.stderr))
+    const next = prefixed('To check each step: webhook-reconciler check\n', config.server.commandPrefix ?? '')
+    progress.output.write(redact(why + paragraph(advice, widthOf(io.stderr), '-> ') + next))
+    return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
   } finally {
     progress.clear()
     await http.close()

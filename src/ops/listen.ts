@@ -10,7 +10,7 @@ export interface OpsResponse {
   contentType: string
   /** A buffer may be shared by several responses. Pieces are created under backpressure. */
   body: string | Uint8Array | AsyncIterable<string>
-  headers?: Record<string, string>
+  headers?: Readonly<Record<string, string>>
 }
 
 export interface ListenOptions {

@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
 import { bugResponse, json, listen, plainText, type OpsResponse, type Listener } from './listen.ts'
-import { renderPage } from './page.ts'
+import { renderPage, type PageView } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
 import { createRecordsEndpoint, createResponseEndpoint, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { findForPage, readRecordsQuery } from './records-page.ts'
@@ -28,8 +28,6 @@ export interface OpsServerOptions {
   onError: (error: unknown) => void
   clock: Clock
 }
-
-const pageType = 'text/html; charset=utf-8'
 
 function health(problems: readonly string[]): OpsResponse {
   if (problems.length === 0) return { status: 200, contentType: plainText, body: 'ok\n' }
@@ -90,17 +88,15 @@ function readsOf(
 ): Map<string, Read> {
   const turn = createTurns(clock)
   const statusNow = (): Promise<StatusDocument> => finishInTurns(status(), turn)
-  const page = (refreshes: boolean): Make => {
-    const headers = { ...pageHeaders }
-    return async () => ({
-      status: 200,
-      contentType: pageType,
-      body: renderPage(await statusNow(), { refreshes, commandPrefix }),
-      headers,
-    })
-  }
+  const pageOf = async (view: Omit<PageView, 'commandPrefix'>): Promise<OpsResponse> => ({
+    status: 200,
+    contentType: 'text/html; charset=utf-8',
+    body: renderPage(await statusNow(), { ...view, commandPrefix }),
+    headers: pageHeaders,
+  })
   // A reload makes a screen reader lose its place.
-  const [refreshing, still] = [page(true), page(false)]
+  const refreshing: Make = () => pageOf({ refreshes: true })
+  const still: Make = () => pageOf({ refreshes: false })
   const asJson: Make = async () => ({
     status: 200,
     contentType: json,
@@ -110,14 +106,9 @@ function readsOf(
     const { text: body, contentType } = await metrics()
     return { status: 200, contentType, body }
   }
-  async function foundPage(asked: URLSearchParams): Promise<OpsResponse> {
-    const found = await findForPage(asked, records)
-    const body = renderPage(await statusNow(), { refreshes: false, commandPrefix, found })
-    return { status: 200, contentType: pageType, body, headers: { ...pageHeaders } }
-  }
-  const readPage: Read = (query) => {
+  const readPage: Read = async (query) => {
     const asked = readRecordsQuery(query)
-    if (asked !== undefined) return foundPage(asked)
+    if (asked !== undefined) return pageOf({ refreshes: false, found: await findForPage(asked, records) })
     return shared.of(new URLSearchParams(query).get('refresh') === 'off' ? still : refreshing)
   }
   return new Map<string, Read>([

@@ -134,7 +134,7 @@ describe('what is wrong', () => {
       1,
       [
         /\nwarning +clock skew +identity host (?:89|90)\.\d s ahead, platform (?:89|90)\.\d s ahead/,
-        /\nFAILED +receiver /,
+        /\nFAILED +receiver +http:\S+: connection [^\n]+\n +-> nothing is retried until it returns 2xx: the connection failed: check receiver\.healthUrl/,
       ],
     ],
   ])('%s', async (_, { env, prepare, readings }, expected, words) => {

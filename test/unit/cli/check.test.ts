@@ -1,6 +1,6 @@
 // The findings of `check`: what is well, what is a warning, and what fails.
 import { expect, test } from 'vitest'
-import { certificateFinding, receiverFinding, skewFinding } from '../../../src/cli/check.ts'
+import { certificateFinding, skewFinding } from '../../../src/cli/check.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
@@ -32,17 +32,4 @@ test.each([
   [90_000, 0, 'warning'],
 ])('clocks that are %s and %s ms ahead: %s', (auth, api, verdict) => {
   expect(skewFinding(auth, api).verdict).toBe(verdict)
-})
-
-test('the receiver is named with its answer, or with what is wrong and what to do', () => {
-  const url = 'http://receiver:8080/healthz'
-  const event = { type: 'receiver', up: false } as const
-  const found = `${url}: HTTP 204`
-  expect(receiverFinding(url, { ...event, up: true, detail: 'HTTP 204' })).toEqual({ verdict: 'ok', found })
-  expect(receiverFinding(url, { ...event, detail: 'HTTP 503' })).toMatchObject({ verdict: 'failed', exitCode: 1 })
-  const failure = { reason: 'timeout', code: 'DEADLINE' } as const
-  expect(receiverFinding(url, { ...event, detail: 'timeout (DEADLINE)', failure })).toMatchObject({
-    found: `${url}: timeout (DEADLINE)`,
-    advice: expect.stringContaining('have it respond in 2 s') as string,
-  })
 })
