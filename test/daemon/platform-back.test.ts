@@ -1,22 +1,25 @@
 // A platform that refuses or fails for long, then answers: no wait outlasts it. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
-import { beginDay, periodMs, startDaemon, type Reply, type RunningDaemon } from '../support/daemon.ts'
-import { idOf } from '../support/fake-platform.ts'
+import { subscriptionIds } from '../../sandbox/records/seed.ts'
+import {
+  beginDay,
+  periodMs,
+  startDaemon,
+  type DaemonOptions,
+  type Day,
+  type Reply,
+  type RunningDaemon,
+} from '../support/daemon.ts'
 
-/** Each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
-const failed = Array.from({ length: 9 }, (_, index) => ({
-  ...{ status: 'failed', numberOfAttempts: 1, responseStatusCode: 503, responsePayload: null, responseHeaders: null },
-  ...{ lastAttemptErrorMessage: null, requestPayload: { webhook: { type: 'account-activated', module: 'accounts' } } },
-  ...{ eventDateTime: '2026-01-15T10:00:00', lastAttemptDateTime: '2026-01-15T10:00:00' },
-  ...{ id: idOf(index), eventId: idOf(index), subscriptionId: idOf(100 + index) },
-}))
 const env = { RECONCILER_RETRY_CONCURRENCY: '1' }
 
-function listed({ searchParams }: URL): Reply {
-  const [from, to] = ['From', 'To'].map((end) => searchParams.get(`data.webhook.eventDateTime${end}`))
-  const webhooks = failed.filter(({ eventDateTime: at }) => (from ?? '') <= at && at <= (to ?? '9999'))
-  const page = { size: 100, number: 0, totalElements: webhooks.length, totalPages: 1 }
-  return { body: { data: { webhooks }, metadata: { page } } }
+/** Nine failed records, each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
+async function beginFailed(): Promise<Day> {
+  const day = await beginDay()
+  const at = day.clock.now() - hourMs
+  for (const one of subscriptionIds(9))
+    day.sandbox.seed({ count: 1, from: at, to: at, attempts: 1, subscriptions: [one] })
+  return day
 }
 
 const refusedKey: Reply = { status: 401, body: { error: 'invalid_client' } }
@@ -87,16 +90,11 @@ test("a refused key: an operator's probe ends the backoff of token requests", as
 })
 
 /** Nothing answers from the first PATCH on, until it is mended. */
-async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
+async function inOutage(day: Day): Promise<{ scene: RunningDaemon; mend: () => void }> {
   let [isDown, isMended] = [false, false]
-  const scene = startDaemon({
-    env,
-    instead({ method, url }) {
-      if (method === 'POST') return undefined
-      isDown ||= method === 'PATCH'
-      if (isDown && !isMended) return outage
-      return method === 'PATCH' ? { status: 404, body: { code: 'svc.gone' } } : listed(url)
-    },
+  const scene = await day.start(env, ({ method }) => {
+    isDown ||= method === 'PATCH'
+    return isDown && !isMended && method !== 'POST' ? outage : undefined
   })
   await tickFor(scene, ticksPerHour)
   expect(scene.ops().status().holding).toEqual(['platform'])
@@ -104,7 +102,8 @@ async function inOutage(): Promise<{ scene: RunningDaemon; mend: () => void }> {
 }
 
 test('an outage: a tick after the platform breaker closed makes a sweep, unless one was made', async () => {
-  const { mend, scene } = await inOutage()
+  await using day = await beginFailed()
+  const { mend, scene } = await inOutage(day)
   const failures = sweepsOf(scene, 'failed')
   while (sweepsOf(scene, 'failed') === failures) await tickFor(scene, 1)
   mend()
@@ -113,11 +112,11 @@ test('an outage: a tick after the platform breaker closed makes a sweep, unless 
   scene.tick()
   await scene.clock.advance(5000)
   expect(scene.facts.slice(before)).toContainEqual(expect.objectContaining({ type: 'sweep' }))
-  await scene.end()
 })
 
 test("an outage: an operator's probe ends the backoff of pings", async () => {
-  const { mend, scene } = await inOutage()
+  await using day = await beginFailed()
+  const { mend, scene } = await inOutage(day)
   mend()
   expect(scene.ops().control.probe()).toMatchObject({ circuits: 0, platform: true })
   await scene.clock.advance(1000)
@@ -126,10 +125,8 @@ test("an outage: an operator's probe ends the backoff of pings", async () => {
 
 test("lists that failed: an operator's probe ends the backoff of sweeps", async () => {
   let isDown = true
-  const scene = startDaemon({
-    env,
-    instead: ({ method, url }) => (method === 'POST' ? undefined : isDown ? outage : listed(url)),
-  })
+  await using day = await beginFailed()
+  const scene = await day.start(env, ({ method }) => (method !== 'POST' && isDown ? outage : undefined))
   await tickFor(scene, ticksPerHour)
   isDown = false
   expect(scene.ops().control.probe()).toMatchObject({ platform: true })
@@ -139,7 +136,8 @@ test("lists that failed: an operator's probe ends the backoff of sweeps", async 
 })
 
 test('an outage: the next attempt waits for the next ping', async () => {
-  const { scene } = await inOutage()
+  await using day = await beginFailed()
+  const { scene } = await inOutage(day)
   const { causes, gates, now } = scene.ops().status()
   const waitMs = 1000 * (gates[0]?.opensInSeconds ?? NaN)
   expect(waitMs).toBeGreaterThan(0)
@@ -149,34 +147,30 @@ test('an outage: the next attempt waits for the next ping', async () => {
   const before = scene.requests.length
   await scene.clock.advance(waitMs)
   expect(scene.requests.slice(before)).toContainEqual(expect.objectContaining({ method: 'GET' }))
-  await scene.end()
 })
 
 test('an outage: a sweep that was answered closes the platform breaker', async () => {
-  const { mend, scene } = await inOutage()
+  await using day = await beginFailed()
+  const { mend, scene } = await inOutage(day)
   mend()
   const before = sweepsOf(scene, 'complete')
   for (let ticks = 0; sweepsOf(scene, 'complete') === before && ticks < 20; ticks += 1) await tickFor(scene, 1)
   expect(scene.ops().status().holding).toEqual([])
-  await scene.end()
 })
 
 test('a ping that waits for its answer: status, decisions and metric show the gate, and no trouble is reported', async () => {
   let [hasPatched, hasPinged] = [false, false]
-  await using scene: RunningDaemon = startDaemon({
-    env,
-    instead({ method, url }) {
-      if (method === 'POST') return undefined
-      if (method === 'PATCH') {
-        hasPatched = true
-        return outage
-      }
-      // The ping alone asks for any time.
-      if (!hasPatched || hasPinged || url.search.includes('eventDateTime')) return listed(url)
-      hasPinged = true
-      return scene.clock.sleep(5000).then(() => listed(url))
-    },
-  })
+  await using day = await beginFailed()
+  const { clock, sandbox } = day
+  const instead: DaemonOptions['instead'] = ({ method, url }) => {
+    hasPatched ||= method === 'PATCH'
+    if (method === 'PATCH') return outage
+    // The ping alone asks for any time.
+    if (method === 'POST' || !hasPatched || hasPinged || url.search.includes('eventDateTime')) return undefined
+    hasPinged = true
+    return clock.sleep(5000).then(() => undefined)
+  }
+  await using scene = startDaemon({ clock, sandbox, env, instead })
   await scene.clock.advance(3000)
   const { causes, failed: counts, holding } = scene.ops().status()
   expect({ holding, due: counts.due }).toEqual({ holding: ['platform'], due: 0 })

@@ -44,7 +44,7 @@ export interface DaemonOptions {
   /** Its platform, on the same clock. Default: one without failed records. */
   sandbox?: Sandbox
   /** Another answer than that of the platform. */
-  instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
+  instead?: (request: HttpRequest) => Reply | Promise<Reply | undefined> | undefined
   /** Stands between the daemon and the platform. */
   between?: (transport: Transport, log: Log) => Transport
   lease?: LeaseClient
