@@ -238,7 +238,7 @@ function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { pl
 }
 
 /** Totals that say more than there is, or others on each page, leave a slice in doubt; then the sweep has to say so. */
-export const doubtful: ReadonlySet<string> = new Set(['high', 'page'])
+const doubtful: ReadonlySet<string> = new Set(['high', 'page'])
 
 /** Plays a cell in which everything must be recovered. */
 export async function expectRecovered(cell: PartialCell, more: Aspect = {}): Promise<void> {

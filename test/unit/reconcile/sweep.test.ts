@@ -1,5 +1,5 @@
 // A sweep of a platform that misbehaves: where it cuts, goes round, gives up in time, and never asks without end. That each failed record
-// is listed once, or the sweep says that it may not be: test/contract/listing.test.ts, and while others change: the simulation.
+// is listed once, or the sweep says that it may not be: test/contract/recovery.test.ts, and while others change: the simulation.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
