@@ -1,5 +1,4 @@
 // Rows that the daemon can't read: it recovers the rest, retries none of them, and counts them.
-import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { UnreadableRow } from '../../src/platform/record.ts'
@@ -49,37 +48,6 @@ test('the form changes while outcomes are awaited: they stay unknown, and it is 
   const { outcomes } = await daemon.round()
   expect(outcomes).toEqual({ unknown: ids.length })
   expect(seen.at(-1)).toEqual({ rows: ids.length, field: 'eventDateTime' })
-})
-
-const mebibyte = 2 ** 20
-
-test.each([
-  ['200 records in one second, 100 kB of the answer each', 200, 100_000, 1000],
-  ['20 records of 3 MB, four in each second', 20, 3_000_000, 4],
-])('%s: all are recovered', async (_, count, responseLength, eachSecond) => {
-  await using stage = await startAspect({ readings: { responseLength } })
-  const { clock, sandbox } = stage
-  const start = Math.floor(clock.now() / 1000) * 1000 - 3 * 3_600_000
-  const ids = Array.from({ length: count }, (__, index) =>
-    sandbox.addWebhook({ eventInstant: start + Math.floor(index / eachSecond) * 1000 }),
-  )
-  await using daemon = startDaemon(stage, { policy: { sweep: sweepNumbers } })
-  const { sweep, outcomes } = await daemon.round()
-  expect(sweep).toMatchObject({ result: 'complete', listed: count })
-  expect(outcomes).toEqual({ recovered: ids.length })
-})
-
-test('a row that is larger than any answer may be: its neighbours are recovered, and it is said', async () => {
-  await using stage = await startAspect({})
-  const { clock, sandbox } = stage
-  const eventInstant = clock.now() - 3 * 3_600_000
-  sandbox.addWebhook({ eventInstant, wire: { responsePayload: 'x'.repeat(9 * mebibyte) } })
-  for (let index = 0; index < 30; index += 1) sandbox.addWebhook({ eventInstant })
-  await using daemon = startDaemon(stage, {})
-  const { sweep, outcomes } = await daemon.round()
-  expect(sweep).toMatchObject({ result: 'complete', listed: 30, unreadable: 1 })
-  expect(outcomes).toEqual({ recovered: 30 })
-  expect(finish(daemon.reconciler.state()).unreadable).toEqual({ rows: 1, field: 'size' })
 })
 
 test('failed events that lie ahead of the clock are counted apart, and not retried before their time', async () => {
