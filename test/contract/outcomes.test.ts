@@ -1,4 +1,4 @@
-// What is reported of retries whose answers are lost, and of a dead receiver, under every reading of delivery, beside the platform's own books.
+// What is reported of retries whose answers are lost, under every reading of delivery, beside the platform's own books.
 import { describe, expect, test } from 'vitest'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import { only } from './axes.ts'
@@ -62,36 +62,3 @@ describe('answers are lost', () => {
     },
   )
 })
-
-test.each(deliveries)(
-  'a dead receiver gets nine deliveries of each subscription, then three probes a cooldown, until all recover: $delivery',
-  async ({ delivery }) => {
-    await using play = await startPlay({ delivery })
-    const { clock, daemon, sandbox } = play
-    const [records, now] = [24, clock.now()]
-    sandbox.seed({ count: records, from: now - 90 * minute, to: now - 60 * minute, attempts: 1, subscriptions: 2 })
-    sandbox.receiver.down()
-    await daemon.round()
-    expect(sandbox.receiver.counts().received).toBe(2 * 9)
-    const opened = daemon.facts.filter((fact) => fact.type === 'circuit' && fact.to === 'open')
-    const nine = { failedAgain: 9, judged: 9 }
-    expect(opened).toMatchObject([nine, nine])
-    const open = { state: 'open', outstanding: 0 }
-    expect(daemon.reconciler.subscriptions.views(clock.monotonic())).toMatchObject([open, open])
-    expect(daemon.reconciler.outcomes.pending().size).toBe(0)
-    for (let turn = 0; turn < 4; turn += 1) {
-      // Longer than the pauses: 30 s, a minute, two, four.
-      await clock.advance(5 * minute)
-      await daemon.round()
-    }
-    const { received } = sandbox.receiver.counts()
-    expect(received).toBe(2 * (9 + 3 * 4))
-
-    sandbox.receiver.up()
-    await clock.advance(10 * minute)
-    await daemon.round()
-    expect(sandbox.counts()).toMatchObject({ successful: records, failed: 0 })
-    expect(sandbox.receiver.counts()).toMatchObject({ received: received + records, webhooks: records, repeated: 0 })
-    expect(play.lies).toEqual([])
-  },
-)
