@@ -35,8 +35,9 @@ function recordsOf(
   }))
 }
 
-/** A receiver that fails this share of the deliveries at random, in the first quarter of the scenario's patience. */
-export function halfWell(draw: Draw, scenario: Scenario, flaky: number = draw.pick([0.3, 0.5, 0.7])): Scenario {
+/** A receiver that fails a share of the deliveries at random, in the first quarter of the scenario's patience. */
+function halfWell(draw: Draw, scenario: Scenario): Scenario {
+  const flaky = draw.pick([0.3, 0.5, 0.7])
   return {
     ...scenario,
     receivers: scenario.receivers.map(() => ({ outages: [], flaky })),
@@ -52,7 +53,7 @@ export function halfWell(draw: Draw, scenario: Scenario, flaky: number = draw.pi
 }
 
 /** Records that the receiver refuses, three times as many as there are places, in front of others of their subscription. */
-export function poisoned(draw: Draw, scenario: Scenario): Scenario {
+function poisoned(draw: Draw, scenario: Scenario): Scenario {
   const places = 60
   return {
     ...scenario,
