@@ -1,30 +1,32 @@
 // An incident of the whole daemon, in its log and its status: nothing is retried while the receiver is dead.
 import { expect, test } from 'vitest'
-import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
-import { wirePage, wireWebhook } from '../support/webhooks.ts'
+import type { HttpRequest } from '../../src/platform/http/http.ts'
+import { beginDay, withControl, withReceiver, type Day, type Reply } from '../support/daemon.ts'
 
 const minuteMs = 60_000
 
+/** The health address of a receiver; the sandbox has the platform alone. */
+const health =
+  (status: () => number) =>
+  ({ url }: HttpRequest): Reply | undefined =>
+    url.hostname === 'receiver.example' ? { status: status() } : undefined
+
+function fail({ clock, sandbox }: Day): void {
+  const eventInstant = clock.now() - 120 * minuteMs
+  sandbox.addWebhook({ eventInstant, attempts: 1, lastAttempt: eventInstant })
+}
+
 test('a receiver that is dead for ten minutes: the log and /status say from when to when, how many, and why', async () => {
-  const event = new Date(Date.UTC(2026, 0, 15, 10)).toISOString().slice(0, 19)
   let isDown = true
-  let status: 'failed' | 'successful' = 'successful'
-  await using scene = startDaemon({
-    env: { ...withControl, ...withReceiver },
-    instead: ({ method, url }) => {
-      if (url.hostname === 'receiver.example') return { status: isDown ? 503 : 200 }
-      if (!url.pathname.includes('/webhooks')) return undefined
-      if (method === 'PATCH') status = 'successful'
-      const record = wireWebhook({ eventDateTime: event, lastAttemptDateTime: event, status })
-      if (method === 'PATCH') return { body: { data: { webhook: record } } }
-      const wanted = url.searchParams.get('data.webhook.status')
-      return { body: wirePage(wanted === null || wanted === status ? [record] : []) }
-    },
-  })
+  await using day = await beginDay()
+  const scene = await day.start(
+    { ...withControl, ...withReceiver },
+    health(() => (isDown ? 503 : 200)),
+  )
   const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
-  await scene.goOn(2)
+  await scene.goOn(1)
   expect(scene.ops().status().incident).toBeNull()
-  status = 'failed'
+  fail(day)
   const from = scene.clock.now()
   await scene.goOn(10)
   const sums = {
@@ -67,16 +69,13 @@ test('a receiver that is dead for ten minutes: the log and /status say from when
 })
 
 test('an incident from the start on: the receiver, of which nothing was known yet, was not dead', async () => {
-  const event = '2026-01-15T10:00:00'
-  const record = wireWebhook({ eventDateTime: event, lastAttemptDateTime: event })
-  await using scene = startDaemon({
-    env: withReceiver,
-    instead: ({ method, url }) => {
-      if (url.hostname === 'receiver.example') return { status: 200 }
-      if (method === 'PATCH') return { body: { data: { webhook: record } } }
-      return url.pathname.includes('/webhooks') ? { body: wirePage([record]) } : undefined
-    },
-  })
-  await scene.goOn(3)
+  await using day = await beginDay()
+  fail(day)
+  day.sandbox.receiver.down()
+  const scene = await day.start(
+    withReceiver,
+    health(() => 200),
+  )
+  await scene.goOn(2)
   expect(scene.ops().status().incident).toMatchObject({ begunBefore: true, gates: [] })
 })

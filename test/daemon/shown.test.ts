@@ -1,10 +1,7 @@
 // What the daemon shows of itself: the status, the first line.
 import { describe, expect, test } from 'vitest'
 import type { Line } from '../support/log.ts'
-import { startDaemon, withControl, withReceiver } from '../support/daemon.ts'
-import { startPlatform } from '../support/platform.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
-import { wirePage, wireWebhook } from '../support/webhooks.ts'
+import { beginDay, startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
 
@@ -40,15 +37,9 @@ describe('what it shows', () => {
   })
 
   test('what is missing, why, and how it went on', async () => {
-    let records: unknown[] = []
-    await using scene = startDaemon({
-      env: { ...withControl, RECONCILER_RETRY_ENABLED: 'false' },
-      instead: ({ method, url }) =>
-        method === 'GET' && url.searchParams.get('data.webhook.status') === 'failed' && records.length > 0
-          ? { body: wirePage(records) }
-          : undefined,
-    })
-    await scene.clock.settle()
+    await using day = await beginDay()
+    const { clock, sandbox } = day
+    const scene = await day.start({ ...withControl, RECONCILER_RETRY_ENABLED: 'false' })
     expect(scene.ops().status()).toMatchObject({
       holding: ['disabled'],
       receiver: null,
@@ -56,12 +47,10 @@ describe('what it shows', () => {
       causes: { total: 0 },
     })
     expect(scene.ops().status().lastFullSweep).not.toBeNull()
-    const event = new Date(scene.clock.now() - 7_200_000).toISOString().slice(0, 19)
-    records = [wireWebhook({ eventDateTime: event, lastAttemptDateTime: event })]
-    await scene.clock.advance(120_000)
-    scene.tick()
-    await scene.clock.settle()
-    await scene.clock.advance(1000)
+    const eventInstant = clock.now() - 2 * hourMs
+    sandbox.addWebhook({ eventInstant, attempts: 1, lastAttempt: eventInstant, responseStatusCode: 503 })
+    await clock.advance(60_000)
+    await scene.goOn(1, 1000)
     const { causes, history, missing, timeZone } = scene.ops().status()
     expect(missing).toBe(1)
     expect(causes).toMatchObject({
@@ -87,11 +76,11 @@ describe('what it shows', () => {
 })
 
 test('records that expired by a wrong clock of the platform are missing once when it is right again', async () => {
-  const clock = createVirtualClock()
-  await using sandbox = await startPlatform({ inProcess: true, clock })
+  await using day = await beginDay()
+  const { clock, sandbox } = day
   sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 30 })
-  await using daemon = startDaemon({ clock, sandbox })
-  await daemon.goOn(2)
+  const daemon = await day.start()
+  await daemon.goOn(1)
   const missing = (): unknown => daemon.ops().status().missing
   expect(missing()).toBe(20)
   sandbox.read({ skewMs: { identity: 0, api: 8 * 24 * hourMs } })
@@ -100,5 +89,4 @@ test('records that expired by a wrong clock of the platform are missing once whe
   sandbox.read({ skewMs: 0 })
   await daemon.goOn(10)
   expect(missing()).toBe(20)
-  await daemon.end()
 })
