@@ -1,17 +1,13 @@
 // The invariants, checked as it runs: watches one process of the daemon from outside, every call, every response, every fact that it emits.
-import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { isSweepPage } from './asked.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createEndedBackoffs } from './ended-backoffs.ts'
-import type { Expectations } from './expectations.ts'
 import type { FaultWindow } from './fault-kinds.ts'
 import type { Call, NetworkWatch } from './network.ts'
 import { createKnowledge, type Known } from './knowledge.ts'
-import type { KeyFiles } from './key-files.ts'
 import { createOpenListings } from './open-listings.ts'
-import type { SimulatedLedger } from './ledger.ts'
-import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
+import type { SimulatedRecord } from './platform.ts'
 import { createAbsentWatcher } from './promises/absent.ts'
 import { createAttemptsWatcher } from './promises/attempts.ts'
 import { createBreakerWatcher } from './promises/breaker.ts'
@@ -34,11 +30,9 @@ import { createEstimatesWatcher } from './promises/estimates.ts'
 import { createUnprocessedWatcher } from './promises/unprocessed.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import { createWholeWatcher } from './promises/whole.ts'
-import type { AskedJob, Holds, Sight } from './promises/watcher.ts'
-import type { Scenario } from './scenario.ts'
+import type { AskedJob, Holds, Sight, WatchedProcess } from './promises/watcher.ts'
 import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
-import type { Timeline } from './timeline.ts'
 
 export interface ProcessWatch extends NetworkWatch {
   /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
@@ -58,15 +52,7 @@ export interface ProcessWatch extends NetworkWatch {
   tries(id: string): number
 }
 
-export interface ProcessWatchOptions {
-  number: number
-  scenario: Scenario
-  config: Config
-  timeline: Timeline
-  platform: SimulatedPlatform
-  keyFiles: KeyFiles
-  ledger: SimulatedLedger | undefined
-  expectations: Expectations
+export interface ProcessWatchOptions extends WatchedProcess {
   trace: Trace
   tally: Tally
 }

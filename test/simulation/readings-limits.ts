@@ -1,7 +1,7 @@
 // Platforms that limit the rate: beside all other troubles, and alone, where the daemon is to use what they allow. @see readings.ts
 import { limitSchema, type Limit } from '../../sandbox/api/limits.ts'
 import { hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
-import type { PlannedRecord, Scenario } from './scenario.ts'
+import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
 
 /** Most refuse by 429; a gateway may do it by 503. */
 function bucketOf(draw: Draw): Limit {
@@ -104,18 +104,8 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
       { outages: [], flaky: 0.5 },
     ],
     records: [...old, ...coming],
-    ...{
-      faults: [],
-      revocations: [],
-      others: [],
-      jumps: [],
-      platformJumps: [],
-      certificates: [],
-      pauses: [],
-      jobs: [],
-    },
-    keys: { file: [], registered: [] },
-    hostAheadMs: 0,
+    ...noTrouble,
+    ...{ certificates: [], jobs: [], hostAheadMs: 0 },
     lives: [{ ends: { after: draw.within(5, 7) * minuteMs }, ...life }],
   }
 }

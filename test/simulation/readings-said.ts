@@ -1,6 +1,6 @@
 // Incidents in which much can be said that is not so: each lasts for hours, and little else happens. @see readings.ts
 import { hourMs, minuteMs, type Draw } from './draw.ts'
-import type { PlannedRecord, Scenario } from './scenario.ts'
+import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
 
 const identityKinds = ['no-token', 'token-refused'] as const
 const eventTypes = ['account-activated', 'other-type', 'third-type'] as const
@@ -29,18 +29,8 @@ function plain(draw: Draw, scenario: Scenario, count: number): Scenario {
       entity: index,
       eventType: draw.pick(eventTypes),
     })),
-    ...{
-      faults: [],
-      revocations: [],
-      others: [],
-      jumps: [],
-      platformJumps: [],
-      certificates: [],
-      pauses: [],
-      lives: [],
-    },
-    keys: { file: [], registered: [] },
-    hostAheadMs: 0,
+    ...noTrouble,
+    ...{ certificates: [], lives: [], hostAheadMs: 0 },
   }
 }
 

@@ -8,7 +8,7 @@ import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings, withFirstRows } from './readings-listing.ts'
 import { oddReadings } from './readings-odd.ts'
 import { saidStages } from './readings-said.ts'
-import type { PlannedRecord, Scenario } from './scenario.ts'
+import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
 type Reading = (draw: Draw, scenario: Scenario) => Scenario | undefined
@@ -76,8 +76,8 @@ const withoutTrouble = (scenario: Scenario): Scenario => ({
   ...scenario,
   habits: { ...scenario.habits, queue: [0, 200], deliveryTime: [5, 100], lagMs: 0, ownRetriesAfterRetry: 0 },
   periodMs: 30 * secondMs,
-  ...{ faults: [], revocations: [], others: [], jumps: [], platformJumps: [], pauses: [], jobs: [], lives: [] },
-  keys: { file: [], registered: [] },
+  ...noTrouble,
+  ...{ jobs: [], lives: [] },
 })
 
 /** A receiver that was down for an hour, and then takes a part of its deliveries, or refuses most records. */

@@ -191,6 +191,12 @@ export interface Scenario {
   readings: readonly string[]
 }
 
+/** Nothing that hits the daemon, its host or the platform. */
+export const noTrouble = {
+  ...{ faults: [], revocations: [], others: [], jumps: [], platformJumps: [], pauses: [] },
+  keys: { file: [], registered: [] },
+} satisfies Partial<Scenario>
+
 /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by what comes of it. */
 export function looksFailed({ counts, meanwhile }: Pick<Habits, 'counts' | 'meanwhile'>): boolean {
   return meanwhile === 'failed' && counts === 'start'

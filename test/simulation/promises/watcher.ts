@@ -44,8 +44,8 @@ export interface Watcher {
   asked?(job: AskedJob): void
 }
 
-export interface WatcherOptions {
-  /** Of the process. */
+/** A process of the daemon, and the world around it. */
+export interface WatchedProcess {
   number: number
   scenario: Scenario
   config: Config
@@ -54,6 +54,9 @@ export interface WatcherOptions {
   keyFiles: KeyFiles
   ledger: SimulatedLedger | undefined
   expectations: Expectations
+}
+
+export interface WatcherOptions extends WatchedProcess {
   knowledge: Knowledge
   holds: Holds
   violate: (invariant: Invariant, what: string) => void
