@@ -66,8 +66,9 @@ const scripts: Row[] = [
     onePlace,
   ],
   [
-    `${later} more than two seconds before the PATCH: it is not ours`,
-    'sent accepted; check failed 500ms attempts=1 last=-2001ms; check failed 2550ms attempts=1 last=-2001ms; outcome -> none',
+    `${later} more than two seconds before the PATCH: it is not ours, also when no other has come for two minutes`,
+    `sent accepted; check failed 500ms attempts=1 last=-2001ms; check failed 120s attempts=1 last=-2001ms
+     check failed 122050ms attempts=1 last=-2001ms; outcome -> none`,
   ],
   [
     `${later} more, where the platform shows no time of its own`,
