@@ -185,7 +185,7 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   const still = partly.filter(({ takesAgain }) => !takesAgain)
   const takesNone = still.every(({ taken }) => taken === 0)
   const { list } = status.causes
-  const isLasting = still.some(({ subscriptionId: id }) => refusedOf(id, list) + exhaustedOf([id], list) >= minRefused)
+  const isLasting = partly.some(({ subscriptionId: id }) => refusedOf(id, list) + exhaustedOf([id], list) >= minRefused)
   return {
     isSo: partly.length > 0 && openOf(status) > 0,
     level: isLasting ? 'trouble' : 'working',

@@ -2,7 +2,7 @@
 import { soundAtOf } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
-import { perSecondOf } from '../readings-limits.ts'
+import { perSecondFor, perSecondOf } from '../readings-limits.ts'
 import { createStreaks } from '../streaks.ts'
 import { changedBefore, changesOf, clocksOf } from '../world.ts'
 import { restFactor } from './rests.ts'
@@ -19,11 +19,14 @@ const shareMs = 3 * minuteMs
 const minDeliveries = 10
 /** A success after so many failures looks as if its receiver were mended. */
 const minRow = 5
+/** A length that cannot be listed at once is taken for a limit down to this. */
+const shortestSliceMs = 30 * minuteMs
 /** What a receiver did longer ago is forgotten. */
 const recallMs = 10 * minuteMs
 /** Beyond it a clock that is off is said. */
 const maxSkewMs = 50_000
-const maxReturnsPerHour = 3
+/** What a few deliveries show of a receiver that fails a share of all is chance. */
+const maxReturnsPerHour = { flaky: 6, other: 3 }
 /** Records that the receiver refuses need this many attempts before it is said. */
 const minTries = 3
 
@@ -71,6 +74,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const streaks = createStreaks(options)
   const startedAt = timeline.now()
+  const shortSlicesMs = scenario.faults.some(({ on, share }) => on !== 'retry' && share < 1)
+    ? (1000 * (config.window.lookback / shortestSliceMs)) / perSecondFor('list', scenario.habits.limits)
+    : 0
+  const isFlaky = scenario.receivers.some(({ flaky }) => flaky >= 0.2)
   /** Such a limit looks like a platform that fails most calls: 503 without a wait slow it down to one call a second. */
   const isLikeFailing = scenario.habits.limits.some(
     (limit) => limit.status === 503 && limit.retryAfter === 'absent' && perSecondOf(limit) < 1,
@@ -315,7 +322,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     if (level !== 'trouble') say(`says "${headline}" (${level}) while no retry has been let through for 25 min`)
   }
 
-  /** An incident passes each level once. None comes back more than three times in an hour of a world that does not change. */
+  /** An incident passes each level once. None comes back more than a few times in an hour of a world that does not change. */
   function checkLevels({ status }: Sight): void {
     const now = timeline.now()
     const since = Math.max(now - hourMs, changedBefore(changes, now), startedAt)
@@ -327,7 +334,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     exercise('levels are steady where nothing changes')
     const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
     const returns = changed.filter(({ at, level }) => levels.some((one) => one.at < at && one.level === level))
-    if (returns.length <= maxReturnsPerHour) return
+    if (returns.length <= (isFlaky ? maxReturnsPerHour.flaky : maxReturnsPerHour.other)) return
     const said = changed.map((one) => `${Math.round((one.at - since) / minuteMs)} min: ${one.level} ${one.headline}`)
     say(`changed its level ${changed.length} times in ${levels.length} min: ${said.join(' | ')}`)
   }
@@ -345,8 +352,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       timeline.now() > scenario.calmAt
     if (!isOver) allSuccessfulSince = undefined
     else allSuccessfulSince ??= timeline.now()
-    // What is only counted is known to have arrived once the next full sweep has ended.
-    const bound = noticeMs + 2 * fullMs + scenario.periodMs
+    // What is only counted is known to have arrived once the next full sweep has ended. List calls that failed by chance may have
+    // had it list the shortest slices, at a low limit.
+    const bound = noticeMs + 2 * fullMs + scenario.periodMs + shortSlicesMs
     if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < bound) return
     if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
     // What was lost behind a 200, and a ledger without books, are for a person.
