@@ -12,8 +12,9 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
   const restsUntil = { full: -Infinity, recent: -Infinity }
   /** When the platform last asked for a wait: a sweep of about that time worked less long than it took. */
   let waitedAt = -Infinity
-  /** Records that had no room, since the last full sweep began: the next one comes as soon as there is some. */
-  let evicted = 0
+  /** When a record last had no room. If that was since the last full sweep began, the next one comes as soon as there is some. */
+  let evictedAt = -Infinity
+  let fullStartedAt = -Infinity
   /** When the sweep before ended. */
   let endedAt = -Infinity
   /** Of the last full sweep: one that failed goes on. */
@@ -35,8 +36,9 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     }
     const goesOn = report.sweepId === fullId
     if (kind === 'full') fullId = report.sweepId
-    const hasRoomAgain = kind === 'full' && evicted > 0
-    evicted = kind === 'full' ? report.evicted : evicted + report.evicted
+    const hasRoomAgain = kind === 'full' && evictedAt >= fullStartedAt
+    if (report.evicted > 0) evictedAt = now
+    if (kind === 'full') fullStartedAt = startedAt
     if (startedAt + toleranceMs < restsUntil[kind] && !hasRoomAgain && !goesOn) {
       const ms = Math.round(restsUntil[kind] - startedAt)
       early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }
@@ -54,7 +56,7 @@ export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptio
     },
     fact(fact) {
       // Records that a job adds may take the room of others.
-      if (fact.type === 'operator' && fact.command === 'retry') evicted += 1
+      if (fact.type === 'operator' && fact.command === 'retry') evictedAt = timeline.now()
       if (fact.type === 'sweep') check(fact)
     },
   }
