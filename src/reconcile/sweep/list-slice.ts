@@ -8,11 +8,10 @@ import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
- * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell.
- * `repeated`: a page before the last one showed nothing new. `capped`: a single second with more rows than are read.
- * `too-many`: it must be cut.
+ * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell, or a
+ * page before the last one showed nothing new. `capped`: a single second with more rows than are read. `too-many`: it must be cut.
  */
-export type SliceVerdict = 'whole' | 'missed' | 'repeated' | 'capped' | 'too-many'
+export type SliceVerdict = 'whole' | 'missed' | 'capped' | 'too-many'
 
 /** Result of listing a slice. */
 export interface Listing {
@@ -235,8 +234,7 @@ async function readSlice(
 /** Judges a reading that saw `rows` rows. */
 function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
   if (end === 'too-many' || end === 'capped') return end
-  if (rows < total || lastTotal < total) return 'missed'
-  return end === 'last-page' ? 'whole' : 'repeated'
+  return rows < total || lastTotal < total || end === 'nothing-new' ? 'missed' : 'whole'
 }
 
 const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
