@@ -48,11 +48,12 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       seen += 1
       if (seen % perStep === 0) yield
       if (job.ending.signal.aborted) return undefined
-      if (matches(entry)) take(job, entry)
+      if (!matches(entry)) continue
       if (isFull()) {
         job.listing.incomplete = tooMany
         return undefined
       }
+      take(job, entry)
     }
     return undefined
   }
@@ -63,7 +64,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     job.listing.incomplete = problem ?? job.listing.incomplete
     const matches = matcherOf(job.filter)
     const holdsExcluded = job.filter.webhookIds !== undefined
-    for (let at = 0; at < records.length && !isFull(); at += perStep) {
+    for (let at = 0; at < records.length; at += perStep) {
       if (at > 0) await turn()
       job.ending.signal.throwIfAborted()
       const now = client.now()
@@ -73,6 +74,10 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         const entry = fresh.get(keyOf(id))
         return entry !== undefined && matches(entry)
       })
+      if (meant.length > 0 && isFull()) {
+        job.listing.incomplete = tooMany
+        return
+      }
       const takeMeant = (): void => {
         for (const { id } of meant) {
           const entry = backlog.get(id) ?? fresh.get(keyOf(id))
@@ -86,7 +91,6 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       if (job.dryRun) takeMeant()
       else planner.changed(learned({ records: meant, askedAt, holdsExcluded, beforeEviction: takeMeant }))
     }
-    if (isFull()) job.listing.incomplete = tooMany
   }
 
   function learned(listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'unreadable' | 'verdict'>): FailedRecord[] {

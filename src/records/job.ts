@@ -79,7 +79,7 @@ export interface RetryJob extends JobView {
   items: Map<string, Item>
   retried: Item[]
   /** Records not yet requested at the job's rate. */
-  queue: Item[]
+  queue: Set<Item>
   ending: AbortController
   endedAtMonotonic: number
 }

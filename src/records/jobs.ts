@@ -1,5 +1,5 @@
 // Operators' retry jobs: requested records become due at once, and each is followed to its outcome. @see docs/status.md "Retry jobs"
-import { attemptsOf, exclusionOf } from '../reconcile/decide.ts'
+import { attemptsOf, exclusionOf, retriedUntil } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { keyOf } from '../reconcile/packed-id.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
@@ -92,7 +92,7 @@ export function createJobs(options: JobsOptions): Jobs {
     const left = job.sums.waiting
     job.blockedBy = gatesOf(waitingOf(job))
     Object.assign(job.sums, { waiting: 0, left: job.sums.left + left })
-    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: [] })
+    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: new Set() })
     job.endedAtMonotonic = clock.monotonic()
     job.ending.abort(new Error('the job has ended'))
     if (!job.dryRun) {
@@ -116,6 +116,16 @@ export function createJobs(options: JobsOptions): Jobs {
     reconciler().planner.changed([entry])
   }
 
+  /** Requests a record at once, or at the job's rate. */
+  function request(job: RetryJob, item: Item): void {
+    const { entry } = item
+    if (job.rate === undefined) ask(job, item)
+    else {
+      entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
+      job.queue.add(item)
+    }
+  }
+
   /** Requests a matching record, or notes why not. */
   function take(job: RetryJob, entry: FailedRecord): void {
     if (job.items.has(entry.key)) return
@@ -133,13 +143,23 @@ export function createJobs(options: JobsOptions): Jobs {
       sums.asked += 1
       sums[standing] += 1
       if (standing === 'awaiting') job.retried.push(item)
-      // Of a retry in flight, the response comes first: a rejected one is repeated for this job.
-      else if (job.dryRun || isInFlight) return
-      else if (job.rate === undefined) ask(job, item)
-      else {
-        entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
-        job.queue.push(item)
-      }
+      // Of a retry in flight, the response comes first: an unsent one is repeated for this job.
+      else if (!job.dryRun && !isInFlight) request(job, item)
+    }
+  }
+
+  /** A record that left the backlog: what a full one evicted is requested again once a sweep has shown it. */
+  function lookAgain(job: RetryJob, item: Item): void {
+    const { backlog, client } = reconciler()
+    const { entry } = item
+    const held = backlog.get(entry.id)
+    if (held === entry) return
+    if (held !== undefined) {
+      item.entry = held
+      if (held.awaiting === undefined) request(job, item)
+    } else if (backlog.evictions.known().records === 0) {
+      const isSwept = exclusionOf(entry, policy) === undefined && retriedUntil(entry, policy) >= client.now()
+      move(job, item, isSwept ? 'absent' : 'left')
     }
   }
 
@@ -147,15 +167,16 @@ export function createJobs(options: JobsOptions): Jobs {
 
   const search = createJobSearch({ ...options, take, isFull })
 
-  const isFree = ({ entry }: Item): boolean => reconciler().gates.ofSubscription(entry.subscriptionId) === undefined
+  const isFree = ({ entry }: Item): boolean =>
+    reconciler().backlog.holds(entry) && reconciler().gates.ofSubscription(entry.subscriptionId) === undefined
 
-  /** The first waiting record of the queue whose subscription is not blocked; blocked ones before it move to the end. */
-  function firstFree(queue: Item[]): Item | undefined {
-    for (let looked = Math.min(queue.length, lookedAtPerRequest); looked > 0; looked -= 1) {
-      const first = queue.shift()
-      const isWaiting = first?.standing === 'waiting'
-      if (first === undefined || (isWaiting && isFree(first))) return first
-      if (isWaiting) queue.push(first)
+  /** The first waiting record of the queue that is held, and whose subscription is not blocked; others before it move to the end. */
+  function firstFree(queue: Set<Item>): Item | undefined {
+    for (const first of [...queue.values().take(lookedAtPerRequest)]) {
+      queue.delete(first)
+      const isWaiting = first.standing === 'waiting'
+      if (isWaiting && isFree(first)) return first
+      if (isWaiting) queue.add(first)
     }
     return undefined
   }
@@ -163,10 +184,10 @@ export function createJobs(options: JobsOptions): Jobs {
   /** Requests further records of the queue at the job's rate. */
   async function feed(job: RetryJob, rate: number): Promise<void> {
     const asked: Item[] = []
-    while (job.queue.length > 0) {
+    while (job.sums.waiting > 0) {
       const unsent = asked.filter(({ standing }) => standing === 'waiting')
       asked.splice(0, asked.length, ...unsent)
-      // Of a subscription that was blocked since, the requested ones wait beside the others.
+      // Of a subscription that was blocked since, the requested ones wait beside the others; so do evicted ones.
       const next = unsent.filter(isFree).length < Math.max(1, rate) ? firstFree(job.queue) : undefined
       if (next !== undefined) {
         // One that is in flight already has its retry.
@@ -255,7 +276,7 @@ export function createJobs(options: JobsOptions): Jobs {
         sums: noSums(),
         items: new Map(),
         retried: [],
-        queue: [],
+        queue: new Set(),
         blockedBy: [],
         ending: new AbortController(),
         endedAtMonotonic: Infinity,
@@ -289,11 +310,7 @@ export function createJobs(options: JobsOptions): Jobs {
           if (event.type === 'retry') noteRetry(job, item, event)
           else noteOutcome(job, item, event)
         } else if (event.type === 'sweep') {
-          const { backlog } = reconciler()
-          // A full backlog may have evicted it: then it is still failed.
-          const standing = backlog.evictions.known().records > 0 ? 'left' : 'absent'
-          for (const item of job.items.values())
-            if (item.standing === 'waiting' && !backlog.holds(item.entry)) move(job, item, standing)
+          for (const item of job.items.values()) if (item.standing === 'waiting') lookAgain(job, item)
         } else continue
         endIfDone(job)
       }

@@ -352,6 +352,26 @@ test.each([undefined, 1])(
   },
 )
 
+test.each([undefined, 1, 20])('a job of more records than the backlog holds sends them all, rate %s', async (rate) => {
+  await using day = await beginDay()
+  seed(day, 80)
+  const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
+  const id = await start(daemon, { ...named, rate })
+  await daemon.goOn(5)
+  const listing = { incomplete: null }
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', listing, sums: { found: 80, recovered: 80 } })
+})
+
+test('one that names more excluded records than the backlog holds says which were left', async () => {
+  await using day = await beginDay()
+  const webhooks = seed(day, 80)
+  const select = { RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' }
+  const daemon = await day.start({ ...select, RECONCILER_BACKLOG_MAX_RECORDS: '60' })
+  const id = await start(daemon, { selection: { webhooks }, exhausted: true })
+  await daemon.goOn(5)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 60, left: 20 } })
+})
+
 test.each([30, 1])(
   'a job with a rate keeps it for records before the window, which had %i attempts',
   async (attempts) => {
