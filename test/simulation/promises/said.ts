@@ -60,6 +60,8 @@ const named: readonly (readonly [RegExp, Party])[] = [
 ]
 
 interface Delivery {
+  id: string
+  isRepeated: boolean
   /** When its outcome became known, and its retry was sent. */
   at: number
   sentAt: number
@@ -137,6 +139,19 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     return hasTaken && failedAt <= since && !recordsOf(id).some(isRefused)
   }
 
+  /**
+   * It failed more often than any record that its receiver has taken since, so it may be the problem itself: up to `minTries`
+   * times, one that had failed before shows that it is not.
+   */
+  function isStubborn({ id, subscriptionId }: SimulatedRecord): boolean {
+    const { tries } = knowledge.of(id)
+    const failedAt = deliveries.findLast((one) => one.id === id)?.at ?? Infinity
+    const isOver = deliveries.some(
+      (one) => one.subscriptionId === subscriptionId && one.isTaken && one.isRepeated && one.at > failedAt,
+    )
+    return tries > minTries || (tries === minTries && !isOver)
+  }
+
   function isBroken(party: Party, text: string): boolean {
     const recently = timeline.now() - noticeMs
     switch (party) {
@@ -157,10 +172,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
         // Whom the headline means is in its detail: its records may be under way, and no other's open ones are meant.
         const named = text.matchAll(/Subscription ([0-9a-f]{8})/gi).map(([, short = '']) => short.toLowerCase())
         const working = named.map((short) => isMended(ids.find((id) => id.startsWith(short)) ?? '')).toArray()
-        // A record with more failed tries than any that was taken since may be the problem itself.
-        const isStubborn = /^The receiver (keeps|does not respond to)/.test(text)
-        const isTriedOften = (id: string): boolean => isStubborn && knowledge.of(id).tries > minTries
-        if (working.length > 0) return !working.includes(true) || open.some(({ id }) => isTriedOften(id))
+        if (/^The receiver (keeps|does not respond to)/.test(text) && open.some(isStubborn)) return true
+        if (working.length > 0) return !working.includes(true)
         return open.length === 0 || idsOf(open).some((id) => !isMended(id))
       }
       case 'key':
@@ -388,8 +401,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       streaks.note(fact)
       if (fact.type === 'outcome' && fact.outcome !== 'unknown') {
         const [at, isTaken] = [timeline.now(), fact.outcome === 'recovered']
-        const [sentAt, subscriptionId] = [at - fact.sinceRetryMs, fact.subscriptionId.toLowerCase()]
-        deliveries.push({ at, sentAt, subscriptionId, isTaken })
+        const { isRepeated, sinceRetryMs } = fact
+        const [id, subscriptionId] = [fact.webhookId.toLowerCase(), fact.subscriptionId.toLowerCase()]
+        deliveries.push({ id, isRepeated, at, sentAt: at - sinceRetryMs, subscriptionId, isTaken })
       }
       if (fact.type !== 'sweep') return
       const { kind, result, seconds } = fact.report
