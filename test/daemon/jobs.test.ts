@@ -359,7 +359,11 @@ test.each([undefined, 1, 20])('a job of more records than the backlog holds send
   const id = await start(daemon, { ...named, rate })
   await daemon.goOn(5)
   const listing = { incomplete: null }
-  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', listing, sums: { found: 80, recovered: 80 } })
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({
+    state: 'ended',
+    listing,
+    sums: { found: 80, recovered: 80 },
+  })
 })
 
 test('one that names more excluded records than the backlog holds says which were left', async () => {
