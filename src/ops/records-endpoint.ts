@@ -87,13 +87,13 @@ export type Asker = Parameters<Access>[0]
 interface Shown {
   head: object
   page: RecordsPage
-  /** The query of the next page, once the end is reached. */
-  next: () => string | null
+  /** The cursor of the next page. */
+  next: string | null
 }
 
 function endOf({ next, page }: Shown, count: number): object {
-  const { error = null, incomplete = null, notFound } = page.end()
-  return { count, notFound, incomplete, next: next(), error }
+  const { error = null, incomplete = null, notFound } = page
+  return { count, notFound, incomplete, next, error }
 }
 
 /** The texts are redacted already: redacting half a million rows twice is slow. */
@@ -149,18 +149,16 @@ export function createRecordsEndpoint(
     if (refused !== undefined) return refused
     const wish = { filter, limit, after: cursor?.after }
     let page = await (asksPlatform ? records.fromPlatform(wish) : records.fromMemory(wish))
-    const { error, next: begun } = page.end()
-    if (error !== undefined && begun === undefined) {
+    const { error } = page
+    if (error !== undefined && page.next === undefined) {
       // What the daemon holds is wanted most while the platform cannot be asked.
       if (source === 'auto') page = await records.fromMemory(wish, error)
       if (source !== 'auto' || page.isEmpty) return refuse(503, error)
     }
     const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
-    const next = (): string | null => {
-      const last = page.end().next
-      if (last === undefined) return page.end().error === undefined ? null : (text ?? null)
-      return writeCursor(last, asOf, meant)
-    }
+    // A page that failed at once is asked for again.
+    const again = page.error === undefined ? null : (text ?? null)
+    const next = page.next === undefined ? again : writeCursor(page.next, asOf, meant)
     const shown = { head, page, next }
     const contentType = format === 'json' ? json : 'application/x-ndjson; charset=utf-8'
     return { status: 200, contentType, body: piecesOf(shown, format) }

@@ -60,7 +60,7 @@ export async function findForPage(
         limit: shown,
         after,
       })
-      const { incomplete: problem, next: last } = page.end()
+      const { incomplete: problem, next: last } = page
       const next =
         last &&
         String(

@@ -26,14 +26,8 @@ export interface RecordsRequest {
 /** The records of a page come in batches, so that a slow reader costs only its own memory. */
 export interface RecordsPage {
   source: 'memory' | 'platform'
-  /** True if no record was found, at first. */
   isEmpty: boolean
   batches: AsyncIterable<readonly ExplainedRecord[]>
-  /** Known once all batches were read. */
-  end: () => PageEnd
-}
-
-export interface PageEnd {
   /** The last record, if more may follow; undefined: complete. */
   next: { id: string; localSecond: number } | undefined
   /** Requested webhook ids that are not among the failed records. */
@@ -168,7 +162,14 @@ export function createRecords({
     const last = isLast ? undefined : page.at(-1)
     const gaps = gapsOf(current, seenWindow())
     const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
-    const end: PageEnd = {
+    const batches = inBatches(page, (entry) => {
+      const situation = situationOf(entry.subscriptionId)
+      return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
+    })
+    return {
+      source: 'memory',
+      isEmpty: page.length === 0,
+      batches,
       next: last && { id: last.id, localSecond: last.localSecond },
       notFound: isLast && failure === undefined ? notAmong(filter, (id) => get(id) !== undefined) : [],
       incomplete:
@@ -177,11 +178,6 @@ export function createRecords({
           : bookGapsOf(current),
       error: undefined,
     }
-    const batches = inBatches(page, (entry) => {
-      const situation = situationOf(entry.subscriptionId)
-      return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
-    })
-    return { source: 'memory', isEmpty: page.length === 0, batches, end: () => end }
   }
 
   /** The page's part of a listing, in order. */
@@ -245,9 +241,10 @@ export function createRecords({
   async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
     const { filter, limit } = request
     const { cancel, signal } = deadline()
-    const end: PageEnd = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
+    type End = Pick<RecordsPage, 'error' | 'incomplete' | 'next' | 'notFound'>
+    const end: End = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
     const page: ReturnType<typeof listed> = []
-    let last: PageEnd['next']
+    let last: End['next']
     try {
       for await (const found of partsOf(request, signal)) {
         end.incomplete = found.problem ?? end.incomplete
@@ -273,7 +270,7 @@ export function createRecords({
       cancel()
     }
     const batches = inBatches(page, ({ shown }) => shown)
-    return { source: 'platform', isEmpty: page.length === 0, batches, end: () => end }
+    return { source: 'platform', isEmpty: page.length === 0, batches, ...end }
   }
 
   async function receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }> {

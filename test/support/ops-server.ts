@@ -23,12 +23,11 @@ export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Records for the responses to requests: these batches, whatever is asked for. */
 export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): RecordsEndpointOptions {
-  const end = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
   const page: RecordsPage = {
     source: 'memory',
     isEmpty: false,
     batches: { [Symbol.asyncIterator]: () => batches()[Symbol.asyncIterator]() },
-    end: () => end,
+    ...{ next: undefined, notFound: [], incomplete: undefined, error: undefined },
   }
   return {
     access: () => ({ by: 'token' }),
