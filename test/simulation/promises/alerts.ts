@@ -198,8 +198,12 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         // After a clock was set forward, what is processing looks old until the next full sweep.
         return platformJumps.length > 0
       case 'SweepIncomplete':
-        // A part that can't be listed rests for up to an hour.
-        return (habits.listsAtOnce ?? habits.listsFor) !== undefined || faults.some(({ kind }) => kind === 'bad-span')
+        // A part that can't be listed rests for up to an hour. Large rows take long, and a total that lags behind counts those that have gone.
+        return (
+          (habits.listsAtOnce ?? habits.listsFor) !== undefined ||
+          faults.some(({ kind }) => kind === 'bad-span') ||
+          (habits.lagMs > 0 && habits.rowBytes >= 100_000)
+        )
       case 'Throttled':
         // The last pause may go on for five minutes.
         return habits.limits.length > 0 || faults.some(({ kind, on }) => kind === 'throttled' && on === 'list')

@@ -134,6 +134,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
       if (fact.type !== 'trouble') return
       // Responses of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
       if (isForbidden && fact.trouble === undefined) forgetRow()
+      // A check has shown that a trial without a response was accepted.
+      if (fact.trouble === undefined && knowledge.owed().size > 0) blockedAt = undefined
       // What was on its way when it began tells nothing new.
       if (fact.trouble === 'platform' || fact.trouble === undefined) isSuspicious = false
       hasTrouble = fact.trouble !== undefined
