@@ -141,7 +141,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const recovered = new Set<string>()
   const listings = createOpenListings(scenario.sweep.sliceRecords, scenario.habits.firstRows?.rows)
   /** Records that an operator asked for, until they are sent. */
-  const askedFor = new Set<string>()
+  const askedFor = new Map<string, AskedJob>()
   /** Its last token, ms since the start. A retry that goes out as it comes has waited for it, at most since it was asked for. */
   const token = { askedAt: -Infinity, cameAt: -Infinity }
   const dispatchedAt = new Map<string, number>()
@@ -346,9 +346,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     fact(told) {
       const fact = inLowerCase(told)
       endedBackoffs.fact(fact)
-      // The outcome of an earlier retry may come while the job is still listing.
-      if (fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled')
-        askedFor.delete(fact.webhookId)
+      // While the job is still listing, an earlier retry may end: it has not found the record yet.
+      if (fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled') {
+        const isListing = askedFor.get(fact.webhookId)?.view()?.state === 'listing'
+        if (!isListing) askedFor.delete(fact.webhookId)
+      }
       if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
@@ -382,7 +384,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       for (const id of ids) {
         const { views } = knowledge.of(id)
         const isExhausted = views.length > 0 && views.every(({ attempts }) => attempts >= config.retry.maxAttempts)
-        if (!isExhausted || job.view()?.exhausted === true) askedFor.add(id)
+        if (!isExhausted || job.view()?.exhausted === true) askedFor.set(id, job)
       }
       for (const watcher of watchers) watcher.asked?.(job)
     },
