@@ -120,6 +120,8 @@ const maxTopics = 20_000
 const maxLagMs = 300_000
 /** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
+/** Oldest ones beyond it that are forgotten together: to find the oldest, a Map passes the places of thousands that it held before. */
+const forgottenAtOnce = 1000
 /** Number of remembered expired records: one that is back no longer counts as expired. */
 const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
@@ -181,10 +183,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (others?.size === 0) bySubscription.delete(subscriptionId)
     if (entry.isWanted) entry.note({ askedBy: [], queuedBy: [] })
     if (entry.triedAt === 0) return
-    const [first] = dropped.keys()
-    if (first !== undefined && dropped.size >= maxDropped) dropped.delete(first)
     const last = done && { attempts: done.attempts, lastAt: done.lastAt }
     dropped.set(entry.key, { ours: entry.ours, done: last })
+    if (dropped.size < maxDropped + forgottenAtOnce) return
+    for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
   }
 
   /** Drops a record that is not evicted. */

@@ -272,8 +272,7 @@ function createLines(minShare: number): RecentByKey {
       // Moves the key to the end, and drops the first one beyond the limit.
       lines.delete(key)
       lines.set(key, line)
-      const [first] = lines.keys()
-      if (lines.size > maxLines && first !== undefined) lines.delete(first)
+      if (lines.size > maxLines) for (const first of lines.keys().take(1)) lines.delete(first)
     },
     all: () => lines,
   }
