@@ -111,8 +111,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** Reads one page of a search. Returns the searches that follow it. */
   async function advance(search: Search, round: Round): Promise<Search[]> {
-    const records = search.records.filter(isDue)
-    if (records.length === 0) return []
+    const { records } = search
+    if (!records.some(isDue)) return []
     const askedAt = clock.monotonic()
     const filter: Partial<ListQuery> =
       search.kind === 'event' ? { eventId: records[0]?.eventId ?? '' } : asked(search.span)
@@ -122,15 +122,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       round.failures = 0
       take(response, askedAt, round)
       const left = records.filter(isDue)
-      const next = afterPage({ ...search, records }, response, left)
+      const next = afterPage(search, response, left)
       if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt, true)
       return next
     } catch (error) {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
-      if (search.kind !== 'span') round.failed.push({ search: { ...search, records }, askedAt })
+      if (search.kind !== 'span') round.failed.push({ search, askedAt })
       if (round.failures === maxFailures) await ask(round)
-      return search.kind === 'second' ? [] : narrower(search.kind, records)
+      return search.kind === 'second' ? [] : narrower(search.kind, records.filter(isDue))
     }
   }
 

@@ -14,8 +14,8 @@ export interface Search {
   page: number
   /** Consecutive pages without any of the records. */
   barren: number
-  /** Ids shown so far: a page without a new one is the last, whatever the totals say. */
-  seen: Set<string>
+  /** Those of the page before: a page without another one is the last, whatever the totals say. */
+  shown: ListPage['records']
 }
 
 /** A longer span is cut in two: deep pages are slow on any database. */
@@ -32,7 +32,7 @@ function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Searc
     span.from = Math.min(span.from, localSecond)
     span.to = Math.max(span.to, localSecond + 1)
   }
-  return { kind, records, span, page: 0, barren: 0, seen: new Set() }
+  return { kind, records, span, page: 0, barren: 0, shown: [] }
 }
 
 /** Key of a record's own search: its event; or its second, if it has no event or that search did not show it. */
@@ -40,7 +40,11 @@ function ownOf({ awaiting, eventKey, localSecond }: FailedRecord): string | numb
   return eventKey === '' || awaiting?.missedByEvent === true ? localSecond : eventKey
 }
 
-const countOwn = (records: readonly FailedRecord[]): number => new Set(records.map(ownOf)).size
+/** True if their own searches are at least so many. */
+function hasOwn(records: readonly FailedRecord[], searches: number): boolean {
+  const own = new Set<string | number>()
+  return records.some((record) => own.add(ownOf(record)).size >= searches)
+}
 
 /** One search per event or second. */
 export function ownSearches(records: readonly FailedRecord[]): Search[] {
@@ -50,7 +54,7 @@ export function ownSearches(records: readonly FailedRecord[]): Search[] {
 
 /** A span if that may save calls, otherwise each record's own search. */
 function searchesOf(group: readonly FailedRecord[]): Search[] {
-  return countOwn(group) > 1 ? [searchOf('span', group)] : ownSearches(group)
+  return hasOwn(group, 2) ? [searchOf('span', group)] : ownSearches(group)
 }
 
 /** The searches of a round, in the order of the records; those at most `maxGapSeconds` apart in event time share one. */
@@ -80,8 +84,8 @@ function afterSpan(search: Search, response: ListPage, left: readonly FailedReco
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, response)
   // Pages cost less than single searches, until as many were in vain.
-  if (isLast || !hasNew || Math.max(barren, toCome) > countOwn(left)) return ownSearches(left)
-  if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
+  if (isLast || !hasNew || !hasOwn(left, Math.max(barren, toCome))) return ownSearches(left)
+  if (toCome < pageLimit) return [{ ...search, records: left, shown: response.records, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
@@ -99,9 +103,8 @@ function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
 /** The searches that follow a page; none once the records' own search has ended. */
 export function afterPage(search: Search, response: ListPage, left: readonly FailedRecord[]): Search[] {
   if (left.length === 0) return []
-  const before = search.seen.size
-  for (const { id } of response.records) search.seen.add(id)
-  const hasNew = search.seen.size > before
+  const { records: shown } = response
+  const hasNew = shown.some(({ id }) => !search.shown.some((before) => before.id === id))
   if (search.kind === 'span') return afterSpan(search, response, left, hasNew)
-  return hasNew && goesOn(search, response) ? [{ ...search, records: left, page: search.page + 1 }] : []
+  return hasNew && goesOn(search, response) ? [{ ...search, records: left, shown, page: search.page + 1 }] : []
 }
