@@ -103,13 +103,18 @@ export interface DaemonParts {
 /** The state of a minute of the history, without iterating over records. */
 function minuteOf(reconciler: Reconciler, progress: Progress, monotonicNow: number): MinuteState {
   const { backlog, gates, pause, subscriptions } = reconciler
-  const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
   const { expired, lastFullSweepAt } = progress.state()
   return {
     missing: lastFullSweepAt === undefined ? null : backlog.size() + backlog.evictions.known().records + expired,
-    circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
-    gates: gates.shut().map(({ gate }) => gate),
+    // These two look at each subscription, so only once they are read.
+    get circuits() {
+      const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
+      return open + halfOpen
+    },
+    get gates() {
+      return gates.shut().map(({ gate }) => gate)
+    },
   }
 }
 

@@ -15,7 +15,7 @@ export type MinuteState = ChartedState & { gates: readonly Gate[] }
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called once a minute, and after each sweep and retry. */
+  /** Called once a minute; and after each sweep and retry, of which only `missing` is read. */
   state: () => MinuteState
 }
 

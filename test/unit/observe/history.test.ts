@@ -207,3 +207,17 @@ describe('the pace', () => {
     }
   })
 })
+
+test('what looks at each subscription is read once a minute, not after each retry', () => {
+  let read = 0
+  const state = {
+    ...{ missing: 1, circuits: 0, paused: false },
+    get gates() {
+      read += 1
+      return []
+    },
+  }
+  const history = createHistory({ clock: createVirtualClock(start), state: () => state })
+  for (let retries = 0; retries < 100; retries += 1) history.note(everyFact.retry)
+  expect(read).toBe(1)
+})
