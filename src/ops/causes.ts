@@ -130,7 +130,8 @@ export function createCauses(policy: Policy): CauseGroups {
     },
     *listed(bySubscription) {
       const largest = new TinyQueue<Group>([], (a, b) => byCount(b, a))
-      for (const group of groups) {
+      for (const [index, group] of groups.entries()) {
+        if (index > 0 && index % lookedAtPerStep === 0) yield
         const smallest = largest.length < maxCauses ? undefined : largest.peek()
         if (smallest !== undefined && byCount(smallest, group) <= 0) continue
         largest.push(group)

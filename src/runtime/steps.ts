@@ -4,8 +4,8 @@ import type { Clock } from './clock.ts'
 /** Other work may run between two steps. */
 export type Steps<T> = Generator<undefined, T, undefined>
 
-/** Records that a step looks at, where each costs a fraction of a microsecond. */
-export const lookedAtPerStep = 20_000
+/** Records that a step looks at, where each costs a microsecond or two. */
+export const lookedAtPerStep = 5000
 
 /** Makes all steps at once. */
 export function finish<T>(steps: Steps<T>): T {

@@ -129,14 +129,15 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   /** Adds a new or changed record. A duplicate in the plan is noticed when it is picked. */
   function add(record: FailedRecord): void {
     const { subscriptionId } = record
+    const at = now()
     const backoffsEndedMs = subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic())
-    const { decision, dueAt } = decide(record, policy, { now: now(), backoffsEndedMs })
+    const { decision, dueAt } = decide(record, policy, { now: at, backoffsEndedMs })
     if (decision === 'backing-off') putOff(record, dueAt)
     // One that left the window is here for an operator's job, and goes when the job requests it.
-    const isOutside = record.eventAt < now() - policy.window.lookback
+    const isOutside = record.eventAt < at - policy.window.lookback
     if (decision !== 'due' || (isOutside && !record.askedFor)) return
     const subscription = subscriptions.of(subscriptionId)
-    const age = ageOf(record, now())
+    const age = ageOf(record, at)
     const lane = (subscription.lanes[age] ??= { subscription, age, queue: newQueue() })
     lane.queue.push(record)
     lanes.add(lane)

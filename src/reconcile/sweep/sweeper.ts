@@ -44,6 +44,9 @@ export interface SweeperOptions {
   wake: () => void
 }
 
+/** Listed records that one step adds to the retry plan: a few milliseconds. */
+const plannedPerStep = 1000
+
 /** Findings of the last full sweep. */
 export interface SweepFindings {
   /** Excluded failed records of the window, by rule. */
@@ -170,7 +173,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
-    planner.changed(learned.changed)
+    for (let from = 0; from < learned.changed.length; from += plannedPerStep) {
+      if (from > 0) await turn()
+      planner.changed(learned.changed.slice(from, from + plannedPerStep))
+    }
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     tally.leftWithoutRetry += learned.leftWithoutRetry
