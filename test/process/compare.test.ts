@@ -206,11 +206,11 @@ describe('compare', () => {
   test('records of one second that are in another order each time: all are seen, and the books are equal', async () => {
     await using sandbox = await startPlatform({ order: 'unstable' })
     const to = systemClock.now() - 2 * hour
-    const ids = [0, 1000, 2000].flatMap((ms) => sandbox.seed({ ...delivered, count: 500, from: to + ms, to: to + ms }))
+    const ids = sandbox.seed({ ...delivered, count: 500, from: to, to })
     const { code, out } = await compare(sandbox, ledgerOf(sandbox, ids), ['--json'])
     expect([code, JSON.parse(out)]).toEqual([
       0,
-      expect.objectContaining({ delivered: 1500, complete: true, unknown: 0 }),
+      expect.objectContaining({ delivered: 500, complete: true, unknown: 0 }),
     ])
   })
 

@@ -242,7 +242,7 @@ const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable
 const isFinal = (verdict: SliceVerdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
 
 /** Maximum readings of a slice of any status, in all, and in a row without news. */
-const [maxReadings, maxNothingNew] = [20, 3]
+const [maxReadings, maxNothingNew] = [20, 5]
 
 /**
  * Lists the records of a slice; repeats once if the first reading was incomplete but below the limit. Records of any status do
