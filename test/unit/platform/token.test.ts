@@ -58,10 +58,8 @@ const scripts: Record<string, string> = {
     get -> token-9; wait 10s; void token-9; get -> transient connection; retry -> 1s`,
   ...Object.fromEntries(
     [
-      ['429:after=20', 'throttled', 20],
       ['503:after=7200', 'server-error', 7200],
       ['429', 'throttled', 0.5],
-      ['500:after=120', 'server-error', 0.5],
     ].map(([reply, reason, s]) => [
       `after ${reply} the next try is after ${s} s`,
       `replies ${reply} grant; get -> transient ${reason}; retry -> ${s}s; wait ${Number(s) - 0.001}s
