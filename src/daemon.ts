@@ -104,10 +104,11 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   const trouble = breaker.trouble()
   if (trouble === 'unauthorized' || last?.failure?.rejected === true) return exitCode.authenticationRejected
   if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
-  const { awaiting, failed, onlyCounted } = finish(reconciler().state())
+  const { awaiting, failed, onlyCounted, unreadable } = finish(reconciler().state())
   const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
   const isTriedInVain = Iterator.from(backlog.entries()).some(({ refusals, tries }) => tries + refusals > 0)
-  return last?.result === 'complete' && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
+  const isSeen = last?.result === 'complete' && unreadable === undefined
+  return isSeen && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
 }
 
 /** Works term by term until `stop`; resolves when everything has ended. Rejects at once with the first bug. */

@@ -76,7 +76,7 @@ test('plan, records and explain ask the daemon in its own words, and change noth
   expect(sandbox.stats.requests.retry).toEqual({})
 })
 
-test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead receiver 1, a list that fails 69, a rejected token request 4, a Lease 2', async () => {
+test('run --once: recovers what is due and ends, 0; an unreadable row or a throttled retry 1, a dead receiver 1, a list that fails 69, a rejected token request 4, a Lease 2', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, 25)
   const env = { ...(await envOf(sandbox)), RECONCILER_SERVER_PORT: '0' }
@@ -86,6 +86,9 @@ test('run --once: recovers what is due and ends, 0; a throttled retry 1, a dead 
   expect((await given({ RECONCILER_BACKLOG_MAX_RECORDS: '10' })).code).toBe(0)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
   seedDue(sandbox, 1)
+  sandbox.read({ ids: 'ulid' })
+  expect((await once()).code).toBe(1)
+  sandbox.read({ ids: 'uuid' })
   sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 429 } })
   expect((await once()).code).toBe(1)
   sandbox.faults.set()
