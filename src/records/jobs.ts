@@ -148,7 +148,10 @@ export function createJobs(options: JobsOptions): Jobs {
     }
   }
 
-  /** A record that left the backlog: what a full one evicted is requested again once a sweep has shown it. */
+  /**
+   * A record that left the backlog: what a full one evicted is requested again once a sweep has shown it. None shows one that is
+   * excluded or before the window.
+   */
   function lookAgain(job: RetryJob, item: Item): void {
     const { backlog, client } = reconciler()
     const { entry } = item
@@ -157,10 +160,9 @@ export function createJobs(options: JobsOptions): Jobs {
     if (held !== undefined) {
       item.entry = held
       if (held.awaiting === undefined) request(job, item)
-    } else if (backlog.evictions.known().records === 0) {
-      const isSwept = exclusionOf(entry, policy) === undefined && retriedUntil(entry, policy) >= client.now()
-      move(job, item, isSwept ? 'absent' : 'left')
-    }
+    } else if (exclusionOf(entry, policy) !== undefined || retriedUntil(entry, policy) < client.now())
+      move(job, item, 'left')
+    else if (backlog.evictions.known().records === 0) move(job, item, 'absent')
   }
 
   const isFull = (): boolean => running().reduce((sum, { items }) => sum + items.size, 0) >= maxRecords

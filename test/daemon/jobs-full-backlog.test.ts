@@ -60,3 +60,14 @@ test('one that names more excluded records than the backlog holds says which wer
   await daemon.goOn(5)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 60, left: 20 } })
 })
+
+test('one that names more records of before the window than the backlog holds leaves the rest, though it stays full', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  seed(day, 80)
+  const webhooks = day.sandbox.seed({ count: 80, from: now - 300 * hourMs, to: now - 200 * hourMs })
+  const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
+  const id = await start(daemon, { selection: { webhooks } })
+  await daemon.goOn(5)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 60, left: 20 } })
+})
