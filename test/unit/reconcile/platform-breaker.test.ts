@@ -89,6 +89,15 @@ test.each(Object.entries(scripts))('%s', async (_, script) => {
   await play(`start; ${script}`, { random: 0 })
 })
 
+test.each([
+  ['processing', 'note 401; sent lost; check processing 1s; breaker -> all, no trouble'],
+  ['a new attempt', 'note 401; sent lost; check failed 1s; breaker -> all, no trouble'],
+  ['it unchanged: it may not have got through', 'note 401; sent lost; check as-was 1s; breaker -> none, unauthorized'],
+  ['one from before the refusal', 'sent lost; wait 1ms; note 401; check processing 1s; breaker -> none, unauthorized'],
+])('a check of a trial without a response shows %s', async (_, script) => {
+  await play(`failed 1 a rests=1h; ${script}`)
+})
+
 test('jitter makes the pauses only ever shorter', async () => {
   await play('start; list 500; note 500 3; lists -> 1; wait 550ms; lists -> 1; wait 1050ms; lists -> 1', {
     random: 0.999,

@@ -33,6 +33,8 @@ const scripts: Record<string, string> = {
     take b 5; probe -> 0 due, 0 under way; settle b 1 recovered; take b 1; blocks b -> nothing
     take a 5; probe -> 0 due, 0 under way; settle a 5 failed-again; take a 5; settle a 5 failed-again
     changes -> nothing; take a 4; settle a 4 failed-again; changes -> a open 30s 9/9`,
+  'a success of a retry from before its circuit opened leaves it open': `
+    take a 10; settle a 9 failed-again; changes -> a open 30s 9/9; settle a 1 recovered; changes -> nothing; blocks a -> circuit`,
   'a circuit is forgotten in any state ten minutes after its last open record': `
     take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
     take done 9; settle done 9 failed-again; changes -> needed open 30s 9/9, done open 30s 9/9
