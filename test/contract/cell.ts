@@ -9,7 +9,7 @@ import { startStage, type ReconcilerUnderTest, type Stage } from '../support/sta
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
 import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
 
-export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
+type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
 export interface Play extends Stage {
   daemon: ReconcilerUnderTest
@@ -73,7 +73,7 @@ const maxRepeatMs = 3_600_000
 const lateByMs = 4000
 
 /** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
-export function isBlurred({ timeZone, now }: Place): boolean {
+function isBlurred({ timeZone, now }: Place): boolean {
   const zone = createTimeZone(timeZone)
   return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
     const change = zone.nextTransition(edge - maxRepeatMs)
