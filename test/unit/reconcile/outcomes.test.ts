@@ -89,6 +89,10 @@ const scripts: Row[] = [
     'sent accepted; check failed 500ms last=-61s; check failed 1h last=-61s; outcomes -> unknown 1',
   ],
   [
+    `${later} more than two seconds before the PATCH, and one more is counted, but the response was lost: it is not ours`,
+    'sent lost; check failed 120100ms last=-2001ms; outcomes -> unknown 1',
+  ],
+  [
     'a lost answer says nothing of the platform’s clock: the attempt may be anybody’s',
     `sent lost; check failed 2s last=-1h; check failed 4050ms last=-1h
      outcome -> failed-again, attempt 2, 500, after 4100ms, off by undefined`,
