@@ -187,3 +187,32 @@ test('a platform that answers a second with everything it has is not read to the
   await expect(one).rejects.toBeInstanceOf(FiltersIgnored)
   expect(platform.lists.length).toBeLessThan(12)
 })
+
+test.each([
+  [5, 'whole'],
+  [6, 'missed'],
+])(
+  'records of any status that are shown in another order: one that comes with repetition %i: %s',
+  async (repetition, verdict) => {
+    const [seen, late] = failed(2) as [WebhookRecord, WebhookRecord]
+    let readings = 0
+    const client = {
+      list: ({ page }: { page: number }) => {
+        if (page === 0) readings += 1
+        const records = page > 0 ? [] : readings > repetition ? [late] : [seen]
+        return Promise.resolve({ records, unreadable: [], rows: records.length, total: 2, size: 10 })
+      },
+    }
+    const how = {
+      client,
+      monotonic: () => 42,
+      status: 'any',
+      concurrency: 1,
+      maxRecords: 1000,
+      totalsCount: true,
+    } as const
+    expect(await listSlice({ from: start, to: start + 60 }, how, new AbortController().signal)).toMatchObject({
+      verdict,
+    })
+  },
+)
