@@ -11,7 +11,8 @@ const longestPauseMs = 150_000
 const tolerance = 0.01
 const atOnceMs = 0.001
 
-export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
+export function createBreakerWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, knowledge, platform, timeline, violate } = options
   let failures = 0
   /** Retries that went out since the response that made the row three. */
   let sentSince: number | undefined
@@ -23,6 +24,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let refused = 0
   let trial: Call | undefined
   let triedId = ''
+  let triedAt = Infinity
   /** A token is asked for: a refusal by 403 may be of the former one, and its call is made once more. */
   let isRenewing = false
   let isForbidden = false
@@ -33,6 +35,9 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   let isSuspicious = false
   /** The list is asked because of three failures. */
   let isAsking = false
+
+  /** The platform has touched its record since it was sent. */
+  const wasTrialTaken = (): boolean => (platform.records.get(triedId)?.changedAt ?? -Infinity) >= triedAt
 
   function forgetRow(): void {
     sentSince = undefined
@@ -91,6 +96,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)
     trial = call
     triedId = call.id
+    triedAt = call.sentAt
   }
 
   return {
@@ -135,7 +141,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
       // Responses of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
       if (isForbidden && fact.trouble === undefined) forgetRow()
       // A check has shown that a trial without a response was accepted.
-      if (fact.trouble === undefined && knowledge.owed().size > 0) blockedAt = undefined
+      if (fact.trouble === undefined && wasTrialTaken()) blockedAt = undefined
       // What was on its way when it began tells nothing new.
       if (fact.trouble === 'platform' || fact.trouble === undefined) isSuspicious = false
       hasTrouble = fact.trouble !== undefined
