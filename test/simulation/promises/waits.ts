@@ -8,7 +8,7 @@ import { perSecondFor } from '../readings-limits.ts'
 import type { Exemption } from '../tally.ts'
 import { restFactor } from './rests.ts'
 import { createSubscriptions } from './subscriptions.ts'
-import type { Watcher, WatcherOptions } from './watcher.ts'
+import type { AskedJob, Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 45_000
 /** With less room than records: those that were left out are listed again first, at some ticks, and by a full sweep that may have to begin anew. */
@@ -46,6 +46,8 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   let rate = Infinity
   /** When there were last more failed records than places. */
   let crowdedAt = -Infinity
+  const jobs: AskedJob[] = []
+  const isJobListing = (): boolean => jobs.some((job) => job.view()?.state === 'listing')
   /** Records that have left the window. */
   const left = new Set<string>()
 
@@ -197,11 +199,14 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     told(call, told) {
       subscriptions.told(call)
       // The pages of a job look like those of a sweep, but of them only what it asks for is held.
-      if (told.kind === 'told' && isSweepPage(call) && scenario.jobs.length === 0) listed(call, told)
+      if (told.kind === 'told' && isSweepPage(call) && !isJobListing()) listed(call, told)
     },
     fact(fact) {
       subscriptions.fact(fact)
       if (fact.type === 'sweep') swept(fact.report)
+    },
+    asked(job) {
+      jobs.push(job)
     },
     scraped({ metrics }) {
       rate = metrics.get('platform_request_limit_per_second') ?? Infinity

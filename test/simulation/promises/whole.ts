@@ -47,7 +47,7 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
       for (const record of hiddenAt(sweptAt)) {
         if (headline.includes('Nothing is missing'))
           violate('untrue', `says "${headline}", and does not know ${record.id}`)
-        const isShown = status.unlisted !== null || (status.unreadable !== null && !isUnlisted(record, sweptAt))
+        const isShown = isUnlisted(record, sweptAt) ? status.unlisted !== null : status.unreadable !== null
         if (!isShown) violate('books', `does not show that ${record.id} could not be listed or read`)
       }
       const rows = metrics.get('unreadable_records') ?? 0
