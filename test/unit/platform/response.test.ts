@@ -75,13 +75,13 @@ describe('status and body', () => {
 
   test('a text that is nested deeper than 64 levels is not parsed; brackets in strings and siblings are no levels', () => {
     const nested = (depth: number): string =>
-      `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}${' '.repeat(250_000)}`
+      `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}${' '.repeat(20_000)}`
     expect(read(200, nested(64)).reason).toBe('ok')
     expect(read(200, nested(66))).toMatchObject({ reason: 'invalid-body', body: undefined })
     expect(read(200, '['.repeat(6_000_000)).reason).toBe('invalid-body')
-    const text = JSON.stringify({ data: Array.from({ length: 20_000 }, () => ({ '[[\\"{{': ['}"[\\\\', '\\'] })) })
+    const text = JSON.stringify({ data: Array.from({ length: 1000 }, () => ({ '[[\\"{{': ['}"[\\\\', '\\'] })) })
     expect(read(200, text).body).toEqual(JSON.parse(text))
-    expect(read(200, `{"a":"${'['.repeat(250_000)}`).reason).toBe('invalid-body')
+    expect(read(200, `{"a":"${'['.repeat(100)}`).reason).toBe('invalid-body')
   })
 })
 
