@@ -100,21 +100,19 @@ export interface DaemonParts {
   end: () => void
 }
 
-/** The state of a minute of the history, without iterating over records. */
-function minuteOf(reconciler: Reconciler, progress: Progress, monotonicNow: number): MinuteState {
-  const { backlog, gates, pause, subscriptions } = reconciler
+/** Known missing deliveries, without iterating over records; null before the end of a full sweep. */
+function missingOf({ backlog }: Reconciler, progress: Progress): number | null {
   const { expired, lastFullSweepAt } = progress.state()
+  return lastFullSweepAt === undefined ? null : backlog.size() + backlog.evictions.known().records + expired
+}
+
+/** The rest of the state of a minute. */
+function minuteOf({ gates, pause, subscriptions }: Reconciler, monotonicNow: number): Omit<MinuteState, 'missing'> {
+  const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
   return {
-    missing: lastFullSweepAt === undefined ? null : backlog.size() + backlog.evictions.known().records + expired,
+    circuits: open + halfOpen,
     paused: pause.of(undefined) !== undefined,
-    // These two look at each subscription, so only once they are read.
-    get circuits() {
-      const { 'half-open': halfOpen, open } = subscriptions.counts(monotonicNow)
-      return open + halfOpen
-    },
-    get gates() {
-      return gates.shut().map(({ gate }) => gate)
-    },
+    gates: gates.shut().map(({ gate }) => gate),
   }
 }
 
@@ -142,7 +140,11 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt(), toWallClock })
   let isOver = false
-  const history = createHistory({ clock, state: () => minuteOf(current, progress, clock.monotonic()) })
+  const history = createHistory({
+    clock,
+    missing: () => missingOf(current, progress),
+    state: () => minuteOf(current, clock.monotonic()),
+  })
   const incidents = createIncidents({ clock, history, report: reporter.incident })
 
   function emit(event: TelemetryEvent): void {

@@ -15,8 +15,10 @@ export type MinuteState = ChartedState & { gates: readonly Gate[] }
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called once a minute; and after each sweep and retry, of which only `missing` is read. */
-  state: () => MinuteState
+  /** Called after each sweep and retry, too. */
+  missing: () => MinuteState['missing']
+  /** The rest, which looks at each subscription: called once a minute. */
+  state: () => Omit<MinuteState, 'missing'>
 }
 
 /**
@@ -108,7 +110,7 @@ function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
 }
 
 /** Minutes are those of the wall clock at the start; if that clock is set later, counts keep their age. */
-export function createHistory({ clock, state }: HistoryOptions): History {
+export function createHistory({ clock, missing, state }: HistoryOptions): History {
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
   const startedAt = clock.monotonic()
   const minutes: Minute[] = []
@@ -118,6 +120,8 @@ export function createHistory({ clock, state }: HistoryOptions): History {
   let lastAt: number | undefined
   /** When deliveries began to arrive, after a minute without. */
   let arrivingSince = startedAt
+
+  const current = (): MinuteState => ({ ...state(), missing: missing() })
 
   /** In minutes since the start of the first one. */
   const age = (monotonic = clock.monotonic()): number => (monotonic - startedAt + intoMinute) / minuteMs
@@ -131,7 +135,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
     for (let quiet = Math.max(last + 1, now - keptMinutes); before !== undefined && quiet < now; quiet += 1)
       minutes.push({ ...before, ...noRecords })
     last = now
-    const minute = { ...state(), ...noRecords }
+    const minute = { ...current(), ...noRecords }
     minutes.push(minute)
     minutes.splice(0, minutes.length - keptMinutes)
     return minute
@@ -153,12 +157,12 @@ export function createHistory({ clock, state }: HistoryOptions): History {
 
   return {
     endTerm() {
-      Object.assign(present(), state())
+      Object.assign(present(), current())
     },
     note(event) {
       const minute = present()
       // A sweep may find many in the middle of a minute, and they are retried while it goes on.
-      if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, state().missing])
+      if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, missing()])
       if (event.type === 'sweep') minute.leftWithoutRetry += event.report.leftWithoutRetry
       // Another one has delivered it, and no sweep has shown that yet.
       if (event.type === 'retry' && event.response.result === 'already-resolved') minute.leftWithoutRetry += 1
@@ -173,7 +177,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       // The two clocks differ slightly, or more when one is set: a minute starts at second 0.
       const beginsAt = Math.round((clock.now() - age() * minuteMs) / minuteMs) * minuteMs
       const wanted = Math.max(hourMinutes, Math.ceil((clock.now() - since) / minuteMs) + 1)
-      const shown = [...minutes.slice(-wanted, -1), { ...minute, ...state() }]
+      const shown = [...minutes.slice(-wanted, -1), { ...minute, ...current() }]
       const length = Math.ceil(shown.length / maxSteps)
       const firstAt = beginsAt + (last - shown.length + 1) * minuteMs
       return Array.from({ length: Math.ceil(shown.length / length) }, (_, index) =>
@@ -209,7 +213,7 @@ export function createHistory({ clock, state }: HistoryOptions): History {
         .flatMap(({ gates }) => gates.filter((gate) => gateTable[gate].level !== 'working'))
       const recovered = sumOf('recovered', within)
       return {
-        peak: peakOf([...within, state()]) ?? 0,
+        peak: maxOf([peakOf(within), missing()]) ?? 0,
         recovered,
         leftWithoutRetry: sumOf('leftWithoutRetry', within),
         expired: Math.max(0, sumOf('expired', within)),

@@ -33,8 +33,8 @@ async function play(
   let found = noDecisions
   const history = createHistory({
     clock,
+    missing: () => found.due + found.blocked + found['backing-off'] + found.exhausted,
     state: () => ({
-      missing: found.due + found.blocked + found['backing-off'] + found.exhausted,
       gates: found.blocked > 0 ? ['circuit', 'limit'] : [],
       ...{ circuits: 0, paused: false },
     }),
