@@ -192,10 +192,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     arrived(sentAt) {
-      const shut = trouble()
       // Only a trial is sent during a trouble.
-      const isTrial = sentAt >= (since ?? Infinity)
-      if (shut !== undefined && ofRetries.has(shut) && isTrial) enter({ name: 'closed' })
+      if (trouble() !== undefined && sentAt >= (since ?? Infinity)) enter({ name: 'closed' })
     },
     pingAt: () => (pinging === undefined ? pingAt : undefined),
     listed() {
