@@ -100,7 +100,7 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   const status = statusOf(fields['status'])
   if (status === undefined) return { unreadable: true, id, field: 'status' }
   const webhook = object(object(fields['requestPayload'])['webhook'])
-  // Also 0 is no response.
+  // Some platforms write 0 for no response.
   const code = wholeNumber(fields['responseStatusCode']) ?? 0
   return {
     id,

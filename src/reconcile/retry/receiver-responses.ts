@@ -272,7 +272,9 @@ function createLines(minShare: number): RecentByKey {
       // Moves the key to the end, and drops the first one beyond the limit.
       lines.delete(key)
       lines.set(key, line)
-      if (lines.size > maxLines) for (const first of lines.keys().take(1)) lines.delete(first)
+      if (lines.size <= maxLines) return
+      const [first = ''] = lines.keys()
+      lines.delete(first)
     },
     all: () => lines,
   }
