@@ -9,13 +9,18 @@ function seed({ clock, sandbox }: Day, count: number): string[] {
   return sandbox.seed({ count, from: now - 14 * hourMs, to: now - 12 * hourMs, attempts: 30, subscriptions: 2 })
 }
 
+/** Records of before the window, and of others as many as the backlog holds or more. */
+function seedBefore(day: Day, count: number, others: number): string[] {
+  const now = day.clock.now()
+  seed(day, others)
+  return day.sandbox.seed({ count, from: now - 300 * hourMs, to: now - 200 * hourMs })
+}
+
 const start = async (daemon: RunningDaemon, body: object): Promise<string> => (await daemon.job('POST', '', body)).job
 
 test('a job that fills the backlog counts what it evicts: that is still missing', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
-  seed(day, 60)
-  const webhooks = day.sandbox.seed({ count: 40, from: now - 300 * hourMs, to: now - 200 * hourMs })
+  const webhooks = seedBefore(day, 40, 60)
   const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
   await start(daemon, { selection: { webhooks }, rate: 0.1 })
   await day.clock.advance(20_000)
@@ -63,9 +68,7 @@ test('one that names more excluded records than the backlog holds says which wer
 
 test('one that names more records of before the window than the backlog holds leaves the rest, though it stays full', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
-  seed(day, 80)
-  const webhooks = day.sandbox.seed({ count: 80, from: now - 300 * hourMs, to: now - 200 * hourMs })
+  const webhooks = seedBefore(day, 80, 80)
   const daemon = await day.start({ RECONCILER_BACKLOG_MAX_RECORDS: '60' })
   const id = await start(daemon, { selection: { webhooks } })
   await daemon.goOn(5)
