@@ -21,7 +21,7 @@ import {
   type RetryResponse,
 } from './operations.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
-import { operationOf, type RateLimiter, type TrafficClass } from './rate-limiter.ts'
+import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import { youngTokenMs, type AccessToken } from './auth/token.ts'
@@ -151,7 +151,7 @@ function createCall(options: ClientOptions): Call {
   let doubtMs = firstDoubtMs
   let doubted: Token | undefined
   /** When a call last succeeded, in monotonic ms, and the pauses until then. */
-  let responded = { at: -Infinity, pausedMs: { retry: 0, list: 0 } }
+  let responded = { at: -Infinity, pausedMs: 0 }
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     const headers: HttpRequest['headers'] = {
@@ -183,7 +183,7 @@ function createCall(options: ClientOptions): Call {
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
-    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs[operationOf(of)])
+    const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
     // A retry may have been accepted under a 503, unless that asks for a wait.
     const mayBeLimited = kind === 'overloaded' && (waitMs !== undefined || of !== 'retry')
     const isThrottled = kind === 'throttled' || (mayBeLimited && sent.at - responded.at - pausedMs < limitedMs)
@@ -202,7 +202,8 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    const sent = { at: sentAt, pausedMs: rate.pausedMs(kind) }
+    // Lists pause wherever retries do. If they alone do, no call may show that the platform still accepts some.
+    const sent = { at: sentAt, pausedMs: rate.pausedMs('list') }
     let exchange: Exchange<T>
     try {
       exchange = read(kind, operation, await options.transport(toRequest(operation, token, signal)), sent)
@@ -213,8 +214,7 @@ function createCall(options: ClientOptions): Call {
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') {
-      const pausedMs = { retry: rate.pausedMs('retry'), list: rate.pausedMs('list') }
-      responded = { at: clock.monotonic(), pausedMs }
+      responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('list') }
       workingToken = token
       worksFor.set(operation.method, token)
     }

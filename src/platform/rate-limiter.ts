@@ -15,9 +15,6 @@ import {
 export const trafficClasses = ['retry', 'list', 'confirm', 'books'] as const
 export type TrafficClass = (typeof trafficClasses)[number]
 
-/** The operation of a class: a platform may limit each on its own. */
-export const operationOf = (kind: TrafficClass): 'retry' | 'list' => (kind === 'retry' ? kind : 'list')
-
 export interface RateLimiterOptions {
   clock: Clock
   /** Maximum calls per second; the burst is one second of calls, until the platform has shown a lower limit. */
@@ -276,7 +273,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     },
     pausedForMs,
     pausedMs: (kind) => {
-      const { totalMs, until } = pauses[operationOf(kind)]
+      const { totalMs, until } = pauses[kind === 'retry' ? kind : 'list']
       return totalMs - Math.max(0, until - clock.monotonic())
     },
   }

@@ -271,6 +271,20 @@ describe('repeats of a list', () => {
     await expect(call(under, 'list')).rejects.toThrow('server-error')
   })
 
+  test('so is that of a retry while lists alone are paused, and few calls show what is accepted', async () => {
+    const under = createClientUnderTest({ maxPerSecond: 10 })
+    const limited = { status: 503, headers: { 'retry-after': '60' } }
+    under.server.replies(({ request: { method } }) => (method === 'PATCH' ? good.retry : limited))
+    calls.list(under.client, live).catch(() => undefined)
+    for (let i = 0; i < 3; i += 1) {
+      await under.clock.advance(61_000)
+      await call(under, 'retry')
+    }
+    under.server.replies(limited)
+    await under.clock.advance(30_000)
+    expect(await call(under, 'retry')).toMatchObject({ result: 'throttled' })
+  })
+
   test('a page that alone meets 503 fails, while other calls succeed', async () => {
     const under = createClientUnderTest({ maxPerSecond: 10 })
     under.server.replies(({ request: { method } }) => (method === 'PATCH' ? good.retry : { status: 503 }))
