@@ -43,7 +43,8 @@ export function isSweepPage(call: MayAsk): boolean {
   return call.asked?.status !== undefined && !isQuestion(call)
 }
 
-/** The seconds that a page of a sweep is for: it asks for one more on either side, whose rows are another slice's, or come later. */
-export function ownSpan({ asked }: MayAsk): { from: number; to: number } {
-  return { from: (asked?.from ?? -Infinity) + 1, to: (asked?.to ?? Infinity) - 1 }
+/** True if a list is for its second: it asks for one more on either side, whose rows are another slice's, or come later. */
+export function isListedFor({ asked }: MayAsk, { eventLocal }: { eventLocal: number }): boolean {
+  const second = Math.floor(eventLocal / 1000)
+  return (asked?.from ?? -Infinity) < second && second < (asked?.to ?? Infinity)
 }

@@ -1,6 +1,6 @@
 // A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see docs/architecture.md "Retry plan", "Outcomes"
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
-import { isQuestion, isSweepPage, ownSpan } from '../asked.ts'
+import { isListedFor, isQuestion, isSweepPage } from '../asked.ts'
 import type { Call } from '../network.ts'
 import { perSecondFor } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
@@ -35,11 +35,9 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   /** A check of an event, or one that fails, puts off all that it looks for, as one that does not show them. */
   function putOff(call: Call): void {
     const eventId = call.asked?.eventId
-    const { from, to } = ownSpan(call)
     for (const id of knowledge.owed()) {
       const record = platform.records.get(id)
-      const isLookedFor =
-        eventId === undefined ? record && platform.isBetween(record, from, to) : record?.eventId === eventId
+      const isLookedFor = eventId === undefined ? record && isListedFor(call, record) : record?.eventId === eventId
       if (isLookedFor === true) look(id)
     }
   }

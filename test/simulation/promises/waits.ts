@@ -1,7 +1,7 @@
 // Nothing that may go out waits: what is due, shown and free to go is retried in time, or another record of its subscription is. @see docs/architecture.md "Retry plan"
 import type { FactOf } from '../../../src/observe/events.ts'
 import { shortSliceSeconds } from '../../../src/reconcile/sweep/list-slice.ts'
-import { isSweepPage, ownSpan } from '../asked.ts'
+import { isListedFor, isSweepPage } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { perSecondFor } from '../readings-limits.ts'
@@ -182,13 +182,13 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
   }
 
   function listed(call: Call, { views }: Told): void {
-    const { from, to } = ownSpan(call)
+    const { from = -Infinity, size, to = Infinity } = call.asked ?? {}
     // It is cut, and listed again in parts.
-    const isFull = views.length === call.asked?.size && views.length > 2 * scenario.sweep.sliceRecords
-    if (isFull && to - from > shortSliceSeconds) return
+    const isFull = views.length === size && views.length > 2 * scenario.sweep.sliceRecords
+    if (isFull && to - from - 2 > shortSliceSeconds) return
     for (const { id, status } of views) {
       const record = platform.records.get(id)
-      if (status !== 'failed' || record === undefined || !platform.isBetween(record, from, to)) continue
+      if (status !== 'failed' || record === undefined || !isListedFor(call, record)) continue
       if (!knownAt.has(id)) knownAt.set(id, timeline.now())
       if ((listedAt.get(id) ?? -Infinity) < record.changedAt + lagMs) listedAt.set(id, call.sentAt)
     }
