@@ -32,7 +32,7 @@ const exhausted = { count: 25, attempts: 30 }
 /** The receiver comes up this long after a circuit has opened. */
 const repairMs = 1500
 const maxMs = 90_000
-/** What follows the eight digits by which the status page names an id. */
+/** Digits after the eight by which the status page names an id. */
 const uuidTail = /(?<=^"[\da-f]{8})(?:-[\da-f]{4}){3}-[\da-f]{12}(?="$)/
 
 /** The part of the daemon's /status that the demo reads. */

@@ -1,4 +1,4 @@
-// What follows SemVer, one name a line: docs/public-api.txt. A name that a release had goes only when CHANGELOG.md says so.
+// Public names, which follow SemVer, one a line: docs/public-api.txt. A name that a release had goes only when CHANGELOG.md says so.
 import { join } from 'node:path'
 import ts from 'typescript'
 import { keys } from '../src/config/schema.ts'
@@ -68,7 +68,7 @@ function publicApi(): string[] {
   return Object.entries(names).flatMap(([kind, list]) => [...new Set(list)].sort().map((name) => `${kind} ${name}`))
 }
 
-/** What the newest section of a changelog names in backticks; undefined where nothing was released before it. */
+/** Names in backticks of the newest section of a changelog; undefined where nothing was released before it. */
 function namedIn(changelog: string): string[] | undefined {
   const [, newest = '', ...released] = changelog.split(/^## /m)
   if (released.length === 0) return undefined

@@ -65,7 +65,7 @@ function encoded(body: Buffer, encoding = ''): Buffer {
   return encoders[encoding]?.(body) ?? body
 }
 
-/** What a body that drips needs. */
+/** Clock and end of a slow body. */
 export interface Pace {
   clock: Pick<Clock, 'sleep'>
   signal: AbortSignal

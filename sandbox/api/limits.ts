@@ -14,14 +14,14 @@ const common = {
 }
 
 export const limitSchema = z.discriminatedUnion('kind', [
-  /** So many calls a second, and `burst` at once after a rest. */
+  /** Calls a second, and `burst` at once after a rest. */
   z.strictObject({
     kind: z.literal('bucket'),
     perSecond: z.number().positive(),
     burst: z.number().min(1).default(1),
     ...common,
   }),
-  /** So many calls in each minute that begins at this second. */
+  /** Calls in each minute, which begins at this second. */
   z.strictObject({
     kind: z.literal('quota'),
     perMinute: z.number().int().min(1),

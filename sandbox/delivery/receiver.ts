@@ -118,7 +118,7 @@ export function createReceiver(random: Sequence, process: (id: string) => void =
   }
 }
 
-/** What a delivery gets that no rule concerns. */
+/** Response to a delivery without a rule. */
 const accepted: ReceiverRule = { status: 200, body: '{"received":true}' }
 
 function matches(rule: ReceiverRule, record: StoredRecord): boolean {

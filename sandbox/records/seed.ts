@@ -84,7 +84,7 @@ function answered(status: number, headers: Record<string, string[]>, body: strin
   return { ...noResult, responseStatusCode: status, responseHeaders: headers, responsePayload: body }
 }
 
-/** So many subscription ids, always the same. */
+/** Ids of `count` subscriptions, always the same. */
 export function subscriptionIds(count = 3): readonly string[] {
   const random = createSequence(0x73756273)
   return Array.from({ length: count }, () => random.uuid())

@@ -139,7 +139,7 @@ function pauseText(name: string, done: PauseResponse, { subscription }: CommandF
   return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
 }
 
-/** What blocks retries after a command that has succeeded; undefined if the daemon does not say in time, or Ctrl-C came. */
+/** Reasons that block retries after a successful command; undefined if the daemon does not say in time, or Ctrl-C came. */
 async function blockersAfter(daemon: Daemon, io: Io): Promise<string[] | undefined> {
   try {
     return blockedBy(await askStatus(daemon, io))
@@ -149,7 +149,7 @@ async function blockersAfter(daemon: Daemon, io: Io): Promise<string[] | undefin
   }
 }
 
-/** What still blocks retries after `resume`: gates and other pauses. */
+/** A sentence on what still blocks retries after `resume`: gates and other pauses. */
 function blockedText(blockers: readonly string[], { pauses }: PauseResponse, moments: Moments): string {
   const all = blockers.filter((reason) => reason !== reasonOf('paused'))
   const held = pauses.map((pause) => `${pause.subscriptionId ?? 'all retries'} paused ${spanText(pause, moments)}`)

@@ -17,7 +17,7 @@ import { selectionOf } from './selection.ts'
 /** Calls per retry, including its share of outcome checks. @see docs/architecture.md "Outcomes" */
 const callsPerRecord = 1.05
 
-/** What would be sent now, and what later. With retries disabled, as if they were enabled. */
+/** Numbers of retries to be sent now and later. With retries disabled, as if they were enabled. */
 function planOf(status: StatusDocument) {
   const { failed, gates, instance, now, rate } = status
   const retriesEnabled = !isDisabled(status)

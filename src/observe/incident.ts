@@ -123,7 +123,7 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   }
 
   function noteCounts(open: Open, found: Counts, sweptAt: number): void {
-    // Those that the receiver rejects; of others it is not known.
+    // Records that the receiver rejects are no incident.
     const ignored = Math.max(leftOver, Math.min(open.refused, minRefused - 1))
     const begins = running === undefined && urgentOf(found) > 0 && openOf(found) > ignored
     const isOpen = begins || openOf(found) > Math.min(open.refusedAgain, minRefused - 1)

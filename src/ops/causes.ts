@@ -153,7 +153,7 @@ export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'old
   oldestEvent: Date | null
   /** The earliest retry of any of them; null if unknown. */
   nextRetry: Date | null
-  /** What that retry waits for. */
+  /** The reason for the wait until that retry. */
   nextRetryBy: NextRetry['by']
   /** The circuit of its subscription. */
   circuit: CircuitState

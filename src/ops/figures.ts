@@ -32,7 +32,7 @@ function isPartlyKnown(status: StatusFacts): boolean {
   )
 }
 
-/** Those of events ahead of the platform's clock are missing, too. */
+/** Includes deliveries of events ahead of the platform's clock. */
 const knownMissing = ({ aheadOfClock, missing }: StatusFacts): number => missing + aheadOfClock
 
 export const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
@@ -63,7 +63,7 @@ function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
   return `Each is retried until it arrives or ${end}${first}.`
 }
 
-/** What the receiver does to repeatedly rejected records. */
+/** A sentence on repeatedly rejected records: how the receiver responds to them. */
 export function refusedText(records: number, causes: readonly CauseStatus[]): string {
   const codes = causes.filter(({ refusedAgain }) => refusedAgain > 0).map((cause) => cause.responseStatusCode)
   const isSilent = codes.length > 0 && codes.every((code) => code === null)
@@ -147,7 +147,7 @@ function blockersOf(status: StatusFacts): Gate[] {
   return [...all].filter((gate) => describeGate(gate).blocks === 'everything')
 }
 
-/** What blocks all retries and probes, in words. */
+/** Reasons that block all retries and probes, in words. */
 export const blockedBy = (status: StatusFacts): string[] => blockersOf(status).map(reasonOf)
 
 /** True while a fault blocks all retries. */
@@ -194,7 +194,7 @@ export function recoveredOf(status: StatusFacts): {
   const perMinute = drain.recoveredPerMinute
   const quietMs = now.getTime() - (recovered.lastAt?.getTime() ?? 0)
   const maxQuietMs = Math.min(minuteMs, Math.max(arrivingMs, (2 * minuteMs) / perMinute))
-  // Those that still back off do not arrive at an earlier pace.
+  // Records that still back off do not arrive at an earlier pace.
   const isLeft = perMinute <= missing || failed['backing-off'] < missing
   const isArriving = missing > 0 && isLeft && drain.limitedBy !== 'gate' && quietMs < maxQuietMs
   return {

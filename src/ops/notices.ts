@@ -110,7 +110,7 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
     .trim()
 }
 
-/** What ends within this time needs nobody: a short pause, or the trial after a few intercepted responses. */
+/** A shorter wait needs no operator: a short pause, or the trial after a few intercepted responses. */
 const passingMs = 60_000
 
 /** A shorter row may be due to these records alone. */

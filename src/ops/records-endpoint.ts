@@ -151,7 +151,7 @@ export function createRecordsEndpoint(
     let page = await (asksPlatform ? records.fromPlatform(wish) : records.fromMemory(wish))
     const { error } = page
     if (error !== undefined && page.next === undefined) {
-      // What the daemon holds is wanted most while the platform cannot be asked.
+      // The records in memory are needed most while the platform cannot be asked.
       if (source === 'auto') page = await records.fromMemory(wish, error)
       if (source !== 'auto' || page.isEmpty) return refuse(503, error)
     }

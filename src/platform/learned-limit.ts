@@ -24,7 +24,7 @@ export function untilOne(bucket: Bucket, perSecond: number): number {
   return Math.max(0, ((1 - bucket.level) / perSecond) * 1000)
 }
 
-/** What a response says about the rate. */
+/** Evidence of a refusal about the rate. */
 export interface RefusedCall {
   /** `throttled`: a 429. `overloaded`: a 503. */
   kind: 'throttled' | 'overloaded'

@@ -30,7 +30,7 @@ export interface RateLimiterOptions {
   areChecksLate?: (callMs: number) => boolean
 }
 
-/** What a response says about the rate. Calls without a response are not reported. */
+/** Evidence of a response about the rate. Calls without a response are not reported. */
 export interface RateReport extends Omit<RefusedCall, 'kind'> {
   /** `ok`: any response that is no refusal. */
   kind: RefusedCall['kind'] | 'ok'

@@ -44,7 +44,7 @@ export interface Mendable {
   tries: number
 }
 
-/** What other records show about a failed one. */
+/** Evidence of other records about a failed one. */
 export interface Mending {
   /**
    * When its receiver recovered for such records: its circuit closed, or previously failed records were accepted; epoch ms of
@@ -86,7 +86,7 @@ export type SituationOf = (subscriptionId: string) => Situation
 /** The next automatic retry of a record. */
 export interface NextRetry {
   /**
-   * What it waits for: a `time`; the `probe` of an open circuit, which may send another record first; the `outcome` of a retry;
+   * The reason for the wait: a `time`; the `probe` of an open circuit, which may send another record first; the `outcome` of a retry;
    * a `gate` that may open then, or at an unknown time; or nothing, because it will `never` be retried.
    */
   by: (typeof waits)[number]

@@ -8,7 +8,7 @@ export interface Drain {
   /** Epoch ms of the last arrival, if each record arrives at its next retry; `now` if none is left. Undefined: unknown. */
   doneAt: number | undefined
   /**
-   * What determines the end: the `pace` of recoveries, or the end of the last `backoff`. Or why it is unknown: a `gate` that
+   * The reason for that end: the `pace` of recoveries, or the end of the last `backoff`. Or why it is unknown: a `gate` that
    * blocks all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records repeatedly
    * `refused`, `unproven` retries, a receiver `failing` some of them, or a wrong `zone`, which hides records.
    */

@@ -63,7 +63,7 @@ export interface Ours {
   triedAt: number
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
-  /** Those with a rate that have not requested it yet. */
+  /** Jobs with a rate that have not requested it yet. */
   queuedBy: readonly AbortSignal[]
   awaiting: PendingOutcome | undefined
   /** Last change, in monotonic ms: a row requested earlier is stale. */

@@ -31,7 +31,7 @@ export function problemOf({ message, problem }: Pick<CallFailure, 'message' | 'p
   return problem === undefined ? message : `${message}: ${problem}`
 }
 
-/** What failed, and what to do, as sentences. */
+/** Sentences on the failure, and on what to do. */
 export function sentencesOf(failure: CallFailure): string {
   const { advice } = failure
   const problem = problemOf(failure).replace(/\.$/, '')

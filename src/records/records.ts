@@ -64,7 +64,7 @@ export interface RecordsReader {
 /** Records per batch: about 150 KB of text. */
 const batchRecords = 250
 
-/** What the last full sweep saw of the window; `nothing` before the first. */
+/** The part of the window that the last full sweep saw; `nothing` before the first. */
 export type SeenWindow = 'nothing' | 'part' | 'all'
 
 /** Why the backlog may lack matching records; undefined if it lacks none. */

@@ -1,6 +1,6 @@
 // Calls on the abort of a signal that many operations share.
 
-/** What is to be called; one listener calls all. */
+/** Callbacks of a signal; one listener calls all. */
 class Calls extends Set<() => void> {
   handleEvent(): void {
     for (const call of this) call()

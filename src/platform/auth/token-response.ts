@@ -26,7 +26,7 @@ export interface Refused {
   description?: string | undefined
   /** Cause of a missing response: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   transportCode?: string | undefined
-  /** What is wrong with the response. */
+  /** The fault of the response. */
   detail?: string
   /** Advice that is more specific than that of its reason. */
   advice?: string

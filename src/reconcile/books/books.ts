@@ -69,7 +69,7 @@ export interface BooksOptions {
   /** Without a URL there are no books. */
   ledger: { url?: string | undefined; key: KeyKind; settle: number; lookback: number }
   client: PlatformClient
-  /** What `select` and `window.notBefore` exclude is not compared: its receiver may have another ledger, or none. */
+  /** Excludes records by `select` and `window.notBefore` from the comparison: their receiver may have another ledger, or none. */
   policy: Pick<Policy, 'select' | 'sweep' | 'window'>
   /** True once a sweep has shown that the platform can be listed, and its time. */
   isReady: () => boolean
@@ -154,7 +154,7 @@ export function createBooks(options: BooksOptions): Books {
     if (match !== undefined) matched()
     // Without a line, none was processed, if other hours matched.
     else if (missed.length > 0 && !isOurs && !(hasMatched && ledger.lines === 0)) {
-      // Those delivered a moment ago may not be in the ledger yet: they do not show whose keys it has.
+      // Events delivered a moment ago may not be in the ledger yet: they do not show whose keys it has.
       if (missed.every(({ entry }) => entry.lastAt > askedAt - settleMs)) return undefined
       throw mismatch(ledger, sample)
     }

@@ -24,7 +24,7 @@ export const firstCheckMs = 500
 const maxDoubtFactor = 64
 
 /**
- * What an outcome says about the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md
+ * Verdict of an outcome on the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md
  * "Circuits"
  */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {

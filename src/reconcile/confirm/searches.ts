@@ -14,7 +14,7 @@ export interface Search {
   page: number
   /** Consecutive pages without any of the records. */
   barren: number
-  /** Those of the page before: a page without another one is the last, whatever the totals say. */
+  /** Records of the page before: a page without another one is the last, whatever the totals say. */
   shown: ListPage['records']
 }
 

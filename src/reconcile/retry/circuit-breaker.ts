@@ -21,7 +21,7 @@ export const circuitStates = ['closed', 'half-open', 'open'] as const
 export type CircuitState = (typeof circuitStates)[number]
 
 /**
- * What an outcome says about the receiver. `refused`: it is up, and rejects that record; `unknown`: no outcome, or no delivery.
+ * Verdict of an outcome on the receiver. `refused`: it is up, and rejects that record; `unknown`: no outcome, or no delivery.
  */
 export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknown'
 

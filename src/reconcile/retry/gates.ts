@@ -13,7 +13,7 @@ interface GateDescription {
   blocks: 'everything' | 'subscription'
   /** Why retries are blocked; a full sentence. */
   reason: string
-  /** What the operator can do; a full sentence. */
+  /** Advice to the operator; a full sentence. */
   advice: string
   /** Replaces the advice if the reason of the last failed call is known. */
   adviceFor?: Readonly<Partial<Record<Reason, string>>>
@@ -161,7 +161,7 @@ export interface ShutGate {
   call?: FailedCall | undefined
 }
 
-/** Whether this instance leads. */
+/** The role of this instance. */
 export interface Leadership {
   isLeading(): boolean
   /** When that last changed, epoch ms of this host's clock. */

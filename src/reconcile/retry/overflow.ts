@@ -116,7 +116,7 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
     const state = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic)
     if (state === 'closed') lane.ready = lane.due
     else {
-      // Those that back off must not take the places of others' probes that are due.
+      // Records that back off must not take the places of others' due probes.
       lane.ready = state === 'open' ? 0 : Math.min(probes, lane.due)
       lane.probes = probes - lane.ready
     }

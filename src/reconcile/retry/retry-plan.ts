@@ -169,7 +169,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     if (Math.abs(now() - allStaleAt) > maxLaneAgeMs) {
       allStaleAt = now()
       for (const id of backlog.bySubscription().keys()) stale.add(id)
-      // Those whose records have all left the backlog, too.
+      // Also subscriptions whose records have all left the backlog.
       for (const { subscription } of lanes) stale.add(subscription.id)
     }
     isRebuilt = rebuilding.next().done === true
