@@ -202,8 +202,8 @@ export function createReconciler(
     ...{ backlog, subscriptions, planner, zone, clock },
     policy: policy.outcome,
     knowsTime: serverClock.isKnown,
-    emit(event, at) {
-      responses.note(event, at, clock.monotonic())
+    emit(event, at, before) {
+      responses.note(event, at, before, clock.monotonic())
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
@@ -351,7 +351,6 @@ export function createReconciler(
     const toWallClock = (at: number): number => now - (monotonic - at)
     return (subscriptionId) => {
       const circuit = subscriptions.circuitOf(subscriptionId)
-      const closedAt = circuit.name === 'up' ? circuit.closedAt : -Infinity
       const notClosed = 'opening' in circuit ? circuit : undefined
       const paused = pause.of(subscriptionId)
       const pausedForMs = paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
@@ -367,14 +366,9 @@ export function createReconciler(
           since: toWallClock(notClosed.opening.at),
           responseStatusCode: notClosed.opening.responseStatusCode,
         },
-        mendingOf(record) {
-          const { chanceTries, mendedAt, overSince, takingSince } = responses.mendingOf(subscriptionId, record)
-          return {
-            chanceTries,
-            mendedAt: toWallClock(Math.max(closedAt, mendedAt)),
-            overSince: toWallClock(overSince),
-            takingSince: toWallClock(takingSince),
-          }
+        othersOf(failure) {
+          const { overSince, takenAt } = responses.othersOf(subscriptionId, failure)
+          return { overSince: toWallClock(overSince), takenAt: toWallClock(takenAt) }
         },
       }
     }

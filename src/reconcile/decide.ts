@@ -1,5 +1,5 @@
 // Decides about one record: its decision, the rule that matched, and its next retry. Pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
-import { mayBeOfRecord, refusesRecord } from '../platform/record.ts'
+import { refusesRecord } from '../platform/record.ts'
 import { backoffDelayMs } from './backoff.ts'
 import type { FailedRecord } from './failed-record.ts'
 import type { Policy } from './policy.ts'
@@ -36,26 +36,20 @@ export interface Verdict {
   because: Because
 }
 
-/** The facts that show whether a failure of its receiver is over. */
-export interface Mendable {
+/** The facts that show whether a failure may be of its receiver. */
+export interface FailedBefore {
   eventType: string
+  /** The response to its last retry; null: none. */
   responseStatusCode: number | null
-  /** Number of finished tries. */
-  tries: number
+  /** Number of its failed retries. */
+  failures: number
 }
 
-/** Evidence of other records about a failed one. */
-export interface Mending {
-  /**
-   * When its receiver recovered for such records: its circuit closed, or previously failed records were accepted; epoch ms of
-   * the platform's clock.
-   */
-  mendedAt: number
-  /** Since when others were accepted without a failure: earlier failures of a record then prove nothing. */
-  takingSince: number
-  /** While the receiver fails some deliveries, this many failures of one record may be chance. */
-  chanceTries: number
-  /** Since when it accepted all, too many for chance; -Infinity if it did not. Epoch ms as above. */
+/** Evidence of other records about a failed one. Epoch ms of the platform's clock; -Infinity: never. */
+export interface Others {
+  /** When its receiver last took one that had failed alike, at least half as often as this one before its last failure. */
+  takenAt: number
+  /** Since when it accepted all, too many for chance. */
   overSince: number
 }
 
@@ -76,8 +70,8 @@ export interface Situation {
   backoffsEndedMs?: number
   /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's latest response. */
   failing?: { since: number; responseStatusCode: number | null } | undefined
-  /** Default: its receiver never failed. */
-  mendingOf?: ((record: Mendable) => Mending) | undefined
+  /** Default: its receiver took none. */
+  othersOf?: ((failure: FailedBefore) => Others) | undefined
 }
 
 /** The current situation of each subscription's records. */
@@ -158,41 +152,39 @@ function waitOf(known: Known, due: number, { window }: Policy): Rule {
   return known.refusals > 0 ? 'refused' : 'backoff'
 }
 
-export interface Refusal {
-  why: 'refused' | 'partly' | 'unproven' | 'mended'
-  /** Since when its receiver accepts all, epoch ms of the platform's clock; undefined if it failed some since, or too few show it. */
-  overSince?: number
-}
+export type Refusal =
+  | { why: 'refused' | 'unproven' }
+  /** Since when its receiver accepts all, epoch ms of the platform's clock. */
+  | { why: 'mended'; overSince: number }
+
+/** A receiver that took such a record within this time may fail this one by chance, ms. */
+const chanceMs = 600_000
 
 /**
  * Why a record that was tried has not arrived, though others do. `unproven`: its last retry has no outcome, as when the platform
- * rejects it. `refused`: its receiver rejects it, twice or more; `partly`: its receiver fails some of all. Arrival cannot be
- * estimated then. `mended`: the receiver has recovered since, and the next retry probably arrives.
+ * rejects it. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed
+ * nearly as often (`Others.takenAt`). Arrival cannot be estimated then. `mended`: the receiver accepts all since, and the next
+ * retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
   if (situation.failing !== undefined) return undefined
   const { awaiting, failedAgainAt } = known
-  const tries = awaiting === undefined ? known.tries : known.tries - 1
+  const failures = awaiting === undefined ? known.tries : known.tries - 1
   // One retry that was not let through is of the platform, more may be of the record.
-  const isRejected = tries > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
+  const isRejected = failures > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
   if (isRejected) return { why: 'unproven' }
   const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
-  if (tries < 1) return unknown
+  if (failures < 1) return unknown
   const { eventType, lastAt, responseStatusCode, triedAt } = known
-  const mending = situation.mendingOf?.({ eventType, responseStatusCode, tries })
-  const { chanceTries = 0, mendedAt = -Infinity, overSince = -Infinity, takingSince = -Infinity } = mending ?? {}
+  const others = situation.othersOf?.({ eventType, responseStatusCode, failures })
+  const { overSince = -Infinity, takenAt = -Infinity } = others ?? {}
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - failedAgainAt)
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
-  const [isMended, isOver] = [failedAt <= mendedAt, failedAt <= overSince]
-  const mended = unknown ?? ({ why: 'mended', ...(isOver && { overSince }) } as const)
-  // Of those that one record may cause, more failures than by chance are its own.
-  const isByChance = tries <= Math.max(2, chanceTries) && !refusesRecord(responseStatusCode)
-  if (isOver && (isByChance || !mayBeOfRecord(responseStatusCode))) return mended
-  if (tries > 1 && tries <= chanceTries) return { why: 'partly' }
-  if (tries === 2 && failedAt <= takingSince && !isMended) return unknown
-  if (tries === 1) return isMended && chanceTries === 0 ? mended : unknown
-  return isMended ? mended : { why: 'refused' }
+  const isOver = failedAt <= overSince
+  const isOfReceiver = takenAt >= Math.min(failedAt, situation.now - chanceMs)
+  if (!isOfReceiver) return failures > 1 ? { why: 'refused' } : unknown
+  return unknown ?? (isOver ? { why: 'mended', overSince } : undefined)
 }
 
 /** The first match counts. */

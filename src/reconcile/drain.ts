@@ -43,7 +43,7 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
   if (endless.circuit > 0) return 'circuit'
   if (endless.refused > 0) return 'refused'
   if (endless.unproven > 0) return 'unproven'
-  return endless.partly > 0 || pace.failedShare > maxFailedShare ? 'failing' : undefined
+  return pace.failedShare > maxFailedShare ? 'failing' : undefined
 }
 
 /** The daemon's estimate at its present pace. It is given only with evidence that it will come true. */

@@ -137,11 +137,6 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       const { circuits, underWay } = subscriptions.probe(clock.monotonic(), () => true)
       return `${circuits} due, ${underWay} under way`
     },
-    closed: (subscription = '') => {
-      const circuit = subscriptions.circuitOf(subscription)
-      const at = circuit.name === 'up' ? circuit.closedAt : -Infinity
-      return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
-    },
     forget: (needed = '') => {
       subscriptions.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
       return Object.values(subscriptions.counts(clock.monotonic())).reduce((sum, count) => sum + count)

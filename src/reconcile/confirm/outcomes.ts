@@ -8,6 +8,7 @@ import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
+import type { FailedBefore } from '../decide.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Planner } from '../retry/retry-plan.ts'
@@ -75,8 +76,11 @@ export interface OutcomesOptions {
   /** False while the platform's clock is unknown: its times then prove nothing. */
   knowsTime: () => boolean
   clock: Pick<Clock, 'monotonic'>
-  /** With the monotonic times of sending and of the first sight of the outcome: a failure is doubted for seconds. */
-  emit: (event: OutcomeEvent, at: SeenAt) => void
+  /**
+   * With the monotonic times of sending and of the first sight of the outcome, as a failure is doubted for seconds; and how the
+   * record had failed before.
+   */
+  emit: (event: OutcomeEvent, at: SeenAt, before: FailedBefore) => void
   /** A PATCH sent at this time, monotonic ms, was accepted, though its response was lost. */
   arrived: (sentAt: number) => void
   /** Called when a check is due sooner than all others. */
@@ -156,7 +160,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       shown && awaiting.lostAt === undefined
         ? timeOffsetOf(record, shown, { ...attemptTimeOf(record.triedAt, awaiting, check), zone })
         : undefined
-    const isRepeated = record.tries > 1
+    const { eventType, responseStatusCode: responseBefore } = record
+    const before = { eventType, responseStatusCode: responseBefore, failures: record.tries - 1 }
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt too late for the outcome still counts in the backoff.
     const counts = wasNotTaken ? noTry(record) : { refusals: 0 }
@@ -183,17 +188,17 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       webhookId: record.id,
       eventId: record.eventId,
       subscriptionId: record.subscriptionId,
-      eventType: record.eventType,
+      eventType,
       attempt,
       outcome,
-      isRepeated,
+      isRepeated: before.failures > 0,
       sinceEventMs: seenAt - record.eventAt,
       sinceRetryMs: monotonic - awaiting.sentAt,
       responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,
       timeOffsetMs,
     }
     const { failedSince = monotonic, sentAt } = awaiting
-    options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic })
+    options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic }, before)
   }
 
   function rulesOf(triedAt: number, awaiting: PendingOutcome, check: OutcomeCheck): EvidenceRules {

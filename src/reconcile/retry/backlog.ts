@@ -106,11 +106,8 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined if none backs off. */
   lastDueAt: number | undefined
-  /**
-   * Open records without an arrival estimate: circuit not closed, subscription paused, repeatedly rejected, or tried twice
-   * while the receiver fails some.
-   */
-  endless: { circuit: number; paused: number; partly: number; refused: number; unproven: number }
+  /** Open records without an arrival estimate: circuit not closed, subscription paused, repeatedly rejected, or without an outcome. */
+  endless: { circuit: number; paused: number; refused: number; unproven: number }
   /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
@@ -137,7 +134,7 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   if (situation.isPaused === true) endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
   else if (refusal?.why === 'mended') {
-    if (decision !== 'backing-off' || refusal.overSince === undefined) return
+    if (decision !== 'backing-off') return
     const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
     const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
     sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
@@ -363,7 +360,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const sums: Summary = {
         ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
         ...{ oldestOpenAt: undefined, lastDueAt: undefined },
-        endless: { circuit: 0, paused: 0, partly: 0, refused: 0, unproven: 0 },
+        endless: { circuit: 0, paused: 0, refused: 0, unproven: 0 },
       }
       let expiringUntil: number | undefined
       let looked = 0

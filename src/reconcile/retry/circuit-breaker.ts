@@ -88,7 +88,7 @@ export type Circuit = { outcomes: LastOutcomes } &
   (
     | { name: 'new' }
     /** Closed, and the receiver is up. */
-    | { name: 'up'; limit: number; closedAt: number }
+    | { name: 'up'; limit: number }
     /** Open during its cooldown, then half-open: probes find out. */
     | ({ name: 'down' } & NotClosed)
     /** Half-open: a probe was accepted or rejected, and the limit is below the initial one. */
@@ -144,14 +144,14 @@ function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }:
 }
 
 /** The circuit after a success: the receiver is up. */
-function grown(circuit: Circuit, now: number, policy: CircuitPolicy): Circuit {
+function grown(circuit: Circuit, policy: CircuitPolicy): Circuit {
   const { initialLimit: initial } = policy
   const { outcomes } = circuit
   const before = circuit.name === 'new' ? initial : circuit.name === 'down' ? probesOf(policy) : circuit.limit
   const limit = Math.min(policy.maxLimit, before + 1)
-  if (circuit.name === 'new') return { name: 'up', outcomes, limit, closedAt: -Infinity }
-  if (circuit.name === 'up') return { ...circuit, limit }
-  return limit < initial ? { ...circuit, name: 'recovering', limit } : { name: 'up', outcomes, limit, closedAt: now }
+  return 'opening' in circuit && limit < initial
+    ? { ...circuit, name: 'recovering', limit }
+    : { name: 'up', outcomes, limit }
 }
 
 /** The outcomes that count, if they open it. A receiver that fails some deliveries isn't dead. */
@@ -196,7 +196,7 @@ function opened(
 export function learn(before: Circuit, outcome: RetryOutcome, policy: CircuitPolicy): Circuit {
   if (outcome.verdict === 'unknown') return before
   const circuit = { ...before, outcomes: remember(before.outcomes, outcome) }
-  if (outcome.verdict !== 'failed-again') return grown(circuit, outcome.now, policy)
+  if (outcome.verdict !== 'failed-again') return grown(circuit, policy)
   const judgement = judge(circuit, policy)
   return judgement === undefined ? circuit : opened(circuit, judgement, outcome, policy)
 }

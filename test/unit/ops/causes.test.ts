@@ -128,20 +128,16 @@ test('refused again and again is what failed twice while its circuit was closed,
     const { endless, mended } = finish(backlog.summary(situationOf))
     return [cause?.refusedAgain, endless, mended?.records]
   }
-  const mending = (mendedAt: number, chanceTries = 0, overSince = -Infinity): object => ({
-    mendingOf: () => ({ mendedAt, overSince, takingSince: -Infinity, chanceTries }),
-  })
+  const others = (takenAt: number, overSince = -Infinity): object => ({ othersOf: () => ({ takenAt, overSince }) })
   expect(seen({})).toEqual([1, refusing(1), undefined])
   expect(seen({ tries: 1 })).toEqual([0, refusing(0), undefined])
-  expect(seen({}, mending(-Infinity, 3))).toEqual([0, { ...refusing(0), partly: 1 }, undefined])
   for (const tries of [1, 2]) {
-    expect(seen({ tries }, mending(testNow - 500))).toEqual([0, refusing(0), undefined])
-    expect(seen({ tries }, mending(-Infinity, 0, testNow - 500))).toEqual([0, refusing(0), 1])
+    expect(seen({ tries }, others(testNow - 500))).toEqual([0, refusing(0), undefined])
+    expect(seen({ tries }, others(testNow - 400, testNow - 500))).toEqual([0, refusing(0), 1])
   }
-  expect(seen({ tries: 1 }, mending(testNow - 500, 3))).toEqual([0, refusing(0), undefined])
   // Its backoff has ended; it failed since.
-  expect(seen({ triedAt: testNow - dayMs }, mending(testNow - 500))).toEqual([0, refusing(0), undefined])
-  expect(seen({}, mending(testNow - 1500))).toEqual([1, refusing(1), undefined])
+  expect(seen({ triedAt: testNow - dayMs }, others(testNow - 500))).toEqual([0, refusing(0), undefined])
+  expect(seen({}, others(testNow - 600_001))).toEqual([1, refusing(1), undefined])
   const failing = { since: testNow - 5000, responseStatusCode: null }
   expect(seen({}, { failing })).toEqual([0, { ...refusing(0), circuit: 1 }, undefined])
   const { backoff, maxAttempts } = defaultPolicy

@@ -40,7 +40,7 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 }
 
 describe('the headline', () => {
-  const endless = { circuit: 10, paused: 0, partly: 0, refused: 0, unproven: 0 }
+  const endless = { circuit: 10, paused: 0, refused: 0, unproven: 0 }
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
   const halfOpen = {
     ...shut('circuit'),

@@ -231,38 +231,27 @@ describe('when a record becomes due', () => {
 
 describe('why a record has not arrived', () => {
   const again = { tries: 2, triedAt: now - minute, failedAgainAt: 0 }
-  test.each<[string, Partial<Known>, mendedAt: number, why: string | undefined]>([
+  test.each<[string, Partial<Known>, takenAt: number, why: string | undefined]>([
     ['one failure says nothing', { ...again, tries: 1 }, -Infinity, undefined],
     ['two are of the record', again, -Infinity, 'refused'],
-    ['unless its receiver is mended', again, again.triedAt, 'mended'],
+    ['unless others that failed alike were taken since', again, again.triedAt, undefined],
+    ['or within ten minutes', { ...again, triedAt: now }, now - 10 * minute, undefined],
+    ['and not before', { ...again, triedAt: now }, now - 10 * minute - 1, 'refused'],
     ['the platform rejected the last retry', { ...again, failedAgainAt: -Infinity }, now, 'unproven'],
     ['the response to the last one is lost', { ...again, awaiting: { lostAt: 0 } }, now, 'unproven'],
     ['it failed twice before', { ...again, tries: 3, awaiting: { lostAt: 0 } }, -Infinity, 'refused'],
     ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
     ['one did not', { refusals: 1 }, now, undefined],
-  ])('%s', (_, fields, mendedAt, why) => {
-    const situation = {
-      now,
-      monotonic: 0,
-      mendingOf: () => ({ mendedAt, overSince: -Infinity, takingSince: -Infinity, chanceTries: 0 }),
-    }
+  ])('%s', (_, fields, takenAt, why) => {
+    const situation = { now, monotonic: 0, othersOf: () => ({ takenAt, overSince: -Infinity }) }
     expect(refusalOf({ ...record, ...fields }, situation)?.why).toBe(why)
   })
 
-  test.each<[string, tries: number, code: number | null, chanceTries: number, why: string]>([
-    ['two failures may be chance', 2, 500, 0, 'mended'],
-    ['three are those of the record', 3, 500, 0, 'refused'],
-    ['unless so many may be chance', 3, 500, 3, 'mended'],
-    ['no record causes a 503', 9, 503, 0, 'mended'],
-    ['or silence', 9, null, 0, 'mended'],
-    ['it rejects the record', 2, 422, 0, 'refused'],
-  ])('a receiver that takes all since a record failed: %s', (_, tries, responseStatusCode, chanceTries, why) => {
-    const mending = { mendedAt: -Infinity, takingSince: -Infinity, chanceTries }
-    const known = { ...record, tries, responseStatusCode, failedAgainAt: now - 1000, triedAt: now - 2000 }
-    const seen = (overSince: number): unknown =>
-      refusalOf(known, { now, monotonic: now, mendingOf: () => ({ ...mending, overSince }) })
-    expect(seen(known.triedAt)).toMatchObject(why === 'mended' ? { why, overSince: known.triedAt } : { why })
-    // It failed since.
-    expect(seen(now - 2500)).toEqual({ why: tries <= chanceTries ? 'partly' : 'refused' })
+  test('a receiver that takes all since it failed', () => {
+    const known = { ...record, tries: 3, failedAgainAt: now - 1000, triedAt: now - hour }
+    const seen = (takenAt: number, overSince: number): unknown =>
+      refusalOf(known, { now, monotonic: now, othersOf: () => ({ takenAt, overSince }) })
+    expect(seen(known.triedAt, known.triedAt)).toEqual({ why: 'mended', overSince: known.triedAt })
+    expect(seen(-Infinity, known.triedAt)).toEqual({ why: 'refused' })
   })
 })

@@ -1,10 +1,12 @@
 // What the last outcomes say of a receiver: dead, mended, failing a part of all, or refusing single records.
 import { expect, test } from 'vitest'
+import type { FailedBefore } from '../../../src/reconcile/decide.ts'
 import { createReceiverResponses, type ReceiverResponses } from '../../../src/reconcile/retry/receiver-responses.ts'
 import type { ReceiverKind } from '../../../src/reconcile/retry/subscriptions.ts'
 import { outcomeFact } from '../../support/facts.ts'
 
 const [subscriptionId, eventType] = ['one', 'account-activated']
+const untried: FailedBefore = { eventType, responseStatusCode: 500, failures: 0 }
 
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry, `o` failed of another type. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
@@ -25,50 +27,29 @@ function after(outcomes: string, answer: number | null = 500, stepMs = 1000): Re
         responseStatusCode,
       }),
       { sentAt: index * stepMs, seenAt: (index + 1) * stepMs },
+      untried,
       Infinity,
     )
   }
   return answers
 }
 
-test.each<[string, string, number, number]>([
-  ['five failures in a row, and one that is taken: mended, however often it was tried', '-----+', 9, 6000],
-  ['four: mended for a record that was tried at most three times', '----+', 3, 5000],
-  ['and for no other', '----+', 4, -Infinity],
-  ['from the first of those that are taken on', '----+++', 3, 5000],
-  ['a first retry that is taken says nothing of records that have failed again', '----ttt', 2, -Infinity],
-  ['an unknown outcome says nothing', '----?', 3, -Infinity],
-  ['it fails again', '-----+-', 9, 6000],
-])('%s', (_, outcomes, tries, at) => {
-  expect(after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries }).mendedAt).toBe(at)
-})
-
-test.each<[string, string, number]>([
-  ['one relapse is no chance', '--+-', 0],
-  ['two are: three failures of a record say nothing', '-+-+-', 3],
-  ['until twenty in a row are taken', `-+-+-${'+'.repeat(20)}`, 0],
-  ['while none is, nothing shows that others are', `-+-+-+${'-'.repeat(20)}`, 9],
-  ['until one is again', `-+-+-+${'-'.repeat(20)}+`, 0],
-  ['where half of all fail: nine', '-+-+-+-+-+-', 9],
-  ['until nearly all are taken', `-+-+-+-+-+-${'+'.repeat(14)}`, 3],
-])('%s', (_, outcomes, tries) => {
-  const answers = after(outcomes)
-  expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 }).chanceTries).toBe(tries)
-  // A response about the record itself is no chance.
-  expect(answers.mendingOf(subscriptionId, { eventType, responseStatusCode: 422, tries: 2 }).chanceTries).toBe(0)
-})
-
-test('a response that no record causes is over once any delivery is taken', () => {
-  const mendedAt = (responseStatusCode: number | null, tries: number): number =>
-    after('----ttt').mendingOf(subscriptionId, { eventType, responseStatusCode, tries }).mendedAt
-  expect([mendedAt(503, 3), mendedAt(null, 3), mendedAt(503, 4)]).toEqual([5000, 5000, -Infinity])
-})
-
-test('an answer about the record itself is over when others of its type are taken', () => {
-  const answers = after('-----+', 422)
-  const at = (type: string): number =>
-    answers.mendingOf(subscriptionId, { eventType: type, responseStatusCode: 422, tries: 2 }).mendedAt
-  expect([at(eventType), at('other-type')]).toEqual([6000, -Infinity])
+test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, proves: boolean]>([
+  ['a first retry proves nothing for one that failed three times', { failures: 0 }, { failures: 3 }, false],
+  ['but for one that failed twice', { failures: 0 }, { failures: 2 }, true],
+  ['half as often as before its last failure is enough', { failures: 3 }, { failures: 8 }, true],
+  ['less is not', { failures: 3 }, { failures: 9 }, false],
+  ['of another type', { failures: 3 }, { failures: 3, eventType: 'other-type' }, true],
+  ['which was rejected', { failures: 3 }, { responseStatusCode: 422 }, false],
+  ['one that was rejected, too', { responseStatusCode: 400 }, { responseStatusCode: 422 }, true],
+  ['of another type, too', { responseStatusCode: 400 }, { responseStatusCode: 422, eventType: 'other-type' }, false],
+  ['for one that was not rejected', { responseStatusCode: 422 }, { eventType: 'other-type' }, true],
+])('a record that is taken: %s', (_, taken, failed, proves) => {
+  const responses = createReceiverResponses(() => Infinity)
+  const failure = { ...untried, failures: 1 }
+  responses.note(outcomeFact({ subscriptionId }), { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken }, Infinity)
+  const { takenAt } = responses.othersOf(subscriptionId, { ...failure, ...failed })
+  expect(takenAt).toBe(proves ? 1000 : -Infinity)
 })
 
 test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
@@ -110,16 +91,22 @@ test.each([
       responses.note(
         outcomeFact({ subscriptionId: `${index}`, webhookId: `${index}`, outcome: 'failed-again' }),
         { sentAt: n, seenAt: n },
+        untried,
         Infinity,
       )
-  responses.note(outcomeFact({ subscriptionId: 'up', outcome: 'recovered' }), { sentAt: 1, seenAt: 1 }, Infinity)
+  responses.note(
+    outcomeFact({ subscriptionId: 'up', outcome: 'recovered' }),
+    { sentAt: 1, seenAt: 1 },
+    untried,
+    Infinity,
+  )
   expect(responses.lately(1000).map((one) => one.isFailing)).toEqual([...failures.map(() => isFailing), false])
 })
 
 test('the twenty subscriptions with the most failures are shown, and before them those that fail now', () => {
   const responses = createReceiverResponses(() => Infinity)
   const note = (outcome: 'failed-again' | 'recovered', subscriptionId: string, at: number): void => {
-    responses.note(outcomeFact({ subscriptionId, outcome }), { sentAt: at, seenAt: at }, Infinity)
+    responses.note(outcomeFact({ subscriptionId, outcome }), { sentAt: at, seenAt: at }, untried, Infinity)
   }
   const failed = (now: number): number[] => responses.lately(now).map((one) => one.failed)
   for (let n = 0; n < 21; n += 1) for (let time = 0; time <= n % 7; time += 1) note('failed-again', `${n}`, n)
@@ -142,7 +129,7 @@ test.each<[string, string, boolean]>([
   ['two, however often', 'ff----', false],
   ['until nine in a row are taken', 'ffftttttttt', true],
   ['which is no chance', 'ffftttttttttt', false],
-  ['or three after a row of failures', 'ffffftttfff', true],
+  ['or three after nine failures in a row', `${'f'.repeat(9)}tttfff`, true],
 ])('a receiver that fails some: %s', (_, outcomes, isFailing) => {
   expect(after(outcomes).lately(60_000)).toEqual([expect.objectContaining({ isFailing })])
   expect(after(outcomes).lately(700_000)).toEqual([expect.objectContaining({ isFailing: false })])
@@ -151,18 +138,12 @@ test.each<[string, string, boolean]>([
 test.each<[string, string, number]>([
   ['eight that are taken may be chance', 'ftttttttt', -Infinity],
   ['nine are none', 'fttttttttt', 2000],
-  ['two after a row of failures may be', 'ffffftt', -Infinity],
-  ['three are none', 'fffffttt', 6000],
-  ['it fails again', 'fffffttttf', -Infinity],
+  ['two after a row of failures may be', `${'f'.repeat(9)}tt`, -Infinity],
+  ['three are none', `${'f'.repeat(9)}ttt`, 10_000],
+  ['also where more follow', `${'f'.repeat(9)}${'t'.repeat(30)}`, 10_000],
+  ['it fails again', `${'f'.repeat(9)}tttf`, -Infinity],
 ])('all earlier failures are over: %s', (_, outcomes, at) => {
-  const { overSince } = after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 })
-  expect(overSince).toBe(at)
-})
-
-test('a second row of failures that ends soon after the first is of a receiver that takes few', () => {
-  const chanceTries = (outcomes: string): number =>
-    after(outcomes).mendingOf(subscriptionId, { eventType, responseStatusCode: 500, tries: 2 }).chanceTries
-  expect(['+-+-fffft', '+-+-fffftfffft', '+-+-fffftffffft'].map(chanceTries)).toEqual([3, 3, 9])
+  expect(after(outcomes).othersOf(subscriptionId, untried).overSince).toBe(at)
 })
 
 /** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */
@@ -177,7 +158,7 @@ function afterDoubts(outcomes: string, now: number): ReceiverResponses {
     clock = at + doubtMs
     const outcome = sign === '-' ? 'failed-again' : 'recovered'
     const event = outcomeFact({ subscriptionId, eventType, outcome, isRepeated: true, responseStatusCode: 500 })
-    responses.note(event, { sentAt: at, seenAt: at }, clock)
+    responses.note(event, { sentAt: at, seenAt: at }, untried, clock)
   }
   clock = now
   responses.turn(now)
@@ -204,13 +185,13 @@ test.each<[string, string, number, object]>([
 ])('an outcome that was in doubt for too long counts at its place: %s', (_, others, at, expected) => {
   const responses = after(others)
   const outcome = others.startsWith('+') ? 'failed-again' : 'recovered'
-  responses.note(outcomeFact({ subscriptionId, eventType, outcome }), { sentAt: at, seenAt: at }, Infinity)
+  responses.note(outcomeFact({ subscriptionId, eventType, outcome }), { sentAt: at, seenAt: at }, untried, Infinity)
   expect(responses.lately(200_000)).toEqual([expect.objectContaining(expected)])
 })
 
 test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
   const responses = createReceiverResponses(() => Infinity)
   for (const index of [...Array(20_000).keys(), 0, 20_000])
-    responses.note(outcomeFact({ subscriptionId: `s${index}` }), { sentAt: index, seenAt: index }, Infinity)
+    responses.note(outcomeFact({ subscriptionId: `s${index}` }), { sentAt: index, seenAt: index }, untried, Infinity)
   expect(['s0', 's1', 's2'].map((id) => responses.receiverOf(id, 0))).toEqual(['taking', undefined, 'taking'])
 })
