@@ -18,8 +18,8 @@ export interface Lately {
   failedInARow: number
   failingForMs: number
   /**
-   * True while it fails some: from three records on, until it accepts nine in a row, or three after failing all. Fewer are no
-   * chance if it took none, as others with as few, and these failed nine in all.
+   * True while it fails some: from three records on, until it accepts nine in a row, or three after nine failures in a row. Fewer
+   * are no chance if it took none, as others with as few, and these failed nine in all.
    */
   isFailing: boolean
   /** True if it accepted none for so long, and of so many, that it is no chance, and not of a few records alone. */
@@ -68,21 +68,16 @@ type ReceiverResult = 'taken' | 'failed'
  */
 interface Recent {
   /** Newest first. `record`: hash of its id, as thousands of lines would keep the texts of 20 each. */
-  outcomes: readonly ({ kind: ReceiverResult; record: number } & SeenAt)[]
-  /** When the last accepted delivery was followed by a failure. */
-  failingSince: number
-  failedAt: number
-  takenAt: number
-  /** When a delivery was last accepted after any failure. */
-  takingSince: number
+  outcomes: readonly ({ kind: ReceiverResult; record: number; responseStatusCode: number | null } & SeenAt)[]
   /** Since when it accepted all, the last time that it did for long enough. */
   overSince: number
-  responseStatusCode: number | null
-  /** Of the failures since one was last taken. */
+  /** The failures since one was last taken. */
   streak: Streak
 }
 
 interface Streak {
+  /** When the first one was seen. */
+  since: number
   /** Records that failed first in it, at most `deadStreak`, and the number of their failures: others may fail for themselves. */
   own: ReadonlySet<number>
   ownFailures: number
@@ -94,24 +89,18 @@ interface Streak {
 }
 
 const noStreak: Streak = {
-  ...{ own: new Set(), ownFailures: 0, ownTypes: new Set() },
+  ...{ since: Infinity, own: new Set(), ownFailures: 0, ownTypes: new Set() },
   ...{ isRefusing: false, isDoubtful: false },
 }
 
-const untried: Recent = {
-  outcomes: [],
-  failingSince: 0,
-  failedAt: -Infinity,
-  takenAt: -Infinity,
-  takingSince: -Infinity,
-  overSince: -Infinity,
-  responseStatusCode: null,
-  streak: noStreak,
-}
+const untried: Recent = { outcomes: [], overSince: -Infinity, streak: noStreak }
 
 /** Failures before it recovered say nothing about what it fails now. */
-const outcomesSince = ({ outcomes }: Recent, at: number): Recent['outcomes'] =>
-  outcomes.filter(({ seenAt }) => seenAt >= at)
+const outcomesSinceOver = ({ outcomes, overSince }: Recent): Recent['outcomes'] =>
+  outcomes.filter(({ seenAt }) => seenAt >= overSince)
+
+const lastFailed = ({ outcomes }: Recent): Recent['outcomes'][number] | undefined =>
+  outcomes.find(({ kind }) => kind === 'failed')
 
 const countOf = ({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): number =>
   outcomes.filter((one) => one.kind === kind).length
@@ -121,10 +110,12 @@ function inARow({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): n
   return end === -1 ? outcomes.length : end
 }
 
-function goOn(streak: Streak, { eventType, isRepeated, responseStatusCode }: OutcomeEvent, record: number): Streak {
+function goOn(streak: Streak, { event, seenAt }: SeenOutcome, record: number): Streak {
+  const { eventType, isRepeated, responseStatusCode } = event
   const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, record])
   const isOwn = own.has(record)
   return {
+    since: Math.min(streak.since, seenAt),
     own,
     ownFailures: streak.ownFailures + Number(isOwn),
     ownTypes: isOwn && streak.ownTypes.size < 2 ? new Set([...streak.ownTypes, eventType]) : streak.ownTypes,
@@ -139,47 +130,38 @@ interface SeenOutcome extends SeenAt {
 
 const isAfter = (a: SeenAt, b: SeenAt): boolean => a.seenAt > b.seenAt || (a.seenAt === b.seenAt && a.sentAt > b.sentAt)
 
-/** One that was held for too long counts at its place, and ends a row of failures that began before it. */
-function insert(before: Recent, own: Recent['outcomes'][number]): Recent {
-  const later = before.outcomes.filter((one) => isAfter(one, own))
-  const outcomes = [...later, own, ...before.outcomes.slice(later.length)].slice(0, maxOutcomes)
-  const takenAt = Math.max(before.takenAt, own.kind === 'taken' ? own.seenAt : -Infinity)
-  const line = { ...before, outcomes, takenAt }
-  const endsRow = own.kind === 'taken' && own.seenAt > before.failingSince
-  return endsRow && later.every(({ kind }) => kind === 'failed')
-    ? { ...line, failingSince: later.at(-1)?.seenAt ?? own.seenAt, streak: noStreak }
-    : line
-}
-
-function follow(before: Recent, { event, seenAt, sentAt }: SeenOutcome): Recent {
-  const { outcome, responseStatusCode } = event
-  const record = jitterSeed(event.webhookId)
-  const own = { kind: outcome === 'recovered' ? 'taken' : 'failed', record, seenAt, sentAt } as const
-  const [newest] = before.outcomes
+function follow(before: Recent, seen: SeenOutcome): Recent {
+  const { event, seenAt, sentAt } = seen
+  const { outcome, responseStatusCode, webhookId } = event
+  const kind = outcome === 'recovered' ? 'taken' : 'failed'
   // Earlier failures say nothing about now.
   if (seenAt < before.overSince) return before
-  if (newest !== undefined && isAfter(newest, own)) return insert(before, own)
-  const line: Recent = { ...before, outcomes: [own, ...before.outcomes.slice(0, maxOutcomes - 1)] }
-  if (own.kind === 'failed') {
-    const failingSince = inARow(line, 'failed') === 1 ? seenAt : line.failingSince
-    return { ...line, failingSince, failedAt: seenAt, responseStatusCode, streak: goOn(line.streak, event, record) }
-  }
-  const taking = {
+  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt, sentAt } as const
+  // One that was held for too long counts at its place.
+  const later = before.outcomes.filter((one) => isAfter(one, own))
+  const outcomes = [...later, own, ...before.outcomes.slice(later.length)].slice(0, maxOutcomes)
+  const line = { ...before, outcomes }
+  if (later.some((one) => one.kind === 'taken')) return line
+  if (kind === 'failed') return { ...line, streak: goOn(line.streak, seen, own.record) }
+  // It ends a row of failures that began before it.
+  if (later.length > 0)
+    return seenAt > line.streak.since
+      ? { ...line, streak: { ...noStreak, since: later.at(-1)?.seenAt ?? seenAt } }
+      : line
+  const isNew = !isOver(before) && isOver(line)
+  return {
     ...line,
-    takenAt: seenAt,
-    takingSince: inARow(line, 'taken') === 1 ? seenAt : line.takingSince,
+    overSince: isNew ? (outcomes[inARow(line, 'taken') - 1]?.seenAt ?? seenAt) : line.overSince,
     streak: noStreak,
   }
-  return isOver(taking) ? { ...taking, overSince: taking.takingSince } : taking
 }
 
 /** True after `deadStreak` failures in a row, or `silentStreak` without earlier ones, for `deadMs` until `until`. Its circuit may still be closed. */
 function takesNothing(line: Recent, until: number): boolean {
-  const { failingSince, streak } = line
-  const { isDoubtful, isRefusing, own, ownFailures, ownTypes } = streak
+  const { isDoubtful, isRefusing, own, ownFailures, ownTypes, since } = line.streak
   const failed = inARow(line, 'failed')
   // A few may be chance where others have failed before.
-  const outcomes = outcomesSince(line, line.overSince)
+  const outcomes = outcomesSinceOver(line)
   const enough = failed === countOf({ outcomes }, 'failed') ? silentStreak : deadStreak
   // One that rejects a single event type takes the others, at the first attempt: the daemon sees none of these.
   const isSoMany = isRefusing
@@ -187,7 +169,7 @@ function takesNothing(line: Recent, until: number): boolean {
     : isDoubtful
       ? ownFailures >= deadStreak
       : failed >= enough
-  return isSoMany && until - failingSince >= deadMs
+  return isSoMany && until - since >= deadMs
 }
 
 /** True if the last ones were accepted, too many for chance: all earlier failures are over. */
@@ -198,7 +180,7 @@ function isOver(line: Recent): boolean {
 }
 
 function failedRecords(line: Recent): number {
-  const outcomes = outcomesSince(line, line.overSince)
+  const outcomes = outcomesSinceOver(line)
   const last = new Map(outcomes.toReversed().map(({ kind, record }) => [record, kind]))
   return last
     .values()
@@ -206,7 +188,11 @@ function failedRecords(line: Recent): number {
     .toArray().length
 }
 
-const takesAgain = (line: Recent, now: number): boolean => inARow(line, 'taken') > 0 && now - line.failedAt >= againMs
+const failedWithin = (line: Recent, ms: number, now: number): boolean =>
+  now - (lastFailed(line)?.seenAt ?? -Infinity) < ms
+
+const takesAgain = (line: Recent, now: number): boolean =>
+  inARow(line, 'taken') > 0 && !failedWithin(line, againMs, now)
 
 /** Moves the key to the end, and drops the first one beyond the limit. */
 function keep<Value>(lines: Map<string, Value>, key: string, value: Value): void {
@@ -225,8 +211,9 @@ const keyOf = (subscriptionId: string, { eventType, responseStatusCode }: Failed
 export function createReceiverResponses(doubtedSince: (subscriptionId: string) => number): ReceiverResponses {
   const subscriptions = new Map<string, Recent>()
   const recentOf = (subscriptionId: string): Recent => subscriptions.get(subscriptionId) ?? untried
-  /** When one was last taken that had failed before; by how they failed, and, as an index, at least how often. */
+  /** When one was last taken that had failed before: by how it failed, and, as an index, at least how often. */
   const takenAt = new Map<string, readonly number[]>()
+  const takenWith = (key: string, failures: number): number => takenAt.get(key)?.[failures] ?? -Infinity
   /** Outcomes that do not count yet, by subscription, first seen first. */
   const held = new Map<string, SeenOutcome[]>()
 
@@ -260,20 +247,21 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     othersOf(subscriptionId, failure) {
       const line = recentOf(subscriptionId)
       return {
-        takenAt: takenAt.get(keyOf(subscriptionId, failure))?.[Math.floor((failure.failures - 1) / 2)] ?? -Infinity,
-        overSince: isOver(line) ? line.takingSince : -Infinity,
+        takenAt: takenWith(keyOf(subscriptionId, failure), Math.floor((failure.failures - 1) / 2)),
+        overSince: isOver(line) ? line.overSince : -Infinity,
       }
     },
     receiverOf(subscriptionId, now) {
       const line = recentOf(subscriptionId)
-      if (!takesNothing(line, line.failedAt)) return now - line.takenAt < latelyMs ? 'taking' : undefined
+      if (!takesNothing(line, line.outcomes[0]?.seenAt ?? 0))
+        return now - takenWith(subscriptionId, 0) < latelyMs ? 'taking' : undefined
       // One that rejects its records, or has failed few, pages nobody.
-      const isSure = inARow(line, 'failed') >= deadStreak && now - line.failingSince >= sureMs
+      const isSure = inARow(line, 'failed') >= deadStreak && now - line.streak.since >= sureMs
       return isSure && !line.streak.isRefusing ? 'failing' : 'suspected'
     },
     takesAgain: (subscriptionId, now) => takesAgain(recentOf(subscriptionId), now),
     lately(now) {
-      const isRecent = ({ failedAt }: Recent): boolean => now - failedAt < latelyMs
+      const isRecent = (line: Recent): boolean => failedWithin(line, latelyMs, now)
       const all = [...subscriptions].map(([subscriptionId, line]) => {
         const failed = countOf(line, 'failed')
         const failsNow = isRecent(line) || takesNothing(line, now)
@@ -294,8 +282,8 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           isFailing: isRecent(line) && !isOver(line) && (failedRecords(line) >= minFailed || (areMany && tookNone)),
           // Retries may wait for long: without a later success, it still does.
           takesNothing: takesNothing(line, now),
-          responseStatusCode: line.responseStatusCode,
-          failingForMs: now - line.failingSince,
+          responseStatusCode: lastFailed(line)?.responseStatusCode ?? null,
+          failingForMs: Math.max(0, now - line.streak.since),
           takesAgain: takesAgain(line, now),
           failedInARow: inARow(line, 'failed'),
         }))
