@@ -67,7 +67,9 @@ export function missingChart(status: StatusFacts): Part {
   const title = `Missing ${spanOf(status)}`
   if (max === 0 && !marked) {
     const isKnown = steps.every(({ missing }) => missing !== null)
-    return isKnown && section('chart', title, html`<p class="sub">None.</p>`)
+    return (
+      isKnown && section('chart', title, html`<p class="sub">${isWholeKnown(status) ? 'None.' : 'None known.'}</p>`)
+    )
   }
   const tops = steps.map(({ missing }) =>
     missing === null ? null : Math.round((1 - missing / Math.max(1, max)) * 1000) / 10,
