@@ -90,3 +90,24 @@ test('records that expired by a wrong clock of the platform are missing once whe
   await daemon.goOn(10)
   expect(missing()).toBe(20)
 })
+
+test('a rejection of all calls names what all need; a retry that then fails otherwise, whom to ask', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 1 })
+  sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 403 } })
+  const daemon = await day.start()
+  const failing = async (operation: 'api' | 'retry', status: number): Promise<unknown> => {
+    sandbox.faults.set({ operation, fault: { kind: 'status', status } })
+    await daemon.goOn(10)
+    return daemon.ops().status().summary
+  }
+  expect(await failing('api', 403)).toMatchObject({
+    headline: 'The platform rejects all calls. At least 20 deliveries are missing.',
+    advice: expect.stringContaining('permission to list and retry webhooks') as string,
+  })
+  expect(await failing('retry', 500)).toMatchObject({
+    detail: expect.stringContaining('The last retry: HTTP 500') as string,
+    advice: expect.stringContaining("With another: ask the platform's operator") as string,
+  })
+})

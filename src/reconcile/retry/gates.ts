@@ -22,7 +22,7 @@ interface GateDescription {
 }
 
 const askForPermission =
-  "Ask the platform's operator for permission to retry webhooks. Without a platform error body, ask the operator of the gateway or firewall in front of it to allow PATCH. Retries then resume automatically."
+  "Ask the platform's operator for permission to list and retry webhooks. Without a platform error body, ask the operator of the gateway or firewall in front of it to allow GET and PATCH. Retries then resume automatically."
 const letThrough =
   'Check platform.baseUrl, then have the gateway, proxy or firewall in front of the platform allow PATCH. One trial at a time is sent; retries then resume automatically.'
 const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
@@ -66,7 +66,7 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'everything',
     reason: 'The platform rejects retries.',
-    advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials}`,
+    advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials} With another: ask the platform's operator if it lasts 15 min.`,
     adviceFor: { forbidden: askForPermission, unauthorized: checkCredentials },
     runbook: 'RetriesRefused',
   },
