@@ -1,6 +1,9 @@
 // What the daemon shows of itself: the status, the first line.
 import { describe, expect, test } from 'vitest'
+import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Line } from '../support/log.ts'
+import { createRules } from '../support/promql/rules.ts'
+import { parseSamples } from '../support/samples.ts'
 import { beginDay, startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
@@ -110,4 +113,34 @@ test('a rejection of all calls names what all need; a retry that then fails othe
     detail: expect.stringContaining('The last retry: HTTP 500') as string,
     advice: expect.stringContaining("With another: ask the platform's operator") as string,
   })
+})
+
+const target = 'job="webhook-reconciler",instance="a"'
+
+test.each<[string, Fault]>([
+  ['no permission', { kind: 'status', status: 403 }],
+  ['a gateway without PATCH', { kind: 'status', status: 405, body: 'html' }],
+  ['an error', { kind: 'status', status: 500 }],
+  ['no response', { kind: 'hang' }],
+])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 1 })
+  sandbox.faults.set({ operation: 'retry', fault })
+  const daemon = await day.start()
+  const { scrape } = createRules()
+  let critical: string[] = []
+  for (let minute = 0; minute < 20; minute += 1) {
+    await daemon.goOn(1)
+    const samples = parseSamples((await daemon.ops().metrics()).text)
+    const ofTarget = [...samples].map(
+      ([series, value]) =>
+        [series.replace(/\}$|$/, series.endsWith('}') ? `,${target}}` : `{${target}}`), value] as const,
+    )
+    const firing = scrape(clock.now(), [...ofTarget, [`up{${target}}`, 1]])
+    critical = firing
+      .filter(({ alertstate, severity }) => alertstate === 'firing' && severity === 'critical')
+      .map(({ alertname = '' }) => alertname)
+  }
+  expect(critical).toHaveLength(1)
 })
