@@ -99,7 +99,7 @@ export const metricDefinitions = {
   },
   missing_webhooks: {
     type: 'gauge',
-    help: 'Missing webhooks, as the page counts them: failed and not excluded, exhausted and expired ones included, by the name of their subscription (other: without a name, expired, or beyond backlog.maxRecords).',
+    help: 'Missing webhooks, as missing in /status: failed and not excluded, exhausted and expired ones included, by the name of their subscription (other: without a name, expired, or beyond backlog.maxRecords).',
     labels: { subscription: [] },
     read: whenSwept((snapshot) => byName(snapshot.subscriptions, snapshot.missingOf, missingIn(snapshot))),
   },

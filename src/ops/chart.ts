@@ -65,12 +65,8 @@ export function missingChart(status: StatusFacts): Part {
   const marked = steps.some(({ circuits, paused }) => circuits > 0 || paused)
   if (steps.length < 2) return undefined
   const title = `Missing ${spanOf(status)}`
-  if (max === 0 && !marked) {
-    const isKnown = steps.every(({ missing }) => missing !== null)
-    return (
-      isKnown && section('chart', title, html`<p class="sub">${isWholeKnown(status) ? 'None.' : 'None known.'}</p>`)
-    )
-  }
+  if (max === 0 && !marked)
+    return section('chart', title, html`<p class="sub">${isWholeKnown(status) ? 'None.' : 'None known.'}</p>`)
   const tops = steps.map(({ missing }) =>
     missing === null ? null : Math.round((1 - missing / Math.max(1, max)) * 1000) / 10,
   )

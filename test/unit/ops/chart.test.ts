@@ -85,7 +85,7 @@ test('where nothing was missing there is no drawing; without a course nothing', 
   expect(chart(() => ({}))).toMatch(/Missing in the last hour<[^]*None\./)
   expect(chart(() => ({}), 7 * 24 * 60)).toContain('Missing in the last 7 days<')
   expect(chart(() => ({}), 60, { sweeps: [{ result: 'failed' }] })).toContain('None known.')
-  expect(chart(() => ({ missing: null }))).toBe('')
+  expect(chart(() => ({ missing: null }), 60, { lastFullSweep: null })).toContain('None known.')
   expect(chart(() => ({}), 0)).toBe('')
   expect(chart(() => ({ missing: 7 }), 1)).toBe('')
   expect(chart(() => ({ paused: true }))).not.toBe('')
