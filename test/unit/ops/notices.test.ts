@@ -280,17 +280,11 @@ describe('notices', () => {
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0, awaiting: 0 } },
       /^3 deliveries leave the window soon, but are retried first/,
     ],
-    ['those of events to come', { aheadOfClock: 2 }, /^2 failed deliveries are of events ahead of/],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than window\.lookback/],
     [
       'excluded ones',
       { failed: { ...noDecisions, excluded: 8 }, excluded: { 'event-type': 1, 'not-before': 7 } },
       /^1 failed delivery is excluded by select\.eventTypes, 7 by window\.notBefore: not retried/,
-    ],
-    [
-      'retries that are not accepted',
-      { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
-      /^None of the last 1,500 retries was accepted: HTTP 5xx\. /,
     ],
     [
       'the last check of the receiver',

@@ -248,15 +248,6 @@ describe('in one look', () => {
     expect(text).toContain('Oldest 3 d 18 h event of 2026-01-11 18:00:00, exhausted')
     expect(text).toContain('Exhausted At retry.maxAttempts')
   })
-
-  test('nothing arrives, or nothing is retried: the time is unknown', () => {
-    const endless = refusing(0)
-    expect(read(anIncident({ endless, pace: { recoveredPerMs: 0, failedShare: 0, isSteady: true } }))).toContain(
-      'Done Unknown Nothing recovered in the last 5 min.',
-    )
-    expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries are blocked.')
-    expect(read(anIncident(sweepFailed))).toContain('Missing at least 7,000')
-  })
 })
 
 test.each<[NextRetry, string]>([
