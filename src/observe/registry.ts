@@ -89,14 +89,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
 
   return {
     add(name, labels, by = 1) {
-      const instrument = instruments.get(name)
-      if (!(instrument instanceof Counter)) throw new TypeError(`${name} is not a counter`)
-      instrument.inc(labels, by)
+      const counter = instruments.get(name) as Counter | undefined
+      counter?.inc(labels, by)
     },
     observe(name, value, labels) {
-      const instrument = instruments.get(name)
-      if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is not a histogram`)
-      instrument.observe(labels, value)
+      const histogram = instruments.get(name) as Histogram | undefined
+      histogram?.observe(labels, value)
     },
     text(snapshot) {
       for (const [name, definition] of definitions) {
