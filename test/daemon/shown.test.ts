@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Line } from '../support/log.ts'
-import { createRules } from '../support/promql/rules.ts'
+import { createRules, ofTarget, type Alert } from '../support/promql/rules.ts'
 import { parseSamples } from '../support/samples.ts'
 import { beginDay, startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 
@@ -115,8 +115,6 @@ test('a rejection of all calls names what all need; a retry that then fails othe
   })
 })
 
-const target = 'job="webhook-reconciler",instance="a"'
-
 test.each<[string, Fault]>([
   ['no permission', { kind: 'status', status: 403 }],
   ['a gateway without PATCH', { kind: 'status', status: 405, body: 'html' }],
@@ -124,23 +122,16 @@ test.each<[string, Fault]>([
   ['no response', { kind: 'hang' }],
 ])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 1 })
-  sandbox.faults.set({ operation: 'retry', fault })
+  day.sandbox.seed({ count: 20, from: day.clock.now() - 20 * hourMs, to: day.clock.now() - 10 * hourMs, attempts: 1 })
+  day.sandbox.faults.set({ operation: 'retry', fault })
   const daemon = await day.start()
   const { scrape } = createRules()
-  let critical: string[] = []
+  let alerts: readonly Alert[] = []
   for (let minute = 0; minute < 20; minute += 1) {
     await daemon.goOn(1)
-    const samples = parseSamples((await daemon.ops().metrics()).text)
-    const ofTarget = [...samples].map(
-      ([series, value]) =>
-        [series.replace(/\}$|$/, series.endsWith('}') ? `,${target}}` : `{${target}}`), value] as const,
-    )
-    const firing = scrape(clock.now(), [...ofTarget, [`up{${target}}`, 1]])
-    critical = firing
-      .filter(({ alertstate, severity }) => alertstate === 'firing' && severity === 'critical')
-      .map(({ alertname = '' }) => alertname)
+    const samples = [...parseSamples((await daemon.ops().metrics()).text)]
+    const scraped = samples.map(([series, value]) => [ofTarget(series, 'job="a",instance="a"'), value] as const)
+    alerts = scrape(day.clock.now(), scraped)
   }
-  expect(critical).toHaveLength(1)
+  expect(alerts).toContainEqual(expect.objectContaining({ alertstate: 'firing', severity: 'critical' }))
 })

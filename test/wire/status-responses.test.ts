@@ -137,7 +137,7 @@ SUBSCRIPTION  LAST FAILURE         MISSING  DECISION  NEXT RETRY  OLDEST  EVENT 
 test('status is coloured on a terminal, but not with NO_COLOR', async () => {
   const onScreen = (env = {}): Promise<string> =>
     beside(() => shownNow, ['status'], { isTTY: true, columns: 70, env }).then(({ text }) => text)
-  expect(await onScreen()).toContain('\u001b[33mwaiting\u001b[39m  ')
+  expect(await onScreen({ NO_COLOR: '' })).toContain('\u001b[33mwaiting\u001b[39m  ')
   const plain = await onScreen({ NO_COLOR: '1' })
   expect(plain).not.toContain('\u001b')
   for (const line of plain.split('\n').slice(1)) expect(line.length).toBeLessThanOrEqual(70)

@@ -2,7 +2,7 @@
 import type { Config } from '../../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { metricPrefix } from '../../../src/observe/metrics.ts'
-import { createRules } from '../../support/promql/rules.ts'
+import { createRules, ofTarget } from '../../support/promql/rules.ts'
 import type { Expectations } from '../expectations.ts'
 import { identityFaults } from '../fault-kinds.ts'
 import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
@@ -21,10 +21,7 @@ const healMs = 10 * minuteMs
 /** What needs a person is said by then. */
 const warnMs = 30 * minuteMs
 const target = 'job="webhook-reconciler",instance="a"'
-
-function ofTarget(series: string): string {
-  return metricPrefix + (series.endsWith('}') ? series.replace(/\}$/, `,${target}}`) : `${series}{${target}}`)
-}
+const nameOf = (series: string): string => ofTarget(metricPrefix + series, target)
 
 export interface AlertsWatch {
   fact(fact: TelemetryEvent): void
@@ -239,7 +236,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         fullSince = -Infinity
       }
       const samples = [...(process?.metrics ?? [])].map(
-        ([series, value]) => [labelled.getOrInsertComputed(series, ofTarget), value] as const,
+        ([series, value]) => [labelled.getOrInsertComputed(series, nameOf), value] as const,
       )
       const own: [string, number][] = [[`up{${target}}`, process === undefined ? 0 : 1]]
       if (process !== undefined)

@@ -33,6 +33,11 @@ export function readShippedRules(text = readFileSync(shippedRulesFile, 'utf8')):
 const msOf = (duration = '0m'): number =>
   Number.parseInt(duration) * ({ s: 1000, m: 60_000, h: 3_600_000 }[duration.slice(-1)] ?? NaN)
 
+/** A series as Prometheus has it from a target with these labels. */
+export function ofTarget(series: string, target: string): string {
+  return series.endsWith('}') ? series.replace(/\}$/, `,${target}}`) : `${series}{${target}}`
+}
+
 export function labelsOf(series: string): Labels {
   const [, name = '', pairs = ''] = /^([^{]+)(?:\{(.*)\})?$/.exec(series) ?? []
   const labels = [...pairs.matchAll(/(\w+)="([^"]*)"/g)].map(([, label = '', value = '']) => [label, value] as const)

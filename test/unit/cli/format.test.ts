@@ -2,7 +2,6 @@
 import { describe, expect, test } from 'vitest'
 import {
   cell,
-  createPaint,
   createProgressLine,
   createShortIds,
   paragraph,
@@ -60,14 +59,6 @@ test('short ids are as long as they must be to differ', () => {
   expect(createShortIds([a, b], {})(a)).toBe('0d8e6b1c-5f2a')
   expect(createShortIds([a, b], { [a]: 'payments-eu' })(a)).toBe('payments-eu')
   expect(createShortIds([], {})('')).toBe('-')
-})
-
-test('colours are for terminals without NO_COLOR', () => {
-  const painted = (isTTY: true | undefined, env: Record<string, string>): string =>
-    createPaint({ write: () => true, isTTY }, env)('green', 'ok')
-  const green = '\u001b[32mok\u001b[39m'
-  expect([painted(true, {}), painted(true, { NO_COLOR: '' })]).toEqual([green, green])
-  expect([painted(true, { NO_COLOR: '1' }), painted(undefined, {})]).toEqual(['ok', 'ok'])
 })
 
 test.each([

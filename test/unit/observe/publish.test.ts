@@ -90,20 +90,17 @@ describe('a snapshot', () => {
     )
   })
 
-  test('of a standby, of an operator’s pause and of no known end has a series that says so', async () => {
+  test('of a standby and of no known end has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
     const leadership = { ...empty.leadership, isLeading: false, lease: 'a/b' } as const
-    const gates = [{ gate: 'paused', since: 1, subscriptions: undefined }] as const
     const text = await metrics.text({
       ...empty,
       lastFullSweepAt: 1,
-      gates,
       leadership,
       failed: { ...noCounts(), due: 1 },
     })
     expect(text).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
     expect(text).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
-    expect(text).toContain(`${metricPrefix}gates{gate="paused"} 1\n`)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {

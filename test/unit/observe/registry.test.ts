@@ -74,9 +74,3 @@ test('a recovery is measured from a minute to a week, an outcome from 100 ms to 
   expect(edges('recovery_duration_seconds')).toEqual([60, 7 * 86_400])
   expect(edges('retry_to_outcome_seconds')).toEqual([0.1, 3_600])
 })
-
-test('a version with odd characters is still one line', async () => {
-  const build = { instance_name: 'a', version: '1.0.0-"x"\n\\', node_version: 'v26' }
-  const metrics = createMetrics({ processMetrics: false, build })
-  expect([...(await familyOf(metrics, 'build_info')).samples.values()]).toEqual([1])
-})

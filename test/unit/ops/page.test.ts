@@ -361,11 +361,6 @@ describe('foreign texts', () => {
 describe('the document', () => {
   const page = pageOf(anIncident())
 
-  test('has no script, no style but its own, nothing from elsewhere', () => {
-    expect(page).not.toMatch(/<script|javascript:|\sstyle="|<link rel="stylesheet|@import|url\(/i)
-    expect(page).not.toMatch(/https?:\/\//)
-  })
-
   test('has the style that its policy lets through, to the last blank', () => {
     const style = /<style>([^]*)<\/style>/.exec(page)?.[1] ?? ''
     const hash = createHash('sha256').update(style, 'utf8').digest('base64')
@@ -380,13 +375,5 @@ describe('the document', () => {
     expect(textOf(still)).toContain('Platform clock 2 s ahead Identity clock 3 s behind')
     expect(still).not.toContain('http-equiv')
     expect(still).toContain('<a href="?refresh=on">')
-  })
-
-  test('has a language, one heading of the first order, landmarks, captions and scopes', () => {
-    expect(page).toMatch(/^<!doctype html>\s*<html lang="en">/)
-    expect(page.match(/<h1>/g)).toHaveLength(1)
-    for (const landmark of ['<header>', '<main>', '<footer class="sub">']) expect(page).toContain(landmark)
-    expect(page.match(/<table/g)?.length).toBe(page.match(/<caption/g)?.length)
-    expect(page.match(/<th(?= )/g)?.length).toBe(page.match(/<th [^>]*scope="(?:col|row)"/g)?.length)
   })
 })
