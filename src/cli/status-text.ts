@@ -32,12 +32,13 @@ function missingText(status: StatusDocument): string {
 }
 
 function numbers(status: StatusDocument): [string, string][] {
-  const { awaiting, firstExpiry, inFlight, nextSweep, now, rate } = status
+  const { awaiting, firstExpiry, inFlight, missing, nextSweep, now, rate } = status
+  const none = missing === 0 ? 'none' : 'none that is retried'
   const { atPace, since, total } = recoveredOf(status)
   return [
     ['missing', missingText(status)],
     ['recovered', `${atPace === undefined ? '' : `${atPace}, `}${total} ${since}`],
-    ['first expiry', firstExpiry === null ? (isWholeKnown(status) ? 'none' : 'unknown') : fromNow(firstExpiry, now)],
+    ['first expiry', firstExpiry === null ? (isWholeKnown(status) ? none : 'unknown') : fromNow(firstExpiry, now)],
     ['done', doneOf(status).join(': ')],
     ['retries', `${count(inFlight)} in flight, ${count(awaiting)} awaiting outcome, at most ${rateText(rate)}`],
     ['last full sweep', seenText(status)],

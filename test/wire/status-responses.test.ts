@@ -128,8 +128,8 @@ SUBSCRIPTION  LAST FAILURE         MISSING  DECISION  NEXT RETRY  OLDEST  EVENT 
 ... and 11 more with 2 deliveries: --json lists them
 ... and 500 deliveries that are only counted: the backlog is full (backlog.maxRecords).
 `)
-  const quiet = await beside(() => status(seen), ['status'])
-  expect(quiet.out).toContain('recovered 0 in the 1 h since the start first expiry none')
+  const quiet = await beside(() => status({ ...seen, ...lost }), ['status'])
+  expect(quiet.out).toContain('recovered 0 in the 1 h since the start first expiry none that is retried')
   const asJson = await beside(() => shownNow, ['status', '--json'])
   expect(JSON.parse(asJson.text)).toEqual(JSON.parse(JSON.stringify(shownNow)))
 })
