@@ -49,7 +49,6 @@ describe('what it shows', () => {
       missing: 0,
       causes: { total: 0 },
     })
-    expect(scene.ops().status().lastFullSweep).not.toBeNull()
     const eventInstant = clock.now() - 2 * hourMs
     sandbox.addWebhook({ eventInstant, attempts: 1, lastAttempt: eventInstant, responseStatusCode: 503 })
     await clock.advance(60_000)
@@ -120,6 +119,7 @@ test.each<[string, Fault]>([
   ['a gateway without PATCH', { kind: 'status', status: 405, body: 'html' }],
   ['an error', { kind: 'status', status: 500 }],
   ['no response', { kind: 'hang' }],
+  ['a rate limit', { kind: 'throttle', retryAfter: 'absent' }],
 ])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
   await using day = await beginDay()
   day.sandbox.seed({ count: 20, from: day.clock.now() - 20 * hourMs, to: day.clock.now() - 10 * hourMs, attempts: 1 })
