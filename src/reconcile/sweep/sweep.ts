@@ -90,16 +90,11 @@ interface Context {
   signal: AbortSignal
 }
 
-/** If responses are too large, a list without rows shows whether the platform works. */
+/** If responses are too large, a list without rows shows whether the platform works. Rejects if it does not respond at all. */
 async function responds({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
   const empty = reason === 'too-large' && { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
-  try {
-    const page = await options.client.list({ status: 'failed', ...empty, page: 0, size: 1 }, signal)
-    return empty === false || page.unreadable.length === 0
-  } catch (error) {
-    if (error instanceof PlatformFailure) return false
-    throw error
-  }
+  const page = await options.client.list({ status: 'failed', ...empty, page: 0, size: 1 }, signal)
+  return empty === false || page.unreadable.length === 0
 }
 
 /**
