@@ -95,8 +95,11 @@ export function visibleText(text: string): string {
   return redact(text).replaceAll(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
 }
 
+export function shortened(text: string, maxLength: number): string {
+  return text.length > maxLength ? `${text.slice(0, maxLength)}...` : text
+}
+
 /** An external name or value for a message: no control characters, no secrets, limited length. */
 export function shownText(text: string): string {
-  const clean = visibleText(text).replaceAll('\n', '?')
-  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
+  return shortened(visibleText(text).replaceAll('\n', '?'), 60)
 }

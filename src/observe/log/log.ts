@@ -14,7 +14,7 @@ import {
   type LogLevel,
 } from './log-events.ts'
 import { createLimit } from './repetition.ts'
-import { escapeInvisible, redact } from '../../runtime/redact.ts'
+import { escapeInvisible, redact, shortened } from '../../runtime/redact.ts'
 
 export interface Log {
   /** Writes one line with all fields except `type`. Default level: the event's first. */
@@ -59,10 +59,7 @@ const maxEntries = 100
 /** Fields that may be objects, one level deep. A cast may let another object in, such as a request. */
 const dataFields: ReadonlySet<string> = new Set(['causes', 'gates', 'selection', 'sums'])
 
-function cut(text: string): string {
-  const clean = redact(text)
-  return clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}...` : clean
-}
+const cut = (text: string): string => shortened(redact(text), maxTextLength)
 
 /** Converts a value to JSON. Types allow nothing else, but a cast may let it in. */
 function plain(value: unknown, isData = false): unknown {
