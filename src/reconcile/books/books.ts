@@ -13,6 +13,7 @@ import { compareRecords, type ComparedRecord } from './compare-records.ts'
 import {
   comparedUntil,
   hourMs,
+  hourOf,
   hoursAt,
   hoursProblem,
   maxNamed,
@@ -243,7 +244,7 @@ export function createBooks(options: BooksOptions): Books {
       }
     },
     recovered(eventAt) {
-      const hour = hours.find(({ from }) => from <= eventAt && eventAt < from + hourMs)
+      const hour = hours.find(({ from }) => from === hourOf(eventAt))
       if (hour === undefined) return
       hour.recoveredAt = client.now()
       hour.listAt = Math.min(hour.listAt, hour.recoveredAt + settleMs)

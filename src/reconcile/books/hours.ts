@@ -59,7 +59,7 @@ export interface HoursPolicy {
 }
 
 export const minuteOf = ({ from }: Pick<Hour, 'from'>, at: number): number => Math.floor((at - from) / minuteMs)
-const hourOf = (at: number): number => Math.floor(at / hourMs) * hourMs
+export const hourOf = (at: number): number => Math.floor(at / hourMs) * hourMs
 
 /** Drops the hours that left the lookback, which ends with the last settled hour, and adds those that have settled. Oldest first. */
 export function hoursAt(known: readonly Hour[], now: number, { lookbackMs, settleMs }: HoursPolicy): Hour[] {

@@ -177,9 +177,8 @@ export function createSubscriptions(
 
   function free({ places }: Subscription, sent: number): void {
     const place = places.get(sent)
-    if (place === undefined) return
+    if (place !== undefined) held.delete(place)
     places.delete(sent)
-    held.delete(place)
   }
 
   function turn(now: number): void {
