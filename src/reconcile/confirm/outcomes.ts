@@ -61,6 +61,7 @@ export interface OutcomeCheck {
 
 /** Result of a check; `shown` is undefined if it did not show the record. */
 interface Seen {
+  awaiting: PendingOutcome
   check: OutcomeCheck
   shown: WebhookRecord | undefined
 }
@@ -150,10 +151,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function settle(
     record: FailedRecord,
     { outcome, wasNotTaken }: Extract<Conclusion, { outcome: Outcome }>,
-    { check, shown }: Seen,
+    { awaiting, check, shown }: Seen,
   ): void {
-    const { awaiting } = record
-    if (awaiting === undefined) return
     const { monotonic, seenAt } = check
     const attempt = nextAttempt({ attempts: record.attempts, tries: record.tries - 1 })
     const timeOffsetMs =
@@ -221,15 +220,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   /** Returns whether the check settled the outcome. */
   function learn(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): boolean {
-    const { awaiting } = record
-    if (awaiting === undefined || !pending.has(record) || check.askedAt < awaiting.sentAt) return false
+    const awaiting = pending.has(record) ? record.awaiting : undefined
+    if (awaiting === undefined || check.askedAt < awaiting.sentAt) return false
     const rules = rulesOf(record.triedAt, awaiting, check)
     const evidence = shown && evidenceOf({ ...awaiting, before: record }, shown, check.askedAt, rules)
     if (awaiting.lostAt !== undefined && evidence !== undefined && evidence !== 'unchanged')
       options.arrived(awaiting.sentAt)
     const conclusion = judge(awaiting, evidence, check, rules)
     if (conclusion.outcome !== undefined) {
-      settle(record, conclusion, { check, shown })
+      settle(record, conclusion, { awaiting, check, shown })
       return true
     }
     const isSooner = conclusion.checkAt < awaiting.checkAt
