@@ -171,7 +171,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       try {
         await work(round)
       } catch (error) {
-        signal.throwIfAborted()
         if (!isPlatformTrouble(error)) throw error
         failure = error
       }

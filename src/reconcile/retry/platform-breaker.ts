@@ -129,7 +129,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       respondedAt = clock.monotonic()
       return undefined
     } catch (error) {
-      signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
       call =
         error instanceof TokenError

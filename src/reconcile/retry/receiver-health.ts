@@ -66,7 +66,6 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
       })
       return { up: isSuccess(status), detail: `HTTP ${status}` }
     } catch (error) {
-      signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
       // `too-large` hides the status, so the receiver counts as down: a long error page must not allow retries.
       const { code, reason } = error

@@ -345,7 +345,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       breaker.listed()
     } catch (error) {
       schedule.end(kind, current.worked(), error)
-      signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
       keep(current)
