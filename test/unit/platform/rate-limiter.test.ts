@@ -164,10 +164,11 @@ const scripts: Record<string, string> = {
     say throttled after=0s; say throttled after=2s; wait 10s; paused -> 72s`,
   'the third refusal of a list, after each of which a retry was served, cuts and pauses lists alone, until a retry is refused': `
     given max=20
-    ${Array<string>(2).fill('say throttled of=list; pause -> 1s; wait 2s; say ok; wait 1ms').join('; ')}; limit -> 0.9
-    say throttled of=list after=60s; limit -> 0.9; pause -> 0s; pause confirm -> 60s; paused list -> 4s
+    say overloaded of=list; wait 1ms; say ok; wait 1ms
+    ${['throttled', 'overloaded after=1s'].map((kind) => `say ${kind} of=list; pause -> 1s; wait 2s; say ok; wait 1ms`).join('; ')}; limit -> 0.8
+    say throttled of=list after=60s; limit -> 0.8; pause -> 0s; pause confirm -> 60s; paused list -> 4s
     ask retry 9; ask list 9; wait 2s; granted -> retry 2; wait 59s; granted -> list 1, retry 7
-    say throttled after=30s; pause list -> 30s; say throttled of=list after=90s; pause -> 90s`,
+    say overloaded after=30s; pause list -> 30s; say throttled of=list after=90s; pause -> 90s`,
   'each class has its share':
     'given max=1; askers retry 20; askers list 20; askers confirm 20; wait 800s; parts -> retry 77, list 20, confirm 3',
   'one dispatcher gets as much':
