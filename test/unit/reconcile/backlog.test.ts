@@ -196,10 +196,11 @@ describe('learning from a listing', () => {
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
   })
 
-  test('a record that left the window has returned when a list of the window shows it, once', () => {
+  test('a record that left the window, and is not awaited, has returned when a list of the window shows it, once', () => {
     const backlog = testBacklog()
-    const records = [due(), due()]
-    learn(backlog, listingOf(records), now)
+    const [awaited, ...records] = [due(), due(), due()] as const
+    learn(backlog, listingOf([awaited, ...records]), now)
+    begun(backlog, awaited)
     expect(backlog.forgetBefore(Infinity)).toEqual({ records: 2, again: 0 })
     expect(learn(backlog, listingOf(records, { askedAt: 2000 }), now).returned).toBe(2)
     expect(learn(backlog, listingOf(records, { askedAt: 3000 }), now).returned).toBe(0)
