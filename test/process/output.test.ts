@@ -148,6 +148,7 @@ test('no JSON document holds a character that a terminal obeys, or that breaks o
   for (const args of [['status'], ['plan'], ['explain', id]]) {
     documents.push((await runCommand([...args, '--json'], { env: own })).out)
   }
+  expect(documents.map((text) => (JSON.parse(text) as { schemaVersion: number }).schemaVersion)).toEqual([2, 2, 3, 2])
   for (const text of documents) {
     expect(text).toContain(String.raw`a\u009b2J\u202e\u2028b`)
     expect(text).not.toMatch(/[\u007f-\u009f\u202e\u2028]/)

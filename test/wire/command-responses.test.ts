@@ -129,7 +129,7 @@ test('a job is asked for until it has ended, then for all its records; the termi
     'GET /-/retry/J?limit=1000&cursor=a%20b',
   ])
   expect(JSON.parse(ran.out)).toMatchObject({
-    exitCode: 0,
+    ...{ schemaVersion: 3, exitCode: 0 },
     retried: [{ result: 'recovered' }, { result: 'failed-again' }],
   })
   expect(ran.err).toContain('Looking for the selected records: 1 found so far')
@@ -356,6 +356,7 @@ test('an event that is none is looked for as a webhook; several come as one docu
   const ran = await beside(script, ['explain', id, uuid(3), '--json'])
   expect(ran.code).toBe(1)
   expect(JSON.parse(ran.out)).toMatchObject({
+    schemaVersion: 2,
     events: [
       { id, records: [{ webhookId: id }], remarks: [] },
       { id: uuid(3), eventId: null, remarks: [expect.stringContaining('No record of this event') as string, 'A row.'] },
