@@ -151,10 +151,11 @@ function framesOf(error: Error): string[] {
   return frames.slice(0, maxFrames).map((line) => line.trim().replace(/^at /, ''))
 }
 
+const codeOf = (error: Error): string | undefined => identifier((error as NodeJS.ErrnoException).code)
+
 function nameAndCode(error: unknown): string {
   if (!(error instanceof Error)) return typeof error
-  const code = 'code' in error ? identifier(error.code) : undefined
-  return [identifier(error.name) ?? 'Error', ...(code === undefined ? [] : [code])].join(' ')
+  return [identifier(error.name) ?? 'Error', codeOf(error) ?? []].flat().join(' ')
 }
 
 function causesOf(error: Error): string[] {
@@ -172,7 +173,7 @@ function fieldsOf(error: unknown): ErrorFields {
   const causes = causesOf(error)
   return {
     errorName: identifier(error.name) ?? 'Error',
-    ...('code' in error && { errorCode: identifier(error.code) }),
+    errorCode: codeOf(error),
     ...(error instanceof PlatformFailure && error.status !== undefined && { errorStatus: error.status }),
     ...(ownClasses.some((own) => error instanceof own) && { errorMessage: error.message }),
     ...(causes.length > 0 && { errorCauses: causes }),

@@ -33,7 +33,7 @@ function only(records: readonly FailedRecord[]): Search {
 test('records share a span while each is at most the gap after the one before', () => {
   const near = pending(3, 60 * secondMs)
   expect(planSearches(near, 60).map(({ kind }) => kind)).toEqual(['span'])
-  const withoutEvent = new FailedRecord(failedRecord({ eventId: '' }), { zone, now: testNow })
+  const withoutEvent = new FailedRecord(failedRecord({ eventId: '', eventLocal: testNow }), { zone, now: testNow })
   expect(only([withoutEvent]).kind).toBe('second')
 })
 
