@@ -109,8 +109,12 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that fails a part',
-    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isFailing: true })] },
-    /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 500\)\.$/,
+    {
+      failed: blocked,
+      causes: { ...causes, list: [aCause({ subscriptionId: 'three', responseStatusCode: 422 })] },
+      lately: [lately({ taken: 3, failed: 9, isFailing: true, responseStatusCode: 422 })],
+    },
+    /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 422\)\.$/,
   ],
   [
     'a receiver that fails all, behind a closed circuit',
