@@ -1,7 +1,13 @@
 // Rows as a platform, a gateway or an attacker may send them: what is kept, what is unreadable, and that nothing else gets through.
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { readRecord, type UnreadableRow, type WebhookRecord } from '../../../src/platform/record.ts'
+import {
+  mayBeOfRecord,
+  readRecord,
+  refusesRecord,
+  type UnreadableRow,
+  type WebhookRecord,
+} from '../../../src/platform/record.ts'
 import { isUuid } from '../../../src/runtime/uuid.ts'
 
 const zone = createTimeZone('UTC')
@@ -93,4 +99,10 @@ describe('isUuid', () => {
   ])('refuses %j', (value) => {
     expect(isUuid(value)).toBe(false)
   })
+})
+
+test('a client error rejects its record, unless any record would get it; a 500 may be of the record', () => {
+  const codes = [null, 399, 400, 401, 403, 404, 408, 409, 425, 429, 499, 500, 503]
+  expect(codes.filter(refusesRecord)).toEqual([400, 409, 499])
+  expect(codes.filter(mayBeOfRecord)).toEqual([400, 409, 499, 500])
 })
