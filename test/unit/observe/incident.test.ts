@@ -146,7 +146,7 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['full sweeps that fail, while recent ones succeed', [{}, 'failed', sweepFact({ kind: 'recent' }), { due: 1 }], { since: at(1, -1) }, 1], // prettier-ignore
   ['left without a retry', [{ due: 9 }, sweepFact({ leftWithoutRetry: 3 }), sweepFact({ leftWithoutRetry: 2 }), retryFact({ result: 'already-resolved', reason: 'bad-request', sent: true })], { leftWithoutRetry: 6 }, 1], // prettier-ignore
   ['expired ones', [{ due: 1 }, { type: 'expired', records: 5, again: 0 }], { expired: 5 }, 1],
-  ['the gates of its own minutes, of those that block', [{ blocked: 1 }, { blocked: 1 }, ...calm, { blocked: 1 }, { due: 1 }], { gates: [{ gate: 'circuit', seconds: 60 }] }, 2], // prettier-ignore
+  ['the gates of its own minutes, of those that block', [{ blocked: 1 }, { blocked: 1 }, ...calm, { blocked: 1 }, { due: 1 }, { blocked: 1 }], { gates: [{ gate: 'circuit', seconds: 120 }] }, 2], // prettier-ignore
   ['nor with those before another instance led', ['failed', 'the lead is lost', { due: 1 }], { since: at(2, -1) }, 1],
   ['in none after the lead is lost', [{ due: 1 }, 'the lead is lost'], undefined, 1],
   ['another instance led', [{}, { due: 1 }, 'the lead is lost', { due: 1 }], { begunBefore: true, since: at(3, -1) }, 2], // prettier-ignore
