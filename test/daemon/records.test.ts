@@ -157,6 +157,7 @@ describe('the page', () => {
       'id: it may be delivered, in delivery, excluded, outside the window, or mistyped.',
     )
     expect(text).toContain('webhook-reconciler explain 00000000-0000-4000-8000-000000000000')
+    expect(text).not.toMatch(/<p[^>]*>\s*<\/p>/)
     expect(await find(daemon, 'event=<script>')).toMatchObject({
       records: undefined,
       problem: expect.stringContaining('UUID') as string,
