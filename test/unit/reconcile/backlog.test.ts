@@ -276,6 +276,7 @@ describe('learning from a listing', () => {
     const records = Array.from({ length: 250 }, () => due())
     const take = (some: WebhookRecord[]): unknown => learn(backlog, { ...listingOf(some), verdict: 'missed' }, now)
     take(records)
+    expect(backlog.evictions.known().oldestOpenAt).toBe(now - dayMs)
     const again = records.filter(({ id }) => backlog.get(id) === undefined)
     for (const entry of [...backlog.entries()]) backlog.release(entry)
     take(again.slice(0, 30))
