@@ -193,8 +193,10 @@ test('records that the daemon does not hold are found: named though excluded, be
     listing: { source: 'platform', notFound: [missing] },
     sums: { found: 1, recovered: 1 },
   })
+  const ofTime = await start(daemon, { selection: { since: '400h' }, exhausted: true })
   const beyond = await start(daemon, { selection: { webhooks: old }, exhausted: true })
   await daemon.goOn(3)
+  expect(await daemon.job('GET', `/${ofTime}`)).toMatchObject({ sums: { found: 3, excluded: 3 } })
   expect(await daemon.job('GET', `/${beyond}`)).toMatchObject({ state: 'ended', sums: { recovered: 3 } })
   expect((await daemon.records('')).count).toBe(0)
   const young = day.sandbox.seed({ count: 1, from: day.clock.now() - 2000, to: day.clock.now() - 1000 })
