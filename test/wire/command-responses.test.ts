@@ -332,9 +332,12 @@ test.each<[what: string, record: object, said: string]>([
   expect(ran.out.includes('such account')).toBe(what === 'words')
 })
 
-test('explain asks for no response to an event without an id', async () => {
+test('explain asks for no response to an event without an id, and needs no proof', async () => {
   const script: Script = (_, url) => (url === '/status' ? status() : aPage([aRecord({ eventId: '' })]))
-  const ran = await beside(script, ['explain', id, '--response'], { isTTY: true })
+  const ran = await beside(script, ['explain', id, '--response'], {
+    isTTY: true,
+    env: { RECONCILER_CONTROL_TOKEN: '' },
+  })
   expect([ran.code, ran.err]).toEqual([0, ''])
   expect(ran.out).toContain(`Event ${id} of blue`)
 })
