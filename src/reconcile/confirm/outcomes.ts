@@ -140,10 +140,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   const firstCheck = createFirstCheck(policy.firstCheck)
   let soonestCheckAt = Infinity
 
-  /** The next check of a record is due sooner than before. */
-  function follow({ awaiting }: FailedRecord): void {
-    if (awaiting === undefined || awaiting.checkAt >= soonestCheckAt) return
-    soonestCheckAt = awaiting.checkAt
+  /** The next check of an outcome is due sooner than before. */
+  function follow({ checkAt }: PendingOutcome): void {
+    if (checkAt >= soonestCheckAt) return
+    soonestCheckAt = checkAt
     options.wake()
   }
 
@@ -235,7 +235,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (awaiting.failedSince === undefined && conclusion.failedSince !== undefined)
       doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, conclusion.failedSince)
     Object.assign(awaiting, conclusion)
-    if (isSooner) follow(record)
+    if (isSooner) follow(awaiting)
     return false
   }
 
@@ -289,7 +289,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         // `learn` has moved the next check. Restores it, unless the response shows a failure, which must be confirmed first.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
-      if (pending.has(record)) follow(record)
+      if (pending.has(record)) follow(awaiting)
     },
     see(record, shown, check) {
       // One that its retry's own response settles is planned again when that call has ended.

@@ -7,7 +7,12 @@ import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const blocked = { ...noDecisions, blocked: 10 }
-const causes = { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'three' })] }
+const causes = {
+  ...noCauses,
+  total: 1,
+  records: 1,
+  list: [aCause({ subscriptionId: 'three', responseStatusCode: 422 })],
+}
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 
 const tokenTrouble = {
@@ -109,11 +114,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   [
     'a receiver that fails a part',
-    {
-      failed: blocked,
-      causes: { ...causes, list: [aCause({ subscriptionId: 'three', responseStatusCode: 422 })] },
-      lately: [lately({ taken: 3, failed: 9, isFailing: true, responseStatusCode: 422 })],
-    },
+    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isFailing: true, responseStatusCode: 422 })] },
     /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 422\)\.$/,
   ],
   [
