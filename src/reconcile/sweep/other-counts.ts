@@ -8,8 +8,8 @@ import type { Policy, WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
 import { listSlice } from './list-slice.ts'
 
-/** Maximum number of stuck records that are listed and counted. */
-const maxStuck = 10_000
+/** Maximum number of records in processing that are listed. */
+const maxProcessing = 10_000
 
 /** A record processing for longer is stuck. */
 const stuckAfterMs = 900_000
@@ -84,9 +84,9 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
     monotonic,
     status: 'processing',
     concurrency: policy.sweep.concurrency,
-    maxRecords: maxStuck,
+    maxRecords: maxProcessing,
     totalsCount: false,
   } as const
-  const listing = await listSlice(span, reading, signal)
-  return listing.verdict === 'too-many' ? maxStuck : listing.records.filter(isStuck).length
+  const { records } = await listSlice(span, reading, signal)
+  return records.filter(isStuck).length
 }
