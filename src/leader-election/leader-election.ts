@@ -188,6 +188,7 @@ export function createElection(options: ElectionOptions): Election {
     }
     // Only a read can show that nothing changes: another instance may have written since.
     const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
+    if (!mayTake()) refuseForeign(lease, platform, client.subject)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
     const claim = lease.holder === identity && mayTake() ? claimOf(lease, options, clock.now()) : lease

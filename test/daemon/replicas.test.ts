@@ -270,6 +270,11 @@ test('two platforms on one Lease: the one that stands by is not ready, and says 
   expect(other?.ops().ready()).toEqual([expect.stringMatching(said)])
   expect(await other?.metric('lease_available')).toBe(0)
   expect([leader.ops().ready(), await leader.metric('lease_available')]).toEqual([[], 1])
+  // A command to one platform's instance must not pause the other platform.
+  const answer = await replicas.clock.run(Promise.resolve(other?.ops().control.pause.pause()))
+  expect(answer).toEqual({ problem: expect.stringMatching(said) as unknown })
+  await replicas.clock.advance(2 * retryMs)
+  expect(leader.ops().status().holding).toEqual([])
 })
 
 describe("the operator's pause", () => {
