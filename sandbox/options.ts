@@ -54,8 +54,8 @@ export const readingsSchema = z.strictObject({
    * (`zero`), or the number of rows on this page (`page`).
    */
   totals: z.enum(['exact', 'absent', 'low', 'high', 'zero', 'page']).default('exact'),
-  /** The array of a list whose total is 0: written, left out, or null. */
-  emptyList: z.enum(['array', 'absent', 'null']).default('array'),
+  /** The array of a list whose total is 0: written, left out, null, or, with all zeros of `metadata.page`, left out as by proto3. */
+  emptyList: z.enum(['array', 'absent', 'null', 'proto3']).default('array'),
   /** Parameters that a gateway drops. */
   ignores: z
     .array(z.enum(['status', 'eventId', 'from', 'to', 'page.number', 'page.size']))

@@ -109,7 +109,7 @@ function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
-const emptyData = { array: '{"webhooks":[]}', absent: '{}', null: '{"webhooks":null}' }
+const emptyData = { array: '{"webhooks":[]}', absent: '{}', null: '{"webhooks":null}', proto3: '{}' }
 
 function list(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse {
   const readings = platform.readings()
@@ -126,7 +126,9 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   const isEmpty = records.length === 0 && metadata.page?.totalElements === 0
   const data = isEmpty ? emptyData[readings.emptyList] : `{"webhooks":[${webhooks}]}`
   const links = readings.unknownFields ? ',"links":{"next":null}' : ''
-  const rest = `"connect":{},"metadata":${JSON.stringify(metadata)}${links}`
+  const written = (_: string, value: unknown): unknown =>
+    value === 0 && readings.emptyList === 'proto3' ? undefined : value
+  const rest = `"connect":{},"metadata":${JSON.stringify(metadata, written)}${links}`
   return jsonTextResponse(200, `{"workflow":{},"data":${data},${rest}}`)
 }
 

@@ -92,7 +92,7 @@ export const aspects = {
   unknown: { none: {}, fields: { readings: { unknownFields: true } } },
   statuses: each(['lower', 'capital', 'upper'], (statusCase) => ({ readings: { statusCase } })),
   totals: each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
-  empty: each(['array', 'absent', 'null'], (emptyList) => ({ readings: { emptyList } })),
+  empty: each(['array', 'absent', 'null', 'proto3'], (emptyList) => ({ readings: { emptyList } })),
   pages: { 'of 100': {}, 'of 7': { readings: { maxPageSize: 7 } } },
   fraction: each(['micro', 'nano', 'grouped', 'trimmed'], (fraction) => ({ readings: { fraction } })),
   accepted: each([200, 201, 202], (acceptedStatus) => ({ readings: { acceptedStatus } })),
