@@ -239,8 +239,6 @@ function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceV
 
 const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
 
-const isFinal = (verdict: SliceVerdict): boolean => ['whole', 'capped', 'too-many'].includes(verdict)
-
 /** Maximum readings of a slice of any status, in all, and in a row without news. */
 const [maxReadings, maxNothingNew] = [20, 5]
 
@@ -257,7 +255,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   let verdict = verdictOf(reading, rowsOf(reading))
   let nothingNew = 0
   for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
-    if (isFinal(verdict)) break
+    if (verdict !== 'missed') break
     const again = await readSlice(span, { ...options, isLast: isEmptyPage }, signal)
     const seen = new Map([...reading.seen, ...again.seen])
     nothingNew = seen.size === reading.seen.size ? nothingNew + 1 : 0
