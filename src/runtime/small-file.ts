@@ -59,7 +59,10 @@ export function fileProblem(error: unknown): string {
   return `${problems[code] ?? "can't be read"} (${code})`
 }
 
-/** The UTF-8 text of a file that people write. @throws like `readSmallFile` */
+/**
+ * The UTF-8 text of a file that people write, without the byte order mark of some editors: it would be part of a passphrase.
+ * @throws like `readSmallFile`
+ */
 export function readSmallText(path: string): string {
-  return readSmallFile(path, maxTextBytes).toString('utf8')
+  return new TextDecoder().decode(readSmallFile(path, maxTextBytes))
 }

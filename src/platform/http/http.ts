@@ -156,11 +156,8 @@ function firstValues(headers: Record<string, string | string[] | undefined>): Re
   return first
 }
 
-/** Without a byte order mark, which some gateways write before JSON: RFC 8259 section 8.1 allows ignoring it. */
-function textOf(body: Buffer): string {
-  const text = body.toString('utf8')
-  return text.startsWith('\ufeff') ? text.slice(1) : text
-}
+/** Omits a byte order mark, which some gateways write before JSON: RFC 8259 section 8.1 allows ignoring it. */
+const utf8 = new TextDecoder()
 
 const tooLarge = (): TransportError => new TransportError('too-large', 'TOO_LARGE')
 
@@ -279,8 +276,12 @@ function exchange(
           end()
           const response = head
           const body = Buffer.concat(chunks)
-          if (bytes === 0 || isStreamed || isPlain(encoding, body)) resolve({ ...response, body: textOf(body) })
-          else decoded(body, encoding, maxBytes).then((whole) => resolve({ ...response, body: textOf(whole) }), reject)
+          if (bytes === 0 || isStreamed || isPlain(encoding, body)) resolve({ ...response, body: utf8.decode(body) })
+          else
+            decoded(body, encoding, maxBytes).then(
+              (whole) => resolve({ ...response, body: utf8.decode(whole) }),
+              reject,
+            )
         },
         onResponseError(_, error) {
           fail(toTransportError(error, controller !== undefined))

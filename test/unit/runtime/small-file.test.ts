@@ -11,6 +11,7 @@ const at = (name: string): string => join(folder, name)
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'small-file-'))
   await writeFile(at('text'), 'größer\n')
+  await writeFile(at('marked'), '\ufeffgrößer\n')
   await writeFile(at('empty'), '')
   await symlink('text', at('link'))
   await writeFile(at('exact'), Buffer.alloc(maxTextBytes, 'x'))
@@ -22,6 +23,7 @@ afterAll(() => rm(folder, { recursive: true }))
 
 test.each([
   ['text', 'größer\n'],
+  ['marked', 'größer\n'],
   ['empty', ''],
   ['link', 'größer\n'],
   ['exact', 'x'.repeat(maxTextBytes)],
