@@ -340,8 +340,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   function list(asked: Asked): Answer {
     const { eventId, from, size: askedSize, status, to } = asked
     if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
-    const size = Math.min(maxPageSize, askedSize)
-    const { firstRows } = habits
+    const { firstRows, pages } = habits
+    const size = Math.min(pages?.max ?? maxPageSize, askedSize)
     const number = firstRows?.behind === 'again' ? Math.min(asked.page, firstRows.rows / size - 1) : asked.page
     const found: SimulatedRecord[] = []
     for (const record of shown()) {
@@ -350,12 +350,16 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     }
     if (!isOrderFixed) found.sort(inOrder)
     const page = isBehind({ ...asked, page: number }) ? [] : found.slice(number * size, (number + 1) * size)
-    const none = page.length === 0 ? habits.emptyList : undefined
+    const total = pages?.totals === 'none' ? undefined : found.length
+    const told = { own: size, asked: askedSize, none: undefined }[pages?.told ?? 'own']
+    const isTold = told !== undefined || total !== undefined
+    const none = page.length === 0 && isTold ? habits.emptyList : undefined
     const data = none ?? `"data":{"webhooks":[${page.map(rowOf).join()}]}`
-    const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
-    const body = `{"workflow":{},${data},"connect":{},"metadata":{"page":${totals}}}`
+    const totals = { totalElements: total, totalPages: total && Math.ceil(total / size) }
+    const metadata = JSON.stringify({ page: { size: told, number, ...totals } })
+    const body = `{"workflow":{},${data},"connect":{},"metadata":${metadata}}`
     const views = page.filter(({ plan }) => plan.unreadable === undefined).map(viewOf)
-    return { status: 200, body: written(body), views, rows: page.length, total: found.length }
+    return { status: 200, body: written(body), views, rows: page.length, ...(total !== undefined && { total }) }
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {

@@ -39,6 +39,13 @@ export function withFirstRows(draw: Draw, { habits, ...scenario }: Scenario): Sc
   return { ...scenario, habits: { ...habits, firstRows } }
 }
 
+/** Pages are shorter than asked for, and may not tell their size or total. */
+function withShortPages(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
+  if (habits.firstRows !== undefined) return undefined
+  const [told, totals] = [draw.pick(['own', 'asked', 'none'] as const), draw.pick(['exact', 'none'] as const)]
+  return { ...scenario, habits: { ...habits, pages: { max: draw.pick([5, 10, 20]), told, totals } } }
+}
+
 /** Some failed events are of a day to come. */
 function withEventsAhead(draw: Draw, scenario: Scenario): Scenario {
   const ahead = scenario.records
@@ -59,6 +66,7 @@ export const listingReadings = {
   'events ahead of the clock': { share: 0.05, change: withEventsAhead },
   'first rows alone': { share: 0.06, change: withFirstRows },
   'limits of lists': { share: 0.06, change: withListLimits },
+  'short pages': { share: 0.06, change: withShortPages },
   'rows of 100 kB and more': { share: 0.06, change: withLargeRows },
   'statuses in another case': { share: 0.05, change: withStatusCase },
   'rows that cannot be read': { share: 0.06, change: withUnreadable },

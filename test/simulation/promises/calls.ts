@@ -29,7 +29,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, scenario, timeline, violate } = options
   const { habits } = scenario
   const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, limits } = habits
-  const { rowBytes, tokenTime, withoutEventId } = habits
+  const { pages: { max: maxRows = 100 } = {}, rowBytes, tokenTime, withoutEventId } = habits
   const allowedPerSecond = limitShare * perSecondFor('list', limits)
   const perSecond = Math.min(config.platform.maxRequestsPerSecond, allowedPerSecond)
   /** Pages that are refused, where lists have limits: until a span is short enough, and where the edge of what is listed is. */
@@ -37,7 +37,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const isListLimited = habits.listsFor !== undefined || habits.listsAtOnce !== undefined
   const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
   /** Rows that surely go into a response. */
-  const rowsPerPage = [100, 25, 5].find((rows) => rows * rowBytes <= 4_000_000 || rows === 5) ?? 5
+  const rowsPerPage = Math.min(maxRows, [100, 25].find((rows) => rows * rowBytes <= 4_000_000) ?? 5)
   const mostSkipped = skippedOfOne * Math.max(1, scenario.faults.filter(({ kind }) => kind === 'bad-span').length)
   /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain =
