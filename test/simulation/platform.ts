@@ -331,8 +331,9 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return from < (zone.toLocal(now()) - listsFor) / 1000 || to - from > listsAtOnce / 1000 + 2
   }
 
-  /** By chance, with its numbers as texts. */
+  /** Without zeros, or by chance with its numbers as texts. */
   function written(body: string): string {
+    if (habits.omitsZeros) return body.replaceAll(/,"\w+":(?:0|null)(?=[,}])/g, '')
     if (habits.numbersAsTexts === undefined || sequence.chance(0.5)) return body
     return body.replaceAll(/("(?:numberOfAttempts|responseStatusCode|size|number|total\w+)":)(\d+)/g, '$1"$2"')
   }

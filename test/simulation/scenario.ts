@@ -88,6 +88,8 @@ export interface Habits {
   withoutDate?: true
   /** How a list without rows writes its `data`, if not with an empty array. */
   emptyList?: string
+  /** Responses have no zeros and nulls. */
+  omitsZeros?: true
   /** Some responses have numbers as texts. */
   numbersAsTexts?: true
   /** How the lifetime of a token is given, if not as it is. */
