@@ -1,5 +1,6 @@
 // Parses a row of unknown JSON into a WebhookRecord: only the fields that decisions need, never the payload or the receiver's texts.
 import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
+import { isObject, property } from './http/response.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
 import { isUuid } from '../runtime/uuid.ts'
 
@@ -73,10 +74,6 @@ function word(value: unknown): string {
   return typeof value === 'string' && value.length <= maxWordLength ? value : ''
 }
 
-function object(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-}
-
 /** Ignores case: the platform's own errors write `Failed`. */
 function statusOf(value: unknown): WebhookStatus | undefined {
   const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
@@ -91,26 +88,24 @@ export function wholeNumber(value: unknown): number | undefined {
 
 /** Reads a row of a list, or the record in a retry's response. Never throws. */
 export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | UnreadableRow {
-  if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
-  const fields = object(row)
-  const id = fields['id']
+  if (!isObject(row)) return { unreadable: true, id: undefined, field: 'row' }
+  const { id } = row
   if (!isUuid(id)) return { unreadable: true, id: undefined, field: 'id' }
-  const eventLocal = parseLocal(fields['eventDateTime'], zone)
+  const eventLocal = parseLocal(row['eventDateTime'], zone)
   if (eventLocal === undefined) return { unreadable: true, id, field: 'eventDateTime' }
-  const status = statusOf(fields['status'])
+  const status = statusOf(row['status'])
   if (status === undefined) return { unreadable: true, id, field: 'status' }
-  const webhook = object(object(fields['requestPayload'])['webhook'])
   // Some platforms write 0 for no response.
-  const code = wholeNumber(fields['responseStatusCode']) ?? 0
+  const code = wholeNumber(row['responseStatusCode']) ?? 0
   return {
     id,
-    eventId: isUuid(fields['eventId']) ? fields['eventId'] : '',
-    subscriptionId: isUuid(fields['subscriptionId']) ? fields['subscriptionId'].toLowerCase() : '',
+    eventId: isUuid(row['eventId']) ? row['eventId'] : '',
+    subscriptionId: isUuid(row['subscriptionId']) ? row['subscriptionId'].toLowerCase() : '',
     status,
-    attempts: wholeNumber(fields['numberOfAttempts']) ?? 0,
+    attempts: wholeNumber(row['numberOfAttempts']) ?? 0,
     eventLocal,
-    lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,
-    eventType: word(webhook['type']),
+    lastAttemptLocal: parseLocal(row['lastAttemptDateTime'], zone) ?? null,
+    eventType: word(property(property(row['requestPayload'], 'webhook'), 'type')),
     responseStatusCode: code > 0 ? code : null,
   }
 }
@@ -119,8 +114,9 @@ const entityNames = ['outgoingTransfer', 'incomingTransfer', 'account']
 
 /** `requestPayload.data.<entity>.id` of a row; undefined without one. @see docs/platform-api.md "Payload" */
 export function readEntityId(row: unknown): string | undefined {
-  const data = object(object(object(row)['requestPayload'])['data'])
-  const ids = [...entityNames, ...Object.keys(data)].map((name) => object(data[name])['id'])
+  const data = property(property(row, 'requestPayload'), 'data')
+  const names = isObject(data) ? [...entityNames, ...Object.keys(data)] : []
+  const ids = names.map((name) => property(property(data, name), 'id'))
   return ids.find((id): id is string => typeof id === 'string' && id !== '')
 }
 
@@ -134,7 +130,7 @@ export interface ReceiverResponse {
 
 /** Undefined for a row without an id. */
 export function readReceiverResponse(row: unknown): ReceiverResponse | undefined {
-  const { id, lastAttemptErrorMessage: error, responsePayload: body } = object(row)
+  const [id, error, body] = ['id', 'lastAttemptErrorMessage', 'responsePayload'].map((name) => property(row, name))
   const textOf = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
   return isUuid(id) ? { id: id.toLowerCase(), error: textOf(error), body: textOf(body) } : undefined
 }

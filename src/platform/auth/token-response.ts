@@ -2,7 +2,7 @@
 import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import { isBearerToken, isSuccess, type HttpResponse, type Reason } from '../http/http.ts'
-import { classify, property, retryAfterMs } from '../http/response.ts'
+import { classify, isObject, property, retryAfterMs } from '../http/response.ts'
 
 export interface Granted {
   kind: 'granted'
@@ -168,7 +168,7 @@ function refusedWith(error: string, response: HttpResponse, reason: Reason, desc
 
 function readGrant(body: unknown): TokenResult {
   const unusable = (detail: string): Refused => ({ kind: 'transient', reason: 'invalid-body', detail })
-  if (typeof body !== 'object' || body === null) return unusable('the response is not JSON')
+  if (!isObject(body)) return unusable('the response is not JSON')
   const value = property(body, 'access_token')
   if (typeof value !== 'string' || value === '') return unusable('the response has no access_token')
   if (!isBearerToken(value)) return unusable('the access_token holds characters that no header may carry')

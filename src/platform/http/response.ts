@@ -35,11 +35,13 @@ function reasonOfStatus(status: number): Reason {
   return byStatus[status] ?? 'other'
 }
 
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
 /** A property of unknown JSON; undefined if it is not an object. */
 export function property(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
-    ? (value as Record<string, unknown>)[key]
-    : undefined
+  return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
 }
 
 /** The specification nests responses eight deep; a payload may add some. */
@@ -94,8 +96,7 @@ function parseJson(text: string): unknown {
 function errorCode(body: unknown): string | undefined {
   const [code, data] = [property(body, 'code'), property(body, 'data')]
   if (typeof code !== 'string' || code === '') return undefined
-  const hasData = typeof data === 'object' && data !== null
-  return hasData && code !== invalidStatusCode ? undefined : code
+  return isObject(data) && code !== invalidStatusCode ? undefined : code
 }
 
 /** Some gateways reject a token under another status than 401. @see RFC 6750 section 3.1 */
@@ -133,7 +134,7 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   if (code !== undefined)
     return { reason: reason === 'ok' ? 'other' : reason, body, code, problem: problemOf(code, body) }
   if (reason !== 'ok') return { reason, body, code }
-  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }
+  return { reason: isObject(body) ? 'ok' : 'invalid-body', body, code }
 }
 
 /**
