@@ -41,6 +41,7 @@ describe('a whole answer', () => {
       200,
       '€',
     ],
+    ['long headers', `${json}${'X-Cookie: CANARY\r\n'.repeat(5000)}Content-Length: 2\r\n\r\n{}`, 200, '{}'],
     ['a status of its own', 'HTTP/1.1 799 Oh\r\nContent-Length: 2\r\n\r\nno', 799, 'no'],
   ])('with %s', async (_, bytes, status, body) => {
     await using server = await startRawServer(says(...[bytes].flat()))

@@ -103,6 +103,8 @@ export interface HttpTransport {
 }
 
 const defaultConnectTimeoutMs = 5_000
+/** undici's default is 16 KiB. */
+const maxHeaderSize = 128 * 1024
 
 /** Created once: otherwise each abort would create an exception with a stack. */
 const deadline = new TransportError('timeout', 'DEADLINE')
@@ -306,7 +308,7 @@ function createProxyPool(origin: URL, options: Pool.Options): Pool {
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
   const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, proxy } = options
   const bounds = {
-    ...{ allowH2: false, connections, pipelining: 1 },
+    ...{ allowH2: false, connections, maxHeaderSize, pipelining: 1 },
     ...{ connectTimeout: connectTimeoutMs, headersTimeout: 0, bodyTimeout: 0 },
     ...(ca !== undefined && { connect: { ca } }),
   }
