@@ -246,13 +246,6 @@ function isResponseLost(exchange: Exchange<unknown>): boolean {
   return status >= 500 || isSuccess(status)
 }
 
-function resultOf({ isThrottled, reason, status = 0 }: Exchange<unknown>): RetryResult {
-  if (isThrottled === true) return 'throttled'
-  if (reason === 'other' && status >= 500) return 'platform-error'
-  // HTTP 408: the server that waited for the rest of the request did not forward it.
-  return reason === 'timeout' && status !== 0 ? 'intercepted' : resultOfReason[reason]
-}
-
 /** Reads the response to a PATCH that was sent. */
 export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryResponse {
   const { problem, reason, status } = exchange
@@ -263,5 +256,6 @@ export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableR
   const response = { reason, sent: true, status, problem }
   if (exchange.code === invalidStatusCode)
     return { ...response, result: 'already-resolved', found: foundStatus(exchange.body) }
-  return { ...response, result: resultOf(exchange), ...(isResponseLost(exchange) && { lost: true }) }
+  const result = exchange.isThrottled === true ? 'throttled' : resultOfReason[reason]
+  return { ...response, result, ...(isResponseLost(exchange) && { lost: true }) }
 }

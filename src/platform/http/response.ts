@@ -19,7 +19,7 @@ const byStatus: Readonly<Record<number, Reason>> = {
   401: 'unauthorized',
   403: 'forbidden',
   404: 'not-found',
-  408: 'timeout',
+  408: 'server-error',
   409: 'conflict',
   410: 'not-found',
   413: 'bad-request',
@@ -31,7 +31,7 @@ const byStatus: Readonly<Record<number, Reason>> = {
 function reasonOfStatus(status: number): Reason {
   if (isSuccess(status)) return 'ok'
   if (status >= 300 && status < 400) return 'redirect'
-  if (status >= 500 && status < 600) return 'server-error'
+  if (status >= 500) return 'server-error'
   return byStatus[status] ?? 'other'
 }
 
@@ -109,11 +109,11 @@ function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): bool
 const unserved: ReadonlySet<number> = new Set([501, 505, 511])
 
 /** Reasons that the platform gives only with an error body. */
-const ownReasons: ReadonlySet<Reason> = new Set<Reason>(['bad-request', 'not-found', 'conflict'])
+const ownReasons: ReadonlySet<Reason> = new Set<Reason>(['bad-request', 'not-found', 'conflict', 'other'])
 
 /** A response of an intermediary, judged by its status; the status alone does not show who sent a 401, 403 or 429. */
 function isOfAnother(status: number, reason: Reason): boolean {
-  return ownReasons.has(reason) || unserved.has(status) || (reason === 'other' && status < 500)
+  return ownReasons.has(reason) || unserved.has(status)
 }
 
 /** `svc.forbidden: The permission is missing`, made safe to show. */

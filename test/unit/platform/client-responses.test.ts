@@ -59,7 +59,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['the known error under 401', { status: 401, body: wireInvalidStatus() }, 'conflict 401 1', resolved, ok],
   ['403', { status: 403 }, 'forbidden 403 1', 'unauthorized forbidden', ok],
   ['404', { status: 404, body: { code: 'svc.x' } }, 'not-found 404 1', 'gone not-found', ok],
-  ['408', { status: 408 }, 'timeout 408 3', 'intercepted timeout', ok],
+  ['408', { status: 408 }, 'server-error 408 3', 'platform-error server-error', ok],
   ['409 with another code', { status: 409, body: { code: 'svc.x' } }, 'conflict 409 1', 'rejected conflict', ok],
   ['500', { status: 500, body: '<html>CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
   [
@@ -84,7 +84,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
     resolved,
     ok,
   ],
-  ['600', { status: 600 }, 'other 600 1', 'platform-error other lost', ok],
+  ['600', { status: 600 }, 'server-error 600 3', 'platform-error server-error lost', ok],
   ['an answer that is too large', broken('too-large'), 'too-large none 8', 'platform-error too-large lost', 'nothing'],
   ['a reset', broken('connection'), 'connection none 3', 'unreachable connection lost', 'nothing'],
   ['a refused connection', broken('connection', true), 'connection none 3', 'unreachable connection', 'nothing'],

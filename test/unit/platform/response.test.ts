@@ -25,11 +25,10 @@ const statuses: [Reason, number[]][] = [
   ['unauthorized', [401]],
   ['forbidden', [403]],
   ['not-found', [404, 410]],
-  ['timeout', [408]],
   ['conflict', [409]],
   ['throttled', [425, 429]],
-  ['server-error', [500, 502, 503, 504, 599]],
-  ['other', [100, 199, 402, 405, 407, 415, 418, 451, 499, 600, 999]],
+  ['server-error', [408, 500, 502, 503, 504, 599, 600, 999]],
+  ['other', [100, 199, 402, 405, 407, 415, 418, 451, 499]],
 ]
 
 describe('status and body', () => {

@@ -82,14 +82,14 @@ describe('an error', () => {
     [403, 'rejected', 'forbidden'],
     [404, 'rejected', 'not-found'],
     [415, 'rejected', 'other'],
-    [408, 'transient', 'timeout'],
+    [408, 'transient', 'server-error'],
     [425, 'transient', 'throttled'],
     [429, 'transient', 'throttled'],
     [500, 'transient', 'server-error'],
     [503, 'transient', 'server-error'],
     [302, 'transient', 'redirect'],
     [100, 'transient', 'other'],
-    [999, 'transient', 'other'],
+    [999, 'transient', 'server-error'],
   ])('%s with an OAuth error is %s, without one it may pass: %s', (status, kind, reason) => {
     expect(read(status, { error: 'invalid_client' })).toEqual({ kind, reason, status, oauthError: 'invalid_client' })
     for (const body of others) expect(read(status, body)).toEqual({ kind: 'transient', reason, status })
