@@ -1,7 +1,7 @@
 // `webhook-reconciler payload`: writes the payloads that the platform sent, for an import into the receiver. They hold names and accounts: never logged, and on a terminal only with --show. @see SECURITY.md
 import { learnTime } from '../platform/client.ts'
 import { property } from '../platform/http/response.ts'
-import { createLister } from '../records/listing.ts'
+import { createLister, EventUnlistable } from '../records/listing.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { escapeInvisible, visibleText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
@@ -69,7 +69,10 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
   }
   const lister = createLister({ policy, clock, zone: connection.zone, status: 'any', client: () => noting })
   for (const id of ids) {
-    await lister.ofEvent(id, signal)
+    await lister.ofEvent(id, signal).catch((error: unknown) => {
+      // The search by time finds its records too.
+      if (!(error instanceof EventUnlistable)) throw error
+    })
     await drained(io.stdout, io)
   }
   if (left.size === 0) return { notFound: [] }

@@ -111,7 +111,10 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const gaps = gapsOf(reconciler(), seenWindow())
     if (eventId !== undefined) {
       job.listing.source = 'platform'
-      const found = await lister.ofEvent(eventId, signal)
+      const found = await lister.ofEvent(eventId, signal).catch(async (error: unknown) => {
+        await finishInTurns(takeHeld(job), turn)
+        throw error
+      })
       job.listing.notFailed = found.records.filter(({ status }) => status !== 'failed').length
       await takeListed(job, found)
       return

@@ -3,9 +3,11 @@ import type { TimeZone } from '../platform/time-zone.ts'
 import { createUnreadableSum, unreadableText, type WebhookRecord } from '../platform/record.ts'
 import { maxPageSize } from '../platform/wire.ts'
 import type { PlatformClient } from '../platform/client.ts'
+import { PlatformFailure } from '../platform/http/response.ts'
 import type { ListQuery } from '../platform/operations.ts'
 import { problemOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import { isShort } from '../reconcile/sweep/list-slice.ts'
 import { sweep, type SweepOptions, type SweepStep } from '../reconcile/sweep/sweep.ts'
 import { sumOfUnlisted, type UnlistedPart } from '../reconcile/sweep/unlistable.ts'
 import { spanBetween, type Span } from '../reconcile/window.ts'
@@ -42,7 +44,7 @@ export interface SpanOptions extends Pick<SweepOptions, 'inOrder'> {
 
 /** Each rejects with a PlatformFailure, a TokenError, or the signal's reason. */
 export interface Lister {
-  /** The records of an event in any status. */
+  /** The records of an event in any status. Rejects with EventUnlistable if they are too many. */
   ofEvent(eventId: string, signal: AbortSignal, rows?: RowListeners): Promise<FoundRecords>
   /** The records of seconds on the platform's wall clock, slice by slice. */
   ofSpan(span: Span, how: SpanOptions): AsyncGenerator<FoundRecords>
@@ -54,6 +56,14 @@ export interface Lister {
 
 /** An event has a record per subscription: more pages than this mean an ignored filter. */
 const maxPages = 10
+
+export class EventUnlistable extends PlatformFailure {
+  constructor() {
+    super('other', undefined, `the platform lists over ${maxPages} pages for one event id`)
+  }
+}
+
+const partly = 'A part could not be fully listed.'
 const hourMs = 3_600_000
 const dayMs = 86_400_000
 /** The platform has no older record. */
@@ -90,10 +100,7 @@ function createProblems(): { add(step: SweepStep): void; text(): string | undefi
       isComplete &&= listed.verdict === 'whole'
     },
     text: () =>
-      joined([
-        ...[unlistedProblem(unlisted), unreadableProblem(unreadable)],
-        isComplete ? undefined : 'A part could not be fully listed.',
-      ]),
+      joined([...[unlistedProblem(unlisted), unreadableProblem(unreadable)], isComplete ? undefined : partly]),
   }
 }
 
@@ -123,14 +130,23 @@ export function createLister({ client, clock, fence, policy, status = 'failed', 
       const askedAt = clock.monotonic()
       const records = new Map<string, WebhookRecord>()
       const unreadable = createUnreadableSum()
-      for (let page = 0; page < maxPages; page += 1) {
+      const seen = (): number => records.size + (unreadable.sum()?.rows ?? 0)
+      let unseen = 0
+      for (let page = 0, isLast = false; !isLast; page += 1) {
+        if (page === maxPages) throw new EventUnlistable()
+        const before = seen()
         const response = await client().list({ eventId, page, size: maxPageSize, ...rows }, signal)
-        for (const record of response.records)
-          if (record.eventId.toLowerCase() === eventId) records.set(record.id.toLowerCase(), record)
+        for (const record of response.records) records.set(record.id.toLowerCase(), record)
         unreadable.add(response.unreadable)
-        if (response.rows < (response.size ?? maxPageSize)) break
+        unseen = (response.total ?? 0) - seen()
+        isLast = seen() === before || (isShort(response) && unseen <= 0)
       }
-      return { records: [...records.values()], askedAt, problem: unreadableProblem(unreadable) }
+      return {
+        // A platform that ignores the filter lists others too.
+        records: [...records.values()].filter((record) => record.eventId.toLowerCase() === eventId),
+        askedAt,
+        problem: joined([unreadableProblem(unreadable), unseen > 0 ? partly : undefined]),
+      }
     },
     async *ofIds(ids, signal) {
       const missing = new Set(ids)

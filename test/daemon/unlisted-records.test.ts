@@ -1,5 +1,6 @@
 // Records of a platform that cannot list a part of a span: what is listed all the same, and what is said of the rest.
 import { expect, test } from 'vitest'
+import type { ReadingsInput } from '../../sandbox/options.ts'
 import { beginDay, pagesOf } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
@@ -72,4 +73,28 @@ test('events ahead of the clock are listed up to the end of the span', async () 
   const daemon = await day.start()
   const until = new Date(now + hourMs).toISOString()
   expect(await daemon.records(`since=500h&until=${until}`)).toMatchObject({ source: 'platform', count: 5 })
+})
+
+const ignored =
+  "The platform cannot be asked: the platform lists over 10 pages for one event id: other. If it lasts for 15 min, ask the platform's operator."
+
+test.each<[ReadingsInput, source: string, incomplete: string | null]>([
+  [{ maxPageSize: 7, pageSizeTold: 'asked' }, 'platform', null],
+  [{ maxPageSize: 7, totals: 'absent' }, 'platform', null],
+  [{ totals: 'high' }, 'platform', 'A part could not be fully listed.'],
+  [{ ignores: ['eventId'] }, 'memory', ignored],
+])('all records of one event, of a platform with %j', async (readings, source, incomplete) => {
+  await using day = await beginDay(readings)
+  const at = day.clock.now() - hourMs
+  day.sandbox.seed({ count: 1500, from: at - hourMs, to: at, failed: 0 })
+  const eventId = '11111111-2222-4333-8444-555555555555'
+  for (let count = 0; count < 20; count += 1) day.sandbox.addWebhook({ eventId, eventInstant: at })
+  const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+  expect(await daemon.records(`event=${eventId}`)).toMatchObject({ source, incomplete, count: 20 })
+  const { job } = await daemon.job('POST', '', { dryRun: true, selection: { event: eventId } })
+  await day.clock.advance(1000)
+  expect(await daemon.job('GET', `/${job}`)).toMatchObject({
+    problem: incomplete === ignored ? ignored : null,
+    sums: { found: 20 },
+  })
 })

@@ -120,8 +120,8 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
   return isNew
 }
 
-/** A short page ends the slice. Without a page size or a total that may be true, only an empty page does. */
-function isShort(page: ListPage): boolean {
+/** A short page ends a list. Without a page size or a total that may be true, only an empty page does. */
+export function isShort(page: ListPage): boolean {
   const isTotalUsable = (page.total ?? 0) >= page.rows
   return page.rows < ((isTotalUsable ? page.size : undefined) ?? 1)
 }
