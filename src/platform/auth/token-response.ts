@@ -118,8 +118,8 @@ const minLifetimeMs = 1000
 
 /** OAuth errors that mean "not now", under any status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
 const passing = new Set(['temporarily_unavailable', 'server_error', 'slow_down'])
-/** Statuses that mean "not now", with any body. */
-const passingStatuses = new Set([408, 425, 429])
+/** Reasons that mean "not now", with any body. */
+const passingReasons = new Set<Reason>(['throttled', 'server-error', 'redirect'])
 
 /** Reasons of OAuth errors under a success status. */
 const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
@@ -156,10 +156,9 @@ function lifetime(expiresIn: unknown): number {
 
 function refusedWith(error: string, response: HttpResponse, reason: Reason, description: unknown): Refused {
   const { status } = response
-  const ours = (isSuccess(status) || (status >= 400 && status < 500)) && !passingStatuses.has(status)
   const message = text(description)
   return {
-    kind: ours && !passing.has(error) ? 'rejected' : 'transient',
+    kind: passing.has(error) || passingReasons.has(reason) ? 'transient' : 'rejected',
     reason: isSuccess(status) || reason === 'ok' ? (reasonOfOauthError[error] ?? 'bad-request') : reason,
     oauthError: foreignText(error, 64),
     ...(message === undefined ? {} : { description: foreignText(message) }),

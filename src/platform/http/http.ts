@@ -106,12 +106,6 @@ const defaultConnectTimeoutMs = 5_000
 /** undici's default is 16 KiB. */
 const maxHeaderSize = 128 * 1024
 
-/** Created once: otherwise each abort would create an exception with a stack. */
-const deadline = new TransportError('timeout', 'DEADLINE')
-const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSent: true })
-/** Abort reason of a request that is no longer needed. */
-const over = new Error('the request is over')
-
 /** undici's timeouts for head and body are disabled, except a proxy's. */
 const timeoutCodes = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'ETIMEDOUT'])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
@@ -244,7 +238,7 @@ function exchange(
     }
     const cancelDeadline = clock.timer(timeoutMs, () => {
       // Error codes do not show whether anything was sent: a handshake and a later failure may have the same.
-      fail(controller === undefined ? deadlineUnsent : deadline)
+      fail(new TransportError('timeout', 'DEADLINE', { requestNotSent: controller === undefined }))
     })
     const forgetAbort = signal && onAbort(signal, abort)
 
@@ -255,7 +249,7 @@ function exchange(
       },
       {
         onRequestStart(given) {
-          if (isOver) given.abort(over)
+          if (isOver) given.abort(new Error('the request is over'))
           else controller = given
         },
         onResponseStart(_, status, received) {

@@ -88,7 +88,6 @@ describe('an error', () => {
     [500, 'transient', 'server-error'],
     [503, 'transient', 'server-error'],
     [302, 'transient', 'redirect'],
-    [100, 'transient', 'other'],
     [999, 'transient', 'server-error'],
   ])('%s with an OAuth error is %s, without one it may pass: %s', (status, kind, reason) => {
     expect(read(status, { error: 'invalid_client' })).toEqual({ kind, reason, status, oauthError: 'invalid_client' })
