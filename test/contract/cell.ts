@@ -5,9 +5,9 @@ import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { startStage, type ReconcilerUnderTest, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
-import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
+import { backoffMs, populate, windowMs, type Planted } from './population.ts'
+import { startDaemon, startStage, type ReconcilerUnderTest, type Stage } from './stage.ts'
 
 type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
@@ -18,45 +18,11 @@ export interface Play extends Stage {
   lies: readonly string[]
 }
 
-const env = {
-  RECONCILER_WINDOW_LOOKBACK: '6h',
-  RECONCILER_WINDOW_SETTLE: '10m',
-  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
-  RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
-  RECONCILER_RETRY_BACKOFF_MAX: '10s',
-  RECONCILER_RETRY_CONCURRENCY: '16',
-}
-
-const sweep = { sliceRecords: 10, concurrency: 4 }
-
-/** Starts the platform of an aspect. */
-export function startAspect({ place, prefix, readings }: Aspect): Promise<Stage> {
-  const sandbox = {
-    timeZone: place?.timeZone ?? 'UTC',
-    ...(prefix === undefined ? {} : { pathPrefix: prefix }),
-    ...readings,
-  }
-  return startStage(sandbox, place?.now)
-}
-
-/** Starts the daemon's reconciler on its host's clock. */
-export function startDaemon(
-  stage: Stage,
-  { env: given, hostAheadMs, policy, slash }: Aspect,
-  hear?: (fact: TelemetryEvent) => void,
-): ReconcilerUnderTest {
-  const place = {
-    RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
-    RECONCILER_PLATFORM_TIME_ZONE: stage.sandbox.timeZone,
-  }
-  return stage.startReconciler({ env: { ...env, ...place, ...given }, hostAheadMs, hear, policy: { sweep, ...policy } })
-}
-
 /** Starts both. */
 export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
   const aspect = merge([aspectOf(cell), more])
   await using started = new AsyncDisposableStack()
-  const stage = started.use(await startAspect(aspect))
+  const stage = started.use(await startStage(aspect))
   const { sandbox } = stage
   const lies: string[] = []
   const hear = (fact: TelemetryEvent): void => {

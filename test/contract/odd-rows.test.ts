@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { UnreadableRow } from '../../src/platform/record.ts'
 import { finish } from '../../src/runtime/steps.ts'
-import { recoverAll, startAspect, startDaemon, startPlay } from './cell.ts'
+import { recoverAll, startPlay } from './cell.ts'
+import { startDaemon, startStage } from './stage.ts'
 
 const failedRecords = 30
 
@@ -15,7 +16,7 @@ const forms: [ReadingsInput, UnreadableRow['field']][] = [
 ]
 
 test.each(forms)('%j: all rows are counted as unreadable, and none is retried', async (readings, field) => {
-  await using stage = await startAspect({ readings })
+  await using stage = await startStage({ readings })
   const { clock, sandbox } = stage
   for (let index = 0; index < failedRecords; index += 1)
     sandbox.addWebhook({ eventInstant: clock.now() - 3_600_000 * 3 - index * 1000 })
@@ -35,7 +36,7 @@ test('some rows among others: the others are recovered, and each sweep lists all
 
 test('the form changes while outcomes are awaited: they stay unknown, and it is said why', async () => {
   const delivery = { mode: 'async', delayMs: 5000 } as const
-  await using stage = await startAspect({ readings: { delivery } })
+  await using stage = await startStage({ readings: { delivery } })
   const { clock, sandbox } = stage
   const ids = [1, 2, 3].map((minutes) =>
     sandbox.addWebhook({ eventInstant: clock.now() - 3_600_000 - minutes * 60_000 }),
@@ -51,7 +52,7 @@ test('the form changes while outcomes are awaited: they stay unknown, and it is 
 })
 
 test('failed events that lie ahead of the clock are counted apart, and not retried before their time', async () => {
-  await using stage = await startAspect({})
+  await using stage = await startStage({})
   const { clock, sandbox } = stage
   for (const ms of [-3 * 3_600_000, 60_000, 2 * 3_600_000, Date.UTC(9999, 0, 1) - clock.now()])
     sandbox.addWebhook({ eventInstant: clock.now() + ms })

@@ -1,6 +1,6 @@
 // The records of a cell: all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
 import type { WebhookOptions } from '../../sandbox/records/seed.ts'
-import type { Stage } from '../support/stage.ts'
+import type { Stage } from './stage.ts'
 
 /** `either`: at an edge of the window, where either is right. */
 export type Fate = 'recovered' | 'untouched' | 'either'

@@ -1,5 +1,4 @@
 // A sandbox and the daemon's reconcilers beside it, in this process on a virtual clock: they recover in rounds, and all that they report is kept.
-import type { Policy } from '../../src/reconcile/policy.ts'
 import { every, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import { createConnection } from '../../src/platform/connection.ts'
@@ -9,13 +8,25 @@ import type { RetryResult } from '../../src/platform/operations.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { finish } from '../../src/runtime/steps.ts'
-import type { SandboxOptions } from '../../sandbox/options.ts'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
-import { load } from './configuration.ts'
-import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
-import { startPlatform } from './platform.ts'
-import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+import { load } from '../support/configuration.ts'
+import { inProcessKey, inProcessTransport, quickKeys } from '../support/in-process.ts'
+import { startPlatform } from '../support/platform.ts'
+import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
+import type { Aspect } from './axes.ts'
+import { backoffMs, maxAttempts, windowMs } from './population.ts'
 
+const env = {
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000',
+  RECONCILER_WINDOW_LOOKBACK: `${windowMs.lookback}ms`,
+  RECONCILER_WINDOW_SETTLE: `${windowMs.settle}ms`,
+  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
+  RECONCILER_RETRY_BACKOFF_INITIAL: `${backoffMs.initial}ms`,
+  RECONCILER_RETRY_BACKOFF_MAX: `${backoffMs.max}ms`,
+  RECONCILER_RETRY_CONCURRENCY: '16',
+}
+
+const sweep = { sliceRecords: 10, concurrency: 4 }
 /** Rarely: on a virtual clock each look costs, and a day has 86,400 seconds. */
 const pingCheckMs = 5000
 const settledLookMs = 100
@@ -37,48 +48,44 @@ export interface ReconcilerUnderTest extends AsyncDisposable {
   round(between?: () => Promise<void>): Promise<Round>
 }
 
-export interface ReconcilerOptions {
-  env: Readonly<Record<string, string>>
-  /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
-  hostAheadMs?: number | undefined
-  policy?: Partial<Policy>
-  /** Called with every fact in the moment in which it is reported. */
-  hear?: ((fact: TelemetryEvent) => void) | undefined
-}
-
 export interface Stage extends AsyncDisposable {
   clock: VirtualClock
   sandbox: Sandbox
-  startReconciler(options: ReconcilerOptions): ReconcilerUnderTest
 }
 
-/** @param startAt the true time at the start, epoch ms; default: the clock's own */
-export async function startStage(options: Partial<SandboxOptions> = {}, startAt?: number): Promise<Stage> {
-  const clock = createVirtualClock(startAt)
-  const sandbox = await startPlatform({ inProcess: true, clock, ...options })
-  return {
-    clock,
-    sandbox,
-    startReconciler: (reconciler) => startReconciler(sandbox, clock, reconciler),
-    [Symbol.asyncDispose]: () => clock.run(sandbox.close()),
-  }
+/** Starts the platform of an aspect. */
+export async function startStage({ place, prefix, readings }: Aspect): Promise<Stage> {
+  const clock = createVirtualClock(place?.now)
+  const sandbox = await startPlatform({
+    ...{ inProcess: true, clock, timeZone: place?.timeZone ?? 'UTC', ...readings },
+    ...(prefix !== undefined && { pathPrefix: prefix }),
+  })
+  return { clock, sandbox, [Symbol.asyncDispose]: () => clock.run(sandbox.close()) }
 }
 
-function startReconciler(sandbox: Sandbox, truth: VirtualClock, options: ReconcilerOptions): ReconcilerUnderTest {
-  const { env, hear, hostAheadMs = 0 } = options
+/** Starts the daemon's reconciler on its host's clock. `hear` is called with every fact in the moment in which it is reported. */
+export function startDaemon(
+  { clock: truth, sandbox }: Stage,
+  aspect: Aspect,
+  hear: (fact: TelemetryEvent) => void = () => undefined,
+): ReconcilerUnderTest {
+  const { hostAheadMs = 0, slash = '' } = aspect
   const clock: Clock = { ...truth, now: () => truth.now() + hostAheadMs }
-  const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
-  const { config } = load({ env: { ...platformEnv(sandbox, '/run/key.pem'), ...quick, ...env } })
+  const place = {
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + slash,
+    RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone,
+  }
+  const { config } = load({ env: { ...platformEnv(sandbox, '/run/key.pem'), ...env, ...place, ...aspect.env } })
   const facts: TelemetryEvent[] = []
   function emit(fact: TelemetryEvent): void {
     facts.push(fact)
-    hear?.(fact)
+    hear(fact)
   }
   const random = systemRandom
   const transport = inProcessTransport(sandbox, clock)
   const key = inProcessKey(quickKeys().privateKeyPem)
   const connection = createConnection(config, { clock, random, transport, key, emit })
-  const policy = { ...toPolicy(config, 30_000), ...options.policy }
+  const policy = { ...toPolicy(config, 30_000), sweep, ...aspect.policy }
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const work = new AbortController()
   const { breaker } = reconciler
