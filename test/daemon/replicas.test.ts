@@ -79,27 +79,6 @@ test.each<[string, CallFaults]>([
   expect(replicas.leader()).toBeUndefined()
 })
 
-test.each([12_000, minuteMs])(
-  'a leader whose machine slept for %i ms sends no retry when it wakes up, before it leads anew',
-  async (ms) => {
-    await using replicas = await startReplicas({ env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '5' } })
-    const leader = await inMidRecovery(replicas)
-    leader.suspend()
-    await replicas.clock.advance(ms)
-    const sent = replicas.patches.length
-    expect(replicas.patches.at(-1)?.by).toBe(ms === minuteMs ? replicas.leader() : leader)
-    leader.thaw()
-    await replicas.clock.advance(1000)
-    const leadsAnewAt = replicas.terms.findLast(({ by }) => by === leader)?.from ?? 0
-    const early = replicas.patches
-      .slice(sent)
-      .filter(({ at, by }) => by === leader && (at < leadsAnewAt || replicas.terms.length === 1))
-    expect(early).toEqual([])
-    await replicas.clock.advance(3 * minuteMs)
-    expect(replicas.sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
-  },
-)
-
 test('a leader that is cut off stops at the deadline of its configuration', async () => {
   await using replicas = await startReplicas({ aheadMs: [0], leaseDurationMs: 6000 })
   const leader = await leading(replicas)
