@@ -6,7 +6,7 @@ import type { ReadingsInput } from '../../sandbox/options.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
+import { createLog, type CountedLog } from '../../src/observe/log/log.ts'
 import { createJobsEndpoint } from '../../src/ops/jobs-endpoint.ts'
 import { createRecordsEndpoint } from '../../src/ops/records-endpoint.ts'
 import type { ExplainedRecord } from '../../src/records/shown-record.ts'
@@ -46,7 +46,7 @@ export interface DaemonOptions {
   /** Another answer than that of the platform. */
   instead?: (request: HttpRequest) => Reply | Promise<Reply | undefined> | undefined
   /** Stands between the daemon and the platform. */
-  between?: (transport: Transport, log: Log) => Transport
+  between?: (transport: Transport) => Transport
   lease?: LeaseClient
   /** Gets each fact in the moment in which it is reported. */
   hear?: (fact: TelemetryEvent) => void
@@ -56,7 +56,6 @@ export interface DaemonOptions {
   processMetrics?: boolean
   /** Default: none. */
   certificate?: Reloadable<Certificate>
-  once?: boolean
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
   gapMs?: number
 }
@@ -194,11 +193,10 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     config,
     log,
     key: inProcessKey(quickKeys().privateKeyPem),
-    transport: between(platform, log),
+    transport: between(platform),
     clock: hostClock,
     random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
     lease: options.lease,
-    once: options.once,
     certificate: options.certificate,
     secrets: () => ({ token, proofs: [] }),
     proxy: undefined,
