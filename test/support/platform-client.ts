@@ -15,7 +15,6 @@ export interface FakeTokens {
   hadWorked: string[]
   /** When set, no token can be had. */
   error: TokenError | undefined
-  /** How old the present token is made to look; an hour at first. */
   /** Another one takes its place, as after a refusal of another call. */
   replace(): void
 }
