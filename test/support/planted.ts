@@ -94,7 +94,7 @@ export const refusedAssertion: Fault = {
 const unknownError = json({ ...errorBody, code: 'svc.unheard.of' })
 /** Errors whose message, parameters and headers are planted. */
 export const forbidden: Fault = { kind: 'status', status: 403, body: unknownError, headers }
-export const notFailed: Fault = {
+const notFailed: Fault = {
   kind: 'status',
   status: 409,
   body: json({ ...errorBody, code: invalidStatusCode }),

@@ -9,10 +9,8 @@ import { token } from '../support/ops-server.ts'
 import {
   collectSecrets,
   encryptedKey,
-  forbidden,
   htmlPage,
   keyEnv,
-  notFailed,
   passphrase,
   planted,
   plantRecords,
@@ -27,8 +25,6 @@ const troubles = {
   none: undefined,
   'the assertion is refused': on('token', refusedAssertion),
   'the list answers HTML': on('list', htmlPage),
-  'retries are refused': on('retry', notFailed),
-  'retries are forbidden': on('retry', forbidden),
 }
 
 describe('nothing that was planted is shown', () => {
@@ -36,8 +32,6 @@ describe('nothing that was planted is shown', () => {
     ['run --once', 'none'],
     ['run --once', 'the assertion is refused'],
     ['run --once', 'the list answers HTML'],
-    ['run --once', 'retries are refused'],
-    ['run --once', 'retries are forbidden'],
     ['check', 'none'],
     ['check --json', 'none'],
     ['check', 'the assertion is refused'],
