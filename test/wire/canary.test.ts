@@ -1,9 +1,8 @@
 // Plants secrets, names, account numbers and receiver texts everywhere, lets everything go wrong, and searches all that the daemon writes:
 // log, ops server, audit lines and a diagnostic report of Node.
-import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startOpsServer } from '../../src/ops/server.ts'
 import { logFields } from '../../tools/generate.ts'
@@ -41,7 +40,9 @@ async function badDay() {
   const { pem, encrypted } = await encryptedKey()
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
-  const [shown, sent, heard]: string[][] = [[], [], []]
+  const shown: string[] = []
+  const sent: string[] = []
+  const heard: string[] = []
   await using sandbox = await startPlatform({ inProcess: true, clock })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
@@ -205,26 +206,18 @@ test('nothing that was planted is written by the process, or in its diagnostic r
   expect(new Set(audited)).toEqual(new Set(['retry_answered', 'retry_outcome']))
 })
 
-describe('this test can fail', () => {
-  test('each planted text is found in every form', () => {
-    const canaries: Canaries = new Map([...Object.entries(planted), ...endsOf('token', strayJwt)])
-    for (const [name, value] of canaries) {
-      const forms = [
-        value,
-        value.toUpperCase(),
-        JSON.stringify({ nested: JSON.stringify({ value }) }),
-        `https://host/?q=${encodeURIComponent(value)}`,
-        Buffer.from(value).toString('base64'),
-        Buffer.from(value).toString('hex'),
-      ]
-      for (const form of forms) expect(findCanaries(`before ${form} after`, canaries)).toContain(name)
-    }
-    expect(findCanaries('nothing of it', canaries)).toEqual([])
-  })
-
-  test('a diagnostic report would show a secret of the environment, did it not leave that out', () => {
-    const script = 'process.stdout.write(JSON.stringify(process.report.getReport()))'
-    const { stdout } = spawnSync(process.execPath, ['-e', script], { env: { CANARY: token }, encoding: 'utf8' })
-    expect(stdout).toContain(token)
-  })
+test('each planted text is found in every form', () => {
+  const canaries: Canaries = new Map([...Object.entries(planted), ...endsOf('token', strayJwt)])
+  for (const [name, value] of canaries) {
+    const forms = [
+      value,
+      value.toUpperCase(),
+      JSON.stringify({ nested: JSON.stringify({ value }) }),
+      `https://host/?q=${encodeURIComponent(value)}`,
+      Buffer.from(value).toString('base64'),
+      Buffer.from(value).toString('hex'),
+    ]
+    for (const form of forms) expect(findCanaries(`before ${form} after`, canaries)).toContain(name)
+  }
+  expect(findCanaries('nothing of it', canaries)).toEqual([])
 })
