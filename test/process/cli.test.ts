@@ -30,13 +30,6 @@ describe('help', () => {
     expect(await runCommand(['help'])).toMatchObject({ code: 0, out: stdout })
   })
 
-  test.concurrent('help plan is its --help', async () => {
-    const { code, err, out } = await runCommand(['plan', '--help'])
-    expect({ code, err }).toEqual({ code: 0, err: '' })
-    expect(out).toContain('Usage: webhook-reconciler plan')
-    expect(await runCommand(['help', 'plan'])).toMatchObject({ code: 0, out })
-  })
-
   test.concurrent('version', async () => {
     expect(await runProgram(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
     const [long, short, command] = await Promise.all(['--version', '-V', 'version'].map((word) => runCommand([word])))

@@ -170,16 +170,6 @@ test.each<[what: string, second: Reply, code: number, said: string]>([
   expect(ran.err).toContain(said)
 })
 
-test('a command that is interrupted once it was sent may have started its job', async () => {
-  const stop = new AbortController()
-  const script: Script = () => {
-    stop.abort(new Error('SIGINT'))
-    return aJob()
-  }
-  const ran = await beside(script, ['retry', id], { signal: stop.signal })
-  expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have taken effect')])
-})
-
 test.each<[what: string, args: string[], job: object, said: string]>([
   [
     'a dry run',
