@@ -235,21 +235,6 @@ test('is given away by a leader that cannot reach the platform, once in ten minu
   expect(scene.leader()).toBe(second)
 })
 
-test('an instance that is alone takes it back, and works once it can', async () => {
-  await using scene = await startScene({ aheadMs: [0] })
-  const { clock, first } = scene
-  first.hasEgress = false
-  await scene.until(() => scene.leader() === undefined)
-  await clock.advance(retryMs)
-  expect(first.ops().status().leadership).toMatchObject({ leading: false, leader: null })
-  const freeMs = await scene.until(() => scene.leader() === first)
-  expect(freeMs).toBeGreaterThan(leaseMs + retryMs)
-  expect(freeMs).toBeLessThanOrEqual(2 * leaseMs + retryMs)
-  await clock.advance(8 * 60_000)
-  expect(scene.terms).toHaveLength(2)
-  expect(first.ops().status().leadership).toMatchObject({ leading: true, problem: null })
-})
-
 test('records and retry jobs are the leader’s: a standby names it, and a lost lead ends its jobs', async () => {
   await using scene = await startScene()
   const { first, second, store } = scene
