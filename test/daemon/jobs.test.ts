@@ -1,6 +1,7 @@
 // Retry jobs of the whole daemon, beside a sandbox: each record that an operator asks for is sent once, and has an outcome or a reason.
 import { expect, test } from 'vitest'
-import { beginDay, type Day, type JobDocument, type RunningDaemon } from '../support/daemon.ts'
+import type { JobDocument } from '../../src/cli/retry.ts'
+import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -18,13 +19,13 @@ async function start(daemon: RunningDaemon, body: object): Promise<string> {
 }
 
 const named = { selection: { since: '1d' }, exhausted: true }
-const ends = ['recovered', 'failed-again', 'unknown', 'refused', 'resolved', 'underway', 'absent', 'left']
+const ends = ['recovered', 'failed-again', 'unknown', 'refused', 'resolved', 'underway', 'absent', 'left'] as const
 
 /** Its sums agree: all that was found has its place. */
 function balanced({ sums }: JobDocument): void {
-  const { asked = 0, awaiting = 0, excluded = 0, exhausted = 0, found = 0, waiting = 0 } = sums
+  const { asked, awaiting, excluded, exhausted, found, waiting } = sums
   expect(found).toBe(asked + excluded + exhausted)
-  expect(asked).toBe(waiting + awaiting + ends.reduce((sum, name) => sum + (sums[name] ?? 0), 0))
+  expect(asked).toBe(waiting + awaiting + ends.reduce((sum, name) => sum + sums[name], 0))
 }
 
 test('exhausted records go out because an operator asked, and are in outcomes, metrics and audit as all others', async () => {

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
+import type { JobDocument } from '../../src/cli/retry.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
@@ -73,20 +74,7 @@ export interface RecordsDocument {
 }
 
 /** A retry job, as its requests are answered; `error` alone where one is at fault. */
-export interface JobDocument {
-  job: string
-  state: string
-  stoppedBy: string | null
-  problem: string | null
-  listing: { source: string; notFound: readonly string[]; notFailed: number; incomplete: string | null }
-  sums: Readonly<Record<string, number>>
-  blockedBy: readonly string[]
-  retried: readonly { webhookId: string; result: string; detail: string | null }[]
-  next: string | null
-  error?: string
-  gate?: string
-  leader?: string | null
-}
+type JobAnswer = JobDocument & { status: number; error?: string }
 
 /** The response of this server to a request of a retry job. */
 export async function askJob(
@@ -94,7 +82,7 @@ export async function askJob(
   method: string,
   id: string,
   body?: unknown,
-): Promise<JobDocument & { status: number }> {
+): Promise<JobAnswer> {
   const sent = body === undefined ? [] : [Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))]
   const request = Object.assign(Readable.from(sent), { method, url: `/-/retry${id}` })
   const { status, ...answer } = await createJobsEndpoint(jobs)(request as never, 'token')
@@ -117,7 +105,7 @@ export interface RunningDaemon extends AsyncDisposable {
   /** The response to GET /records with this query. */
   records(query: string, authorization?: string): Promise<RecordsDocument & { status: number }>
   /** The response to a request of a retry job: `/ID`, or nothing for all of them. */
-  job(method: string, id: string, body?: unknown): Promise<JobDocument & { status: number }>
+  job(method: string, id: string, body?: unknown): Promise<JobAnswer>
   /** Sum of the series of one of our metrics whose labels contain these; NaN when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   /** Listeners that are open. */
