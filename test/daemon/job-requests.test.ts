@@ -101,7 +101,7 @@ test('a job that is deleted while it looks for its records has ended once, and s
   await day.clock.advance(2)
   const cancelled = await daemon.job('DELETE', `/${id}`)
   expect(cancelled.stoppedBy).toBe('cancelled')
-  expect(cancelled.sums['left']).toBeLessThan(1500)
+  expect(cancelled.sums.left).toBeLessThan(1500)
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${id}`)).toEqual(cancelled)
   const ends = daemon.facts.filter((fact) => fact.type === 'operator' && fact.command === 'retry-ended')

@@ -78,7 +78,7 @@ export interface Habits {
   listsAtOnce?: number
   /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */
   firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
-  /** Rows on a page at most, whatever is asked for, and what the metadata say of it; undefined: as specified. */
+  /** Maximum rows on a page, and what the metadata say of it; undefined: as specified. */
   pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none' }
   /** Bytes of a row in a list: a response with too many of them does not arrive. */
   rowBytes: number

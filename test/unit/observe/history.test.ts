@@ -143,7 +143,7 @@ test.each([everyFact.sweep, everyFact.retry])(
   },
 )
 
-test('what looks at each subscription is read once a minute, whatever happens', async () => {
+test('what looks at each subscription is read once a minute alone', async () => {
   const { asked, clock, is, tell } = scene()
   tell('unknown', 10_000)
   for (const fact of [everyFact.retry, everyFact.sweep]) is({}, fact)
