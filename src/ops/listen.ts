@@ -17,8 +17,6 @@ export interface ListenOptions {
   host: string
   /** 0: any free port. */
   port: number
-  /** Maximum open connections; one more evicts the oldest. Default 256. */
-  maxConnections?: number
   /** Called for each request. A rejection is a bug: `onError` gets it, and the client gets 500. */
   respond: (request: IncomingMessage) => Promise<OpsResponse>
   onError: (error: unknown) => void
@@ -37,7 +35,8 @@ export const json = 'application/json; charset=utf-8'
 
 /** Maximum lifetime of a connection. A command may wait 20 s for the Kubernetes API. */
 const maxLifeMs = 30_000
-const defaultMaxConnections = 256
+/** Open connections; one more evicts the oldest. */
+const maxConnections = 256
 /** Listen backlog, as far as the system allows; other clients connect on a retry, after 1 s or 3 s. */
 const backlog = 4096
 /** Piece size: limits how many pipelined requests the parser sees at once. */
@@ -114,7 +113,7 @@ function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolea
  * One request per connection: no scraper, probe or browser needs more. Slow, idle or many clients then cost bounded memory and
  * cannot block others.
  */
-function boundConnections(server: Server, { clock, maxConnections = defaultMaxConnections }: ListenOptions): void {
+function boundConnections(server: Server, { clock }: ListenOptions): void {
   /** Oldest first. */
   const open = new Set<Socket>()
   const askedTwice = new WeakSet<Socket>()

@@ -89,8 +89,6 @@ export interface HttpTransportOptions {
   version: string
   /** Connections per origin. undici's default is unlimited. */
   connections: number
-  /** Deadline for a connection, TLS included, in ms. Default 5 s; undici's is 10 s. */
-  connectTimeoutMs?: number
   proxy?: ProxySettings | undefined
   /** The only certificate authorities (PEM) to trust. Default: Node's. */
   ca?: string
@@ -102,7 +100,8 @@ export interface HttpTransport {
   close(): Promise<void>
 }
 
-const defaultConnectTimeoutMs = 5_000
+/** Deadline for a connection, TLS included. undici's is 10 s. */
+const connectTimeoutMs = 5_000
 /** undici's default is 16 KiB. */
 const maxHeaderSize = 128 * 1024
 
@@ -300,7 +299,7 @@ function createProxyPool(origin: URL, options: Pool.Options): Pool {
 
 /** The agents: as configured, and without a proxy. */
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
-  const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, proxy } = options
+  const { ca, connections, proxy } = options
   const bounds = {
     ...{ allowH2: false, connections, maxHeaderSize, pipelining: 1 },
     ...{ connectTimeout: connectTimeoutMs, headersTimeout: 0, bodyTimeout: 0 },
