@@ -70,9 +70,9 @@ describe('what is wrong', () => {
     ],
     [
       'a platform that fails from its second list call on: the time zone fails',
-      { readings: { faults: [{ operation: 'list', skip: 1, fault: { kind: 'status', status: 503 } }] } },
+      { readings: { faults: [{ operation: 'list', skip: 1, fault: { kind: 'status', status: 500 } }] } },
       69,
-      [/\nok +list call [^]*\nFAILED +time zone +list: [^;]*503[^;]*; GET \S+\n +-> /],
+      [/\nok +list call [^]*\nFAILED +time zone +list: [^;]*500[^;]*; GET \S+\n +-> /],
     ],
     [
       'a platform that is not there',

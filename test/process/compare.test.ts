@@ -180,7 +180,7 @@ describe('compare', () => {
       query.get(`data.webhook.eventDateTime${edge}`) ?? bad
     const when = ({ query }: { query: URLSearchParams }): boolean =>
       bound(query, 'From') < bad && bad < bound(query, 'To')
-    sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 500 }, when })
+    sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 400 }, when })
     // Of its other keys the part may have the records.
     const { code, err, out } = await compare(sandbox, [...lines, `account-activated,${missing}`], ['--records'])
     expect([code, out]).toEqual([1, ''])

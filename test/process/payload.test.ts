@@ -124,7 +124,7 @@ test('a file is for its owner alone, takes the place of an old one when it is wh
   const file = await folder.write('payloads.ndjson', 'old')
   chmodSync(file, 0o644)
   const env = await sandboxEnv(sandbox)
-  const fail = { operation: 'list', fault: { kind: 'status', status: 401 } } as const
+  const fail = { operation: 'list', fault: { kind: 'status', status: 400 } } as const
   sandbox.faults.set(fail)
   const failed = await runProgram(['payload', eventId, '--output', file], { env })
   expect([failed.code === 0, readFileSync(file, 'utf8')]).toEqual([false, 'old'])

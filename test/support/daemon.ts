@@ -57,6 +57,7 @@ export interface DaemonOptions {
   processMetrics?: boolean
   /** Default: none. */
   certificate?: Reloadable<Certificate>
+  once?: boolean
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
   gapMs?: number
 }
@@ -185,6 +186,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     clock: hostClock,
     random: { next: () => 0.5, uuid: () => crypto.randomUUID() },
     lease: options.lease,
+    once: options.once,
     certificate: options.certificate,
     secrets: () => ({ token, proofs: [] }),
     proxy: undefined,

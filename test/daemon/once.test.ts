@@ -1,0 +1,29 @@
+// `run --once` in virtual time: what is due is recovered, and the exit code says whether all of it has arrived.
+import { expect, test } from 'vitest'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { beginDay, startDaemon, type DaemonOptions } from '../support/daemon.ts'
+
+const hourMs = 3_600_000
+const answers =
+  (operation: 'list' | 'retry', status: number) =>
+  ({ faults }: Sandbox): void =>
+    faults.set({ operation, fault: { kind: 'status', status } })
+
+test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | undefined, env?: DaemonOptions['env']]>([
+  ['more than the backlog holds', 0, undefined, { RECONCILER_BACKLOG_MAX_RECORDS: '10' }],
+  ['rows that cannot be read', 1, (sandbox) => sandbox.read({ ids: 'ulid' })],
+  ['retries that are throttled', 1, answers('retry', 429)],
+  ['a dead receiver', 1, ({ receiver }) => receiver.down()],
+  ['a list that fails', 69, answers('list', 500)],
+  ['a token request that is rejected', 4, undefined, { RECONCILER_AUTH_SCOPE: 'not-for-it' }],
+])('%s: %i', async (_, code, prepare, env = {}) => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  // A platform that throttles every retry of many is waited for.
+  const count = code === 0 ? 25 : 1
+  sandbox.seed({ count, from: clock.now() - 100 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  prepare?.(sandbox)
+  await using daemon = startDaemon({ clock, sandbox, env, once: true })
+  expect(await clock.run(daemon.running)).toBe(code)
+  expect(sandbox.counts()).toMatchObject(code === 0 ? { failed: 0, successful: count } : { failed: count })
+})
