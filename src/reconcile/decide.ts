@@ -47,7 +47,7 @@ export interface FailedBefore {
 
 /** Evidence of other records about a failed one. Epoch ms of the platform's clock; -Infinity: never. */
 export interface Others {
-  /** When its receiver last took one that had failed alike, at least half as often as this one before its last failure. */
+  /** When its receiver last took one that had failed alike, at least half as often (the first delivery counts) as this one before its last failure. */
   takenAt: number
   /** Since when it accepted all, too many for chance. */
   overSince: number

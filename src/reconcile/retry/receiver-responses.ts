@@ -10,7 +10,7 @@ export interface Lately {
   subscriptionId: string
   taken: number
   failed: number
-  /** Records whose last one of these failed. */
+  /** Records that failed in one of these, since it last took all. */
   failedRecords: number
   /** True if it accepted its last delivery, and failed none for a minute: earlier failures may be over. */
   takesAgain: boolean
@@ -180,12 +180,8 @@ function isOver(line: Recent): boolean {
 }
 
 function failedRecords(line: Recent): number {
-  const outcomes = outcomesSinceOver(line)
-  const last = new Map(outcomes.toReversed().map(({ kind, record }) => [record, kind]))
-  return last
-    .values()
-    .filter((kind) => kind === 'failed')
-    .toArray().length
+  const failed = outcomesSinceOver(line).filter(({ kind }) => kind === 'failed')
+  return new Set(failed.map(({ record }) => record)).size
 }
 
 const failedWithin = (line: Recent, ms: number, now: number): boolean =>
@@ -247,7 +243,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     othersOf(subscriptionId, failure) {
       const line = recentOf(subscriptionId)
       return {
-        takenAt: takenWith(keyOf(subscriptionId, failure), Math.floor((failure.failures - 1) / 2)),
+        takenAt: takenWith(keyOf(subscriptionId, failure), Math.floor(failure.failures / 2) - 1),
         overSince: isOver(line) ? line.overSince : -Infinity,
       }
     },

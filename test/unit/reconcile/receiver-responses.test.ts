@@ -35,10 +35,10 @@ function after(outcomes: string, answer: number | null = 500, stepMs = 1000): Re
 }
 
 test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, proves: boolean]>([
-  ['a first retry proves nothing for one that failed three times', { failures: 0 }, { failures: 3 }, false],
-  ['but for one that failed twice', { failures: 0 }, { failures: 2 }, true],
+  ['a first retry proves nothing for one that failed four times', { failures: 0 }, { failures: 4 }, false],
+  ['but for one that failed three times', { failures: 0 }, { failures: 3 }, true],
   ['half as often as before its last failure is enough', { failures: 3 }, { failures: 8 }, true],
-  ['less is not', { failures: 3 }, { failures: 9 }, false],
+  ['less is not', { failures: 3 }, { failures: 10 }, false],
   ['of another type', { failures: 3 }, { failures: 3, eventType: 'other-type' }, true],
   ['which was rejected', { failures: 3 }, { responseStatusCode: 422 }, false],
   ['one that was rejected, too', { responseStatusCode: 400 }, { responseStatusCode: 422 }, true],
@@ -46,7 +46,7 @@ test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, 
   ['for one that was not rejected', { responseStatusCode: 422 }, { eventType: 'other-type' }, true],
 ])('a record that is taken: %s', (_, taken, failed, proves) => {
   const responses = createReceiverResponses(() => Infinity)
-  const failure = { ...untried, failures: 1 }
+  const failure = { ...untried, failures: 2 }
   responses.note(outcomeFact({ subscriptionId }), { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken }, Infinity)
   const { takenAt } = responses.othersOf(subscriptionId, { ...failure, ...failed })
   expect(takenAt).toBe(proves ? 1000 : -Infinity)
@@ -78,6 +78,16 @@ test('the last twenty are counted, and how long they have failed', () => {
       ...{ taken: 18, failed: 2, failedRecords: 2, takesAgain: false, failedInARow: 2, failingForMs: 9000 },
     },
   ])
+})
+
+test('a receiver fails some also once most of what it failed has arrived', () => {
+  const responses = createReceiverResponses(() => Infinity)
+  for (const [at, one] of ['a-', 'b-', 'c-', 'a+', 'c-', 'b+', 'c-'].entries()) {
+    const outcome = one.endsWith('+') ? 'recovered' : 'failed-again'
+    const event = outcomeFact({ subscriptionId, webhookId: one.slice(0, 1), outcome })
+    responses.note(event, { sentAt: at, seenAt: at }, untried, Infinity)
+  }
+  expect(responses.lately(1000)).toMatchObject([{ failedRecords: 3, isFailing: true }])
 })
 
 test.each([
