@@ -174,17 +174,19 @@ const noneFound =
 
 /** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
-  let ofEvent: RecordsResponse | undefined
+  /** Why the event may have records all the same: some could not be read, or asked for. */
+  let problem: string | null
   try {
-    ofEvent = await askRecords(daemon, { event: id }, io)
+    const ofEvent = await askRecords(daemon, { event: id }, io)
     if (ofEvent.records.length > 0) return ofEvent
+    problem = ofEvent.incomplete
   } catch (error) {
     // The daemon may hold the webhook although it cannot ask for the event.
     if (!(error instanceof CommandFailure && error.code === exitCode.platformUnreachable)) throw error
+    problem = error.message
   }
   const found = await askRecords(daemon, { webhook: id }, io)
-  // A record of the event may be among those that could not be read.
-  return found.records.length > 0 ? found : { ...found, incomplete: found.incomplete ?? ofEvent?.incomplete ?? null }
+  return found.records.length > 0 ? found : { ...found, incomplete: found.incomplete ?? problem }
 }
 
 export async function explainCommand(io: Io, options: ExplainFlags, texts: string[]): Promise<ExitCode> {

@@ -340,10 +340,13 @@ test('explain prints no command that is rejected while retries are switched off'
   expect(ran.out).not.toContain('to retry it now')
 })
 
-test('an event that is none is looked for as a webhook; several come as one document', async () => {
-  const script: Script = (_, url) => {
+test.each<[what: string, Reply | object]>([
+  ['is none', aPage([], { incomplete: 'A row.' })],
+  ['cannot be asked for', { status: 503, body: { error: 'A row.' } }],
+])('an event that %s is looked for as a webhook; several come as one document', async (_, ofEvent) => {
+  const script: Script = (__, url) => {
     if (url === '/status') return status()
-    if (url.includes('event=')) return aPage([], { incomplete: 'A row.' })
+    if (url.includes('event=')) return ofEvent
     return aPage(url.includes(id) ? [aRecord()] : [])
   }
   const ran = await beside(script, ['explain', id, uuid(3), '--json'])
@@ -352,7 +355,11 @@ test('an event that is none is looked for as a webhook; several come as one docu
     schemaVersion: 2,
     events: [
       { id, records: [{ webhookId: id }], remarks: [] },
-      { id: uuid(3), eventId: null, remarks: [expect.stringContaining('No record of this event') as string, 'A row.'] },
+      {
+        id: uuid(3),
+        eventId: null,
+        remarks: ['No record of this event', 'A row.'].map((text) => expect.stringContaining(text) as string),
+      },
     ],
     exitCode: 1,
   })
