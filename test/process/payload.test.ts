@@ -76,9 +76,11 @@ test.each([[[]], [['eventId'] as const]])(
   'webhooks are found without an id of their event, and an id that is not there is said (ignored: %j)',
   async (ignores) => {
     await using sandbox = await startPlatform({ ignores: [...ignores] })
-    sandbox.seed({ count: 150, from: systemClock.now() - 40 * hour, to: systemClock.now() - 6 * hour, failed: 0.5 })
+    // More than are read of an event.
+    sandbox.seed({ count: 1100, from: systemClock.now() - 40 * hour, to: systemClock.now() - 6 * hour, failed: 0.5 })
     const { eventId, webhookId } = addDelivered(sandbox)
-    const { code, err, out } = await payload(sandbox, [webhookId, unknown])
+    const env = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
+    const { code, err, out } = await payload(sandbox, [webhookId, unknown], { env })
     expect(linesOf(out).map((line) => [line.webhookId, line.eventId])).toEqual([[webhookId, eventId]])
     expect([code, err]).toEqual([1, expect.stringContaining(`${unknown}: no event and no recent webhook`)])
   },
