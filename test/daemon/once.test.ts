@@ -9,8 +9,10 @@ const answers =
   ({ faults }: Sandbox): void =>
     faults.set({ operation, fault: { kind: 'status', status } })
 
+const slowly = (sandbox: Sandbox): void => void sandbox.read({ delivery: { mode: 'async', delayMs: 5000 } })
+
 test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | undefined, env?: DaemonOptions['env']]>([
-  ['more than the backlog holds', 0, undefined, { RECONCILER_BACKLOG_MAX_RECORDS: '10' }],
+  ['more than the backlog holds, slowly', 0, slowly, { RECONCILER_BACKLOG_MAX_RECORDS: '10' }],
   ['rows that cannot be read', 1, (sandbox) => sandbox.read({ ids: 'ulid' })],
   ['retries that are throttled', 1, answers('retry', 429)],
   ['a dead receiver', 1, ({ receiver }) => receiver.down()],

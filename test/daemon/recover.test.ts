@@ -33,12 +33,12 @@ test('lists that lag behind by up to 2 minutes: each record is sent once, and no
   })
   const { clock, sandbox } = day
   const now = clock.now()
-  sandbox.seed({ count: 300, from: now - 48 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  sandbox.seed({ count: 150, from: now - 48 * hourMs, to: now - 2 * hourMs, attempts: 1 })
   const daemon = await day.start()
   await daemon.goOn(20)
-  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 300 })
-  expect(sandbox.stats.requests.retry).toEqual({ 200: 300 })
-  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(300)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 150 })
+  expect(sandbox.stats.requests.retry).toEqual({ 200: 150 })
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(150)
 })
 
 test('attempts that are shown as failed while they are under way: after two mistakes there are no more', async () => {

@@ -47,7 +47,7 @@ test('a dead receiver: --timeout ends the job, and says what was not sent and wh
   seedTried(sandbox, 200)
   sandbox.receiver.down()
   await using scene = await beside(sandbox, patient)
-  const ran = await scene.run(['retry', '--since', '7d', '-y', '--timeout', '3s'])
+  const ran = await scene.run(['retry', '--since', '7d', '-y', '--timeout', '1s'])
   expect(ran.code).toBe(1)
   const { failed } = sandbox.stats.deliveries
   expect(failed).toBeGreaterThan(0)
