@@ -148,7 +148,8 @@ function follow(before: Recent, seen: SeenOutcome): Recent {
     return seenAt > line.streak.since
       ? { ...line, streak: { ...noStreak, since: later.at(-1)?.seenAt ?? seenAt } }
       : line
-  const isNew = !isOver(before) && isOver(line)
+  // Known already of a row without a failure since.
+  const isNew = isOver(line) && line.overSince <= (lastFailed(line)?.seenAt ?? -Infinity)
   return {
     ...line,
     overSince: isNew ? (outcomes[inARow(line, 'taken') - 1]?.seenAt ?? seenAt) : line.overSince,

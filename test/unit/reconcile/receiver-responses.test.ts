@@ -199,6 +199,13 @@ test.each<[string, string, number, object]>([
   expect(responses.lately(200_000)).toEqual([expect.objectContaining(expected)])
 })
 
+test('a success that was in doubt for too long makes a row long enough: earlier failures are over with the next one', () => {
+  const responses = after('ftttttttt')
+  for (const at of [1500, 20_000])
+    responses.note(outcomeFact({ subscriptionId, eventType }), { sentAt: at, seenAt: at }, untried, Infinity)
+  expect(responses.othersOf(subscriptionId, untried).overSince).toBe(1500)
+})
+
 test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
   const responses = createReceiverResponses(() => Infinity)
   for (const index of [...Array(20_000).keys(), 0, 20_000])
