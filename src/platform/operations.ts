@@ -4,7 +4,7 @@ import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, wholeNumber, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
 import type { TrafficClass } from './rate-limiter.ts'
-import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
+import { isObject, PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
 /** A request, and how to read its response. */
@@ -84,17 +84,17 @@ function readListPage(
   { first, onExactRow, onRow, zone }: Pick<ListQuery, 'onExactRow' | 'onRow'> & { first: number; zone: TimeZone },
 ): ListPage | undefined {
   const page = property(property(body, 'metadata'), 'page')
-  const size = wholeNumber(property(page, 'size'))
   const listed = rowsOf(body) ?? undefined
   // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null: also behind the last row. Those that omit 0
   // omit that total, too.
-  const omitted = listed === undefined && size !== undefined ? 0 : undefined
+  const omitted = listed === undefined && isObject(page) ? 0 : undefined
   const total = wholeNumber(property(page, 'totalElements')) ?? omitted
   const rows = listed ?? (total !== undefined && total <= first ? [] : undefined)
   if (!Array.isArray(rows)) return undefined
   if (onRow !== undefined) for (const row of rows) onRow(row)
   if (onExactRow !== undefined) for (const row of (rowsOf(parseExact(text)) ?? []) as unknown[]) onExactRow(row)
   const read = rows.map((row) => readRecord(row, zone))
+  const size = wholeNumber(property(page, 'size'))
   return {
     records: read.filter((row): row is WebhookRecord => !isUnreadable(row)),
     unreadable: read.filter(isUnreadable),

@@ -175,6 +175,7 @@ test.each([
   ['nothing', { data: {}, metadata: { page: { totalElements: 0 } } }, { rows: 0, total: 0 }],
   ['null', wirePage(null, { totalElements: 0 }), { rows: 0, total: 0 }],
   ['nothing, nor the 0 of the total', { data: {}, metadata: { page: { size: 100 } } }, { rows: 0, total: 0 }],
+  ['nothing, of a page that has nothing but zeros', { metadata: { page: {} } }, { rows: 0, total: 0 }],
   ['null, behind the last row', wirePage(null, { totalElements: '100' }), { rows: 0, total: 100 }, 1],
   ['null, with a total of 1', wirePage(null), { reason: 'invalid-body' }],
   ['null, without a total', { data: { webhooks: null } }, { reason: 'invalid-body' }],
