@@ -199,6 +199,16 @@ test.each<[string, string, number, object]>([
   expect(responses.lately(200_000)).toEqual([expect.objectContaining(expected)])
 })
 
+test.each([
+  ['tt---------ttt', true],
+  ['tt--------ttt', false],
+  ['t-t---------ttt', false],
+  ['t-t---------ttttttttt', true],
+  ['tt---------ttt-', false],
+])('after %s all earlier failures are over: %s', (outcomes, isOver) => {
+  expect(after(outcomes).othersOf(subscriptionId, untried).overSince > -Infinity).toBe(isOver)
+})
+
 test('a success that was in doubt for too long makes a row long enough: earlier failures are over with the next one', () => {
   const responses = after('ftttttttt')
   for (const at of [1500, 20_000])
