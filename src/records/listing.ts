@@ -58,8 +58,11 @@ export interface Lister {
 const maxPages = 10
 
 export class EventUnlistable extends PlatformFailure {
+  override readonly message = `it lists over ${maxPages} pages for one event id`
+  override readonly advice = 'name webhook ids or a time in place of the event'
+
   constructor() {
-    super('other', undefined, `the platform lists over ${maxPages} pages for one event id`)
+    super('other', undefined, 'list')
   }
 }
 
