@@ -366,10 +366,8 @@ export function createReconciler(
           since: toWallClock(notClosed.opening.at),
           responseStatusCode: notClosed.opening.responseStatusCode,
         },
-        othersOf(failure) {
-          const { overSince, takenAt } = responses.othersOf(subscriptionId, failure)
-          return { overSince: toWallClock(overSince), takenAt: toWallClock(takenAt) }
-        },
+        overSince: toWallClock(responses.overSince(subscriptionId)),
+        takenAtOf: (failure) => toWallClock(responses.takenAt(subscriptionId, failure)),
       }
     }
   }

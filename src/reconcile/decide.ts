@@ -45,14 +45,6 @@ export interface FailedBefore {
   failures: number
 }
 
-/** Evidence of other records about a failed one. Epoch ms of the platform's clock; -Infinity: never. */
-export interface Others {
-  /** When its receiver last took one that had failed alike, at least half as often (the first delivery counts) as this one before its last failure. */
-  takenAt: number
-  /** Since when it accepted all, too many for chance. */
-  overSince: number
-}
-
 /** The circumstances of a decision, apart from the record. */
 export interface Situation {
   /** Epoch ms of the platform's clock, and monotonic ms. */
@@ -70,8 +62,13 @@ export interface Situation {
   backoffsEndedMs?: number
   /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's latest response. */
   failing?: { since: number; responseStatusCode: number | null } | undefined
-  /** Default: its receiver took none. */
-  othersOf?: ((failure: FailedBefore) => Others) | undefined
+  /** Since when its receiver accepts all, too many for chance, in epoch ms of the platform's clock. Default: never. */
+  overSince?: number
+  /**
+   * When its receiver last took a record that had failed alike, at least half as often (the first delivery counts) as this one
+   * before its last failure; in epoch ms of the platform's clock. Default: never.
+   */
+  takenAtOf?: ((failure: FailedBefore) => number) | undefined
 }
 
 /** The current situation of each subscription's records. */
@@ -163,7 +160,7 @@ const chanceMs = 600_000
 /**
  * Why a record that was tried has not arrived, though others do. `unproven`: its last retry has no outcome, as when the platform
  * rejects it. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed
- * nearly as often (`Others.takenAt`). Arrival cannot be estimated then. `mended`: the receiver accepts all since, and the next
+ * nearly as often (`Situation.takenAtOf`). Arrival cannot be estimated then. `mended`: the receiver accepts all since, and the next
  * retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
@@ -176,8 +173,8 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
   if (failures < 1) return unknown
   const { eventType, lastAt, responseStatusCode, triedAt } = known
-  const others = situation.othersOf?.({ eventType, responseStatusCode, failures })
-  const { overSince = -Infinity, takenAt = -Infinity } = others ?? {}
+  const { overSince = -Infinity, takenAtOf } = situation
+  const takenAt = takenAtOf?.({ eventType, responseStatusCode, failures }) ?? -Infinity
   // A later retry without an outcome proves nothing.
   const seenAt = situation.now - ((situation.monotonic ?? 0) - failedAgainAt)
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt

@@ -148,28 +148,28 @@ export function classifyOwn(response: HttpResponse): ClassifiedResponse {
   return isForeign && classified.code === undefined ? { ...classified, reason: 'intercepted' } : classified
 }
 
-/** The HTTP date form that servers must send, and the two obsolete ones that clients must read. */
-const httpDateForms = [
-  /^(?<day>\w{3}), (?<date>\d\d) (?<month>\w{3}) (?<year>\d{4}) (?<time>[\d:]{8}) GMT$/,
+/** The two obsolete forms of an HTTP date, which clients must read. */
+const obsoleteDateForms = [
   /^(?<day>\w{3})\w{3,6}, (?<date>\d\d)-(?<month>\w{3})-(?<year>\d\d) (?<time>[\d:]{8}) GMT$/,
   /^(?<day>\w{3}) (?<month>\w{3}) (?<date>[ \d]\d) (?<time>[\d:]{8}) (?<year>\d{4})$/,
 ]
 
-/** A two-digit year from 70 on is in the last century. */
-function wholeYear(year: string): string {
-  if (year.length === 4) return year
-  return `${year < '70' ? '20' : '19'}${year}`
+const usualLength = 'Sun, 06 Nov 1994 08:49:37 GMT'.length
+
+/** The form that servers must send. A two-digit year from 70 on is in the last century. */
+function usualDate(text: string): string {
+  const groups = obsoleteDateForms.map((form) => form.exec(text)?.groups).find((found) => found !== undefined)
+  if (groups === undefined) return text
+  const { date = '', day, month, time, year = '' } = groups
+  const century = year.length === 4 ? '' : year < '70' ? '20' : '19'
+  return `${day}, ${date.replace(' ', '0')} ${month} ${century}${year} ${time} GMT`
 }
 
 /** Undefined for a nonexistent date, or any other form. @see RFC 9110 section 5.6.7 */
 export function parseHttpDate(text: string): number | undefined {
-  for (const form of httpDateForms) {
-    const { date = '', day, month, time, year = '' } = form.exec(text)?.groups ?? {}
-    const usual = `${day}, ${date.replace(' ', '0')} ${month} ${wholeYear(year)} ${time} GMT`
-    const at = Date.parse(usual)
-    if (!Number.isNaN(at) && new Date(at).toUTCString() === usual) return at
-  }
-  return undefined
+  const usual = usualDate(text)
+  const at = Date.parse(usual)
+  return usual.length === usualLength && new Date(at).toUTCString() === usual ? at : undefined
 }
 
 const dayMs = 86_400_000

@@ -2,7 +2,7 @@
 import { mayBeOfRecord, refusesRecord } from '../../platform/record.ts'
 import { jitterSeed } from '../backoff.ts'
 import type { OutcomeEvent, SeenAt } from '../confirm/outcomes.ts'
-import type { FailedBefore, Others } from '../decide.ts'
+import type { FailedBefore } from '../decide.ts'
 import type { ReceiverKind } from './subscriptions.ts'
 
 /** The last finished deliveries of a subscription, at most 20. */
@@ -34,7 +34,10 @@ export interface ReceiverResponses {
   note(event: OutcomeEvent, at: SeenAt, before: FailedBefore, now: number): void
   /** Counts outcomes that have waited for others long enough. */
   turn(now: number): void
-  othersOf(subscriptionId: string, failure: FailedBefore): Others
+  /** When its receiver last took one that had failed alike, at least half as often; -Infinity: never. */
+  takenAt(subscriptionId: string, failure: FailedBefore): number
+  /** Since when it accepts all, too many for chance; -Infinity if it does not. */
+  overSince(subscriptionId: string): number
   /** The state shown by its last deliveries; undefined if they show none. */
   receiverOf(subscriptionId: string, now: number): ReceiverKind | undefined
   /** @see Lately.takesAgain */
@@ -233,7 +236,7 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
       if (event.outcome === 'recovered') {
         for (const key of new Set([subscriptionId, keyOf(subscriptionId, before)])) {
           const oftener = takenAt.get(key)?.slice(before.failures + 1) ?? []
-          keep(takenAt, key, [...Array.from({ length: before.failures + 1 }, () => at.seenAt), ...oftener])
+          keep(takenAt, key, [...new Array<number>(before.failures + 1).fill(at.seenAt), ...oftener])
         }
       }
       const waiting = held.getOrInsertComputed(subscriptionId, () => [])
@@ -244,12 +247,11 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
     turn(now) {
       for (const [subscriptionId, waiting] of held) release(subscriptionId, waiting, now)
     },
-    othersOf(subscriptionId, failure) {
+    takenAt: (subscriptionId, failure) =>
+      takenWith(keyOf(subscriptionId, failure), Math.floor(failure.failures / 2) - 1),
+    overSince(subscriptionId) {
       const line = recentOf(subscriptionId)
-      return {
-        takenAt: takenWith(keyOf(subscriptionId, failure), Math.floor(failure.failures / 2) - 1),
-        overSince: isOver(line) ? line.overSince : -Infinity,
-      }
+      return isOver(line) ? line.overSince : -Infinity
     },
     receiverOf(subscriptionId, now) {
       const line = recentOf(subscriptionId)

@@ -128,7 +128,10 @@ test('refused again and again is what failed twice while its circuit was closed,
     const { endless, mended } = finish(backlog.summary(situationOf))
     return [cause?.refusedAgain, endless, mended?.records]
   }
-  const others = (takenAt: number, overSince = -Infinity): object => ({ othersOf: () => ({ takenAt, overSince }) })
+  const others = (takenAt: number, overSince = -Infinity): Partial<Situation> => ({
+    overSince,
+    takenAtOf: () => takenAt,
+  })
   expect(seen({})).toEqual([1, refusing(1), undefined])
   expect(seen({ tries: 1 })).toEqual([0, refusing(0), undefined])
   for (const tries of [1, 2]) {

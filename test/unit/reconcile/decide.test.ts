@@ -243,14 +243,14 @@ describe('why a record has not arrived', () => {
     ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
     ['one did not', { refusals: 1 }, now, undefined],
   ])('%s', (_, fields, takenAt, why) => {
-    const situation = { now, monotonic: 0, othersOf: () => ({ takenAt, overSince: -Infinity }) }
+    const situation = { now, monotonic: 0, takenAtOf: () => takenAt }
     expect(refusalOf({ ...record, ...fields }, situation)?.why).toBe(why)
   })
 
   test('a receiver that takes all since it failed', () => {
     const known = { ...record, tries: 3, failedAgainAt: now - 1000, triedAt: now - hour }
     const seen = (takenAt: number, overSince: number): unknown =>
-      refusalOf(known, { now, monotonic: now, othersOf: () => ({ takenAt, overSince }) })
+      refusalOf(known, { now, monotonic: now, overSince, takenAtOf: () => takenAt })
     expect(seen(known.triedAt, known.triedAt)).toEqual({ why: 'mended', overSince: known.triedAt })
     expect(seen(-Infinity, known.triedAt)).toEqual({ why: 'refused' })
   })

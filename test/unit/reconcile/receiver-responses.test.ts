@@ -48,8 +48,7 @@ test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, 
   const responses = createReceiverResponses(() => Infinity)
   const failure = { ...untried, failures: 2 }
   responses.note(outcomeFact({ subscriptionId }), { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken }, Infinity)
-  const { takenAt } = responses.othersOf(subscriptionId, { ...failure, ...failed })
-  expect(takenAt).toBe(proves ? 1000 : -Infinity)
+  expect(responses.takenAt(subscriptionId, { ...failure, ...failed })).toBe(proves ? 1000 : -Infinity)
 })
 
 test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
@@ -153,7 +152,7 @@ test.each<[string, string, number]>([
   ['also where more follow', `${'f'.repeat(9)}${'t'.repeat(30)}`, 10_000],
   ['it fails again', `${'f'.repeat(9)}tttf`, -Infinity],
 ])('all earlier failures are over: %s', (_, outcomes, at) => {
-  expect(after(outcomes).othersOf(subscriptionId, untried).overSince).toBe(at)
+  expect(after(outcomes).overSince(subscriptionId)).toBe(at)
 })
 
 /** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */
@@ -206,14 +205,14 @@ test.each([
   ['t-t---------ttttttttt', true],
   ['tt---------ttt-', false],
 ])('after %s all earlier failures are over: %s', (outcomes, isOver) => {
-  expect(after(outcomes).othersOf(subscriptionId, untried).overSince > -Infinity).toBe(isOver)
+  expect(after(outcomes).overSince(subscriptionId) > -Infinity).toBe(isOver)
 })
 
 test('a success that was in doubt for too long makes a row long enough: earlier failures are over with the next one', () => {
   const responses = after('ftttttttt')
   for (const at of [1500, 20_000])
     responses.note(outcomeFact({ subscriptionId, eventType }), { sentAt: at, seenAt: at }, untried, Infinity)
-  expect(responses.othersOf(subscriptionId, untried).overSince).toBe(1500)
+  expect(responses.overSince(subscriptionId)).toBe(1500)
 })
 
 test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
