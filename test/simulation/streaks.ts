@@ -65,7 +65,8 @@ export function createStreaks({
       if (outage === undefined || (isRefusing && known === 'surely')) return Infinity
       // Others may fail for themselves.
       const firsts = row.filter(({ isRepeated }) => !isRepeated)
-      const own = all.filter(({ id }) => firsts.some((one) => one.id === id))
+      const ownIds = new Set(firsts.map(({ id }) => id))
+      const own = all.filter(({ id }) => ownIds.has(id))
       const isDoubtful = row.some(({ code }) => code === 500)
       const counted = isRefusing ? firsts : isDoubtful ? own : all
       // One that rejects a single type takes the others at the first attempt.
