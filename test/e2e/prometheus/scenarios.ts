@@ -315,6 +315,13 @@ const platform: Scenarios = {
     series: { [`${own}unreadable_records`]: '0x30 3x60 0x500' },
     firing: { 30: none, 45: ['UnreadableRecords'], 100: none },
   },
+  'most failed records cannot be read, and then fewer than can be': {
+    series: {
+      [`${own}unreadable_records`]: '0x30 10x200',
+      [`${own}failed_webhooks{decision="backing-off"}`]: '9x60 10x200',
+    },
+    firing: { 30: none, 45: ['ManyUnreadable'], 75: ['UnreadableRecords'] },
+  },
 }
 
 export const scenarios: Scenarios = { ...watchman, ...credentials, ...platform, ...recovery, ...replicas }

@@ -128,7 +128,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     )
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
-      ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
+      ['rows that cannot be read', unreadable.map(({ id }) => id), /^(UnreadableRecords|ManyUnreadable)$/],
       [
         'a part that cannot be listed',
         once(isUnlistable && hasSwept),
@@ -187,6 +187,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
           ('RECONCILER_RETRY_BACKOFF_MAX' in env && config.retry.backoff.max >= healMs)
         )
       case 'UnreadableRecords':
+      case 'ManyUnreadable':
         return records.some(({ unreadable }) => unreadable !== undefined)
       case 'FailedAhead':
         // A clock that is set back leaves its events ahead.
