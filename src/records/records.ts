@@ -265,7 +265,8 @@ export function createRecords({
       if (failure === undefined && !isAbort(error, signal)) throw error
       end.next = last
       if (failure !== undefined) end.error = sentencesOf(failure)
-      else if (last === undefined) end.error = `The platform listed nothing within ${maxListingMs / 1000} s.`
+      else if (last === undefined)
+        end.error = `The platform listed nothing within ${maxListingMs / 1000} s: name a shorter time, or ask again.`
     } finally {
       cancel()
     }
@@ -287,7 +288,8 @@ export function createRecords({
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return { error: sentencesOf(failure) }
-      if (isAbort(error, signal)) return { error: `The platform did not respond within ${maxListingMs / 1000} s.` }
+      if (isAbort(error, signal))
+        return { error: `The platform did not respond within ${maxListingMs / 1000} s: ask again.` }
       throw error
     } finally {
       cancel()

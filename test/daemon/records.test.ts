@@ -285,13 +285,13 @@ describe('what the daemon does not hold is listed on the platform', () => {
     }
     day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 25_000 } })
     const { error } = await daemon.records('since=500h')
-    expect(error).toBe('The platform listed nothing within 20 s.')
+    expect(error).toBe('The platform listed nothing within 20 s: name a shorter time, or ask again.')
     const id = '00000000-0000-4000-8000-000000000000'
     expect(await daemon.records(`webhook=${id}`)).toMatchObject({
       incomplete: 'The list is too long to search: give the event, or a time.',
     })
     const words = day.clock.run(createResponseEndpoint(daemon.ops().records)(`event=${id}`, asker(token)))
-    expect(await textOf(await words)).toContain('The platform did not respond within 20 s.')
+    expect(await textOf(await words)).toContain('The platform did not respond within 20 s: ask again.')
   })
 
   test('the receiver’s words to an event, with the token alone; a platform that fails is 503', async () => {
