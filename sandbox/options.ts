@@ -36,6 +36,8 @@ export const readingsSchema = z.strictObject({
   bounds: z
     .strictObject({ from: inclusion, to: inclusion, precision: z.enum(['second', 'fraction']) })
     .default({ from: 'inclusive', to: 'inclusive', precision: 'second' }),
+  /** Bounds mean times so much later than those of the records, as in another zone. */
+  boundsLaterSeconds: z.number().default(0),
   /** Digits of seconds: zone.ts. */
   fraction: z.enum(['micro', 'nano', 'grouped', 'trimmed']).default('micro'),
   /** A number is the status of invalidStatus, notFound and invalidRequest. */

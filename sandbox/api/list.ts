@@ -61,7 +61,7 @@ export function parseListQuery(parameters: URLSearchParams, readings: Readings):
   if (statuses !== undefined && 'problem' in statuses) return statuses
   const eventId = read(listParameter.eventId, 'eventId') ?? undefined
   if (eventId !== undefined && !isUuid(eventId)) return { parameter: listParameter.eventId, problem: 'must be a UUID' }
-  const range = readRange(read(listParameter.from, 'from'), read(listParameter.to, 'to'), readings.bounds)
+  const range = readRange(read(listParameter.from, 'from'), read(listParameter.to, 'to'), readings)
   if ('problem' in range) return range
   return { number, size: Math.min(size, maxPageSize, readings.maxPageSize), askedSize: size, statuses, eventId, range }
 }
@@ -88,19 +88,20 @@ function readStatuses(values: readonly string[], { statusEncoding }: Readings): 
 function readRange(
   fromText: string | null,
   toText: string | null,
-  bounds: Readings['bounds'],
+  { bounds, boundsLaterSeconds }: Readings,
 ): TimeRange | BadParameter {
   const range = { from: -Infinity, to: Infinity }
+  const later = boundsLaterSeconds * second
   const step = bounds.precision === 'second' ? second : 1
   if (fromText !== null) {
     const from = parseLocalSeconds(fromText)
     if (from === undefined) return badDateTime(listParameter.from)
-    range.from = bounds.from === 'inclusive' ? from : from + step
+    range.from = later + (bounds.from === 'inclusive' ? from : from + step)
   }
   if (toText !== null) {
     const to = parseLocalSeconds(toText)
     if (to === undefined) return badDateTime(listParameter.to)
-    range.to = bounds.to === 'inclusive' ? to + step : to
+    range.to = later + (bounds.to === 'inclusive' ? to + step : to)
   }
   return range
 }

@@ -141,7 +141,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       isSo: !isLastSweepFailed(status) && unlisted === null && status.lastFullSweep !== null && !sawWindow(status),
       level: 'waiting',
       text: 'The last full sweep did not see the whole window.',
-      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped in the log.',
+      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped or incompleteSlices in the log.',
       isAside: true,
       runbook: 'SweepIncomplete',
     },

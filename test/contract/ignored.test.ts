@@ -1,4 +1,4 @@
-// A gateway that drops parameters: either everything is recovered all the same, or the sweep says that it can't be; never anything else.
+// A gateway that drops parameters, or a platform that reads From and To in another zone than that of its rows: either everything is recovered all the same, or the sweep says that it can't be; never anything else.
 import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { expect, test } from 'vitest'
 import type { Readings } from '../../sandbox/options.ts'
@@ -47,3 +47,11 @@ test.each(cellsOf(times))(
     expect(new Set(sweeps)).toEqual(new Set(['complete']))
   },
 )
+
+test.each([-5, 1, 5])('bounds that mean times %d h later than those of the rows', async (hours) => {
+  await using playing = await startPlay({}, { readings: { boundsLaterSeconds: hours * 3600 } })
+  const { missing, sweeps, violations } = await recoverAll(playing)
+  expect(violations).toEqual([])
+  expect(missing).not.toEqual([])
+  expect(sweeps).not.toContain('complete')
+})

@@ -9,7 +9,7 @@ import { contains, type Span } from '../window.ts'
 
 /**
  * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell, or a
- * page before the last one showed nothing new. `capped`: a single second with more rows than are read. `too-many`: it must be cut.
+ * page before the last one showed nothing new, or the bounds mean other times than the rows show. `capped`: a single second with more rows than are read. `too-many`: it must be cut.
  */
 export type SliceVerdict = 'whole' | 'missed' | 'capped' | 'too-many'
 
@@ -74,6 +74,8 @@ interface Reading {
   unreadable: UnreadableRow[]
   unreadableIds: Set<string>
   unexpected: { time: number; status: number }
+  /** A row whose own time was not requested. */
+  foreign: WebhookRecord | undefined
   end: End
   /** The first page's total, and the last one given; undefined if totals don't count. */
   total: number | undefined
@@ -90,6 +92,24 @@ function isForeign(record: WebhookRecord, span: Span): boolean {
   const { from, to } = asked(span)
   const second = Math.floor(record.eventLocal / 1000)
   return second < from || second > to
+}
+
+/**
+ * False if the list of a record's own second does not show it: the bounds then mean other times than the rows show, such as those
+ * of another zone. Bounds that are ignored, or count as whole days, show it. @throws the errors of the list call
+ */
+export async function isListedAtItsTime(
+  { eventId, eventLocal }: WebhookRecord,
+  client: ListingOptions['client'],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const second = Math.floor(eventLocal / 1000)
+  const ofEvent = eventId !== '' && { eventId }
+  const { rows } = await client.list(
+    { ...ofEvent, ...asked({ from: second, to: second + 1 }), page: 0, size: 1 },
+    signal,
+  )
+  return rows > 0
 }
 
 /** Adds unreadable rows. Returns true if one of them is new. */
@@ -114,7 +134,10 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
     if (reading.seen.has(id)) continue
     isNew = true
     reading.seen.set(id, record)
-    if (isForeign(record, span)) reading.unexpected.time += 1
+    if (isForeign(record, span)) {
+      reading.unexpected.time += 1
+      reading.foreign ??= record
+    }
     if (!isListed(record, status)) reading.unexpected.status += 1
   }
   return isNew
@@ -185,7 +208,7 @@ async function readSlice(
   const { concurrency, isLast, status, totalsCount } = options
   const unexpected = { time: 0, status: 0 }
   const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
-  const reading: Reading = { ...nothing, end: 'last-page', total: undefined }
+  const reading: Reading = { ...nothing, foreign: undefined, end: 'last-page', total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
@@ -263,7 +286,9 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     // A failed record of the first reading may be gone, and an unseen one have taken its place in the total.
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
-  const { total, unexpected, unreadable } = reading
+  const { foreign, total, unexpected, unreadable } = reading
+  if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
+    verdict = 'missed'
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = [...reading.seen.values()].filter((record) => isListed(record, status) && isOwned(record))
   return { span, askedAt, records, unreadable, unexpected, verdict, total }

@@ -6,7 +6,7 @@ import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
 import type { Policy, WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
-import { listSlice } from './list-slice.ts'
+import { isListedAtItsTime, listSlice } from './list-slice.ts'
 
 /** Maximum number of records in processing that are listed. */
 const maxProcessing = 10_000
@@ -35,19 +35,19 @@ export function outsideOf(
 
 /**
  * Failed records outside the window, by one list call of size 1. Undefined if the platform gives no total, or if the rows show
- * that it counted others. @throws PlatformFailure, TokenError, or the signal's reason
+ * that it counted others; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
   outside: Outside,
   signal: AbortSignal,
-): Promise<number | undefined> {
+): Promise<number | 'missed' | undefined> {
   const { from, to } = { from: -Infinity, to: Infinity, ...outside }
   if (to < from) return 0
   const { records, rows, total } = await client.list({ status: 'failed', ...outside, page: 0, size: 1 }, signal)
-  const isMeant = records.every(
-    ({ eventLocal, status }) => status === 'failed' && from * 1000 <= eventLocal && eventLocal < (to + 1) * 1000,
-  )
+  const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
+  if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
+  const isMeant = records.every(({ status }) => status === 'failed')
   const isBorneOut = total !== undefined && rows <= total && (total === 0 || rows > 0)
   return isMeant && isBorneOut ? total : undefined
 }

@@ -235,10 +235,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Updates a count; a failed or unknown one keeps its last number. */
   async function note(
     what: 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing',
-    count: Promise<number | undefined>,
+    count: Promise<number | 'missed' | undefined>,
+    { tally }: Sweep,
   ): Promise<void> {
     try {
-      findings[what] = (await count) ?? findings[what]
+      const counted = await count
+      if (counted === 'missed') tally.incompleteSlices += 1
+      else findings[what] = counted ?? findings[what]
     } catch (error) {
       if (!isPlatformTrouble(error)) throw error
     }
@@ -263,9 +266,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window, zone)
     const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
-    await note('beyondWindow', countOutside(client, outside.before, signal))
-    await note('aheadOfClock', countOutside(client, outside.ahead, signal))
-    await note('stuckProcessing', countStuck(stuck, signal))
+    await note('beyondWindow', countOutside(client, outside.before, signal), current)
+    await note('aheadOfClock', countOutside(client, outside.ahead, signal), current)
+    await note('stuckProcessing', countStuck(stuck, signal), current)
     schedule.done('full', current.worked())
   }
 
@@ -293,7 +296,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     noteSkipped(current, await listNewest(current))
     // Their time may have come since the last full sweep.
     if (findings.aheadOfClock > 0) {
-      await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal))
+      await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal), current)
       schedule.done('recent', current.worked())
     }
   }
