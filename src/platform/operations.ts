@@ -1,7 +1,7 @@
 // The webhook operations list and retry: builds each request and reads its response. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import { isSuccess, type HttpRequest, type Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
-import { isUnreadable, readRecord, wholeNumber, type UnreadableRow, type WebhookRecord } from './record.ts'
+import { isUnreadable, readRecord, statusOf, wholeNumber, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
 import type { TrafficClass } from './rate-limiter.ts'
 import { isObject, PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
@@ -149,8 +149,8 @@ export function meaningOf(result: RetryResult): ResultMeaning {
   return retryTable[result]
 }
 
-/** The status that the platform found instead of `failed`. */
-export type FoundStatus = 'processing' | 'successful' | 'other'
+/** The status that the platform found instead of `failed`: it has been retried by somebody else. */
+export type FoundStatus = Exclude<WebhookStatus, 'failed'>
 
 /** A response other than the expected one. */
 export interface CallResponse {
@@ -173,7 +173,7 @@ export interface RetryResponse extends CallResponse {
   lost?: true
 }
 
-/** By reason. An error with `invalidStatusCode` never gets here: a `conflict` has another code, and a 409 without one is `intercepted`. */
+/** By reason. A `conflict` has a code: that of an invalid status other than a `FoundStatus`, or another. A 409 without one is `intercepted`. */
 const resultOfReason = {
   ok: 'accepted',
   'bad-request': 'rejected',
@@ -225,12 +225,14 @@ export function retryOperation(
   }
 }
 
-/** The second parameter names the found status. @see docs/platform-api.md "Errors" */
-function foundStatus(body: unknown): FoundStatus {
-  const parameters = property(body, 'messageParameters')
-  const found: unknown = Array.isArray(parameters) ? parameters[1] : undefined
-  const status = typeof found === 'string' ? found.trim().toLowerCase() : ''
-  return status === 'processing' || status === 'successful' ? status : 'other'
+/**
+ * A parameter names the found status. Undefined for any other: a record in a status that the platform neither retries nor ends stays
+ * listed as failed. @see docs/platform-api.md "Errors"
+ */
+function foundStatus({ body, code }: Exchange<unknown>): FoundStatus | undefined {
+  const parameters = code === invalidStatusCode ? property(body, 'messageParameters') : undefined
+  const statuses = Array.isArray(parameters) ? parameters.map(statusOf) : []
+  return statuses.find((status) => status !== undefined && status !== 'failed')
 }
 
 /**
@@ -254,8 +256,8 @@ export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableR
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
   }
   const response = { reason, sent: true, status, problem }
-  if (exchange.code === invalidStatusCode)
-    return { ...response, result: 'already-resolved', found: foundStatus(exchange.body) }
+  const found = foundStatus(exchange)
+  if (found !== undefined) return { ...response, result: 'already-resolved', found }
   const result = exchange.isThrottled === true ? 'throttled' : resultOfReason[reason]
   return { ...response, result, ...(isResponseLost(exchange) && { lost: true }) }
 }

@@ -75,7 +75,7 @@ function word(value: unknown): string {
 }
 
 /** Ignores case: the platform's own errors write `Failed`. */
-function statusOf(value: unknown): WebhookStatus | undefined {
+export function statusOf(value: unknown): WebhookStatus | undefined {
   const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
   return webhookStatuses.find((known) => known === text)
 }

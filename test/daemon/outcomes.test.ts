@@ -5,6 +5,7 @@ import { listParameter } from '../../src/platform/wire.ts'
 import { beginDay, startDaemon, type Day } from '../support/daemon.ts'
 import { startPlatform } from '../support/platform.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
+import { wireInvalidStatus } from '../support/webhooks.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -30,6 +31,17 @@ test('a retry whose answer was lost is not given up while its delivery is under 
   await daemon.goOn(9)
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
   expect(await daemon.metric('outcomes_total')).toBe(1)
+})
+
+test('a platform that lists records as failed, but finds another status in each retry: it is said that none is accepted', async () => {
+  await using day = await beginDay()
+  seed(day, 12)
+  const body = wireInvalidStatus({ messageParameters: ['Failed', 'Expired'] })
+  const daemon = await day.start({}, ({ method }) => (method === 'PATCH' ? { status: 409, body } : undefined))
+  expect(daemon.ops().status().summary).toMatchObject({
+    level: 'trouble',
+    headline: expect.stringMatching(/^None of the last \d\d retries was accepted: HTTP 409/) as string,
+  })
 })
 
 test('a platform whose clock is set back while it delivers does not appear to be in another zone', async () => {

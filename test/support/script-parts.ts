@@ -23,7 +23,7 @@ export const listErrors: Readonly<Record<string, Error>> = {
 }
 export const retryAnswers: Readonly<Record<string, RetryResponse>> = {
   accepted: { result: 'accepted', reason: 'ok', sent: true },
-  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' },
+  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'processing' },
   500: { result: 'platform-error', reason: 'server-error', sent: true },
   '500-lost': { result: 'platform-error', reason: 'server-error', sent: true, lost: true },
   400: { result: 'rejected', reason: 'bad-request', sent: true },

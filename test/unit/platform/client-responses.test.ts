@@ -215,14 +215,19 @@ test.each([
 test.each([
   [['Failed', 'Successful'], 'successful'],
   [['FAILED', ' PROCESSING '], 'processing'],
-  [['Failed', 'constructor'], 'other'],
-  [['Failed', ['Processing']], 'other'],
-  [{ 0: 'Failed', 1: 'Processing' }, 'other'],
-  [undefined, 'other'],
-])('a record is already resolved, messageParameters %j: found %s', async (messageParameters, found) => {
-  const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
-  expect(answer.found).toBe(found)
-})
+  [['Failed', 'Queued']],
+  [['Failed', 'Failed']],
+  [['Failed', ['Processing']]],
+  [{ 0: 'Failed', 1: 'Processing' }],
+  [undefined],
+])(
+  'the status is invalid, messageParameters %j: already resolved if it found %s',
+  async (messageParameters, found?) => {
+    const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
+    expect(answer).toMatchObject({ result: found === undefined ? 'rejected' : 'already-resolved', status: 400 })
+    expect(answer.found).toBe(found)
+  },
+)
 
 test('a refused key: a retry is not authorized, and nothing is sent', async () => {
   const { client, server, tokens } = createClientUnderTest()
