@@ -9,7 +9,8 @@ import { contains, type Span } from '../window.ts'
 
 /**
  * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell, or a
- * page before the last one showed nothing new, or the bounds mean other times than the rows show. `capped`: a single second with more rows than are read. `too-many`: it must be cut.
+ * page before the last one showed nothing new, or the bounds mean other times than the rows show. `capped`: a single second with
+ * more rows than are read. `too-many`: it must be cut.
  */
 export type SliceVerdict = 'whole' | 'missed' | 'capped' | 'too-many'
 
@@ -74,8 +75,6 @@ interface Reading {
   unreadable: UnreadableRow[]
   unreadableIds: Set<string>
   unexpected: { time: number; status: number }
-  /** A row whose own time was not requested. */
-  foreign: WebhookRecord | undefined
   end: End
   /** The first page's total, and the last one given; undefined if totals don't count. */
   total: number | undefined
@@ -134,10 +133,7 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
     if (reading.seen.has(id)) continue
     isNew = true
     reading.seen.set(id, record)
-    if (isForeign(record, span)) {
-      reading.unexpected.time += 1
-      reading.foreign ??= record
-    }
+    if (isForeign(record, span)) reading.unexpected.time += 1
     if (!isListed(record, status)) reading.unexpected.status += 1
   }
   return isNew
@@ -208,7 +204,7 @@ async function readSlice(
   const { concurrency, isLast, status, totalsCount } = options
   const unexpected = { time: 0, status: 0 }
   const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
-  const reading: Reading = { ...nothing, foreign: undefined, end: 'last-page', total: undefined }
+  const reading: Reading = { ...nothing, end: 'last-page', total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
@@ -286,10 +282,12 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     // A failed record of the first reading may be gone, and an unseen one have taken its place in the total.
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
-  const { foreign, total, unexpected, unreadable } = reading
+  const { total, unexpected, unreadable } = reading
+  const rows = [...reading.seen.values()]
+  const foreign = rows.find((record) => isForeign(record, span))
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
-  const records = [...reading.seen.values()].filter((record) => isListed(record, status) && isOwned(record))
+  const records = rows.filter((record) => isListed(record, status) && isOwned(record))
   return { span, askedAt, records, unreadable, unexpected, verdict, total }
 }

@@ -35,7 +35,8 @@ export function outsideOf(
 
 /**
  * Failed records outside the window, by one list call of size 1. Undefined if the platform gives no total, or if the rows show
- * that it counted others; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's reason
+ * that it counted others; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's
+ * reason
  */
 export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
