@@ -164,7 +164,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   const rejected = status.refusedAgain + exhaustedOf(ids, causes.list)
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
-    const type = total === 1 ? list.map(({ eventType }) => ` on ${eventType}`).join('') : ''
+    const type = total === 1 ? list.map(({ eventType }) => eventType && ` on ${eventType}`).join('') : ''
     return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
   return {

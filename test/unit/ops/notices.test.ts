@@ -4,7 +4,7 @@ import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/ga
 import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusState, StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
-import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
+import { aCause, ofOneType, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut, throttled } from '../../support/status.ts'
 
 const minuteMs = 60_000
@@ -347,9 +347,15 @@ describe('notices', () => {
       {
         failed: { ...noDecisions, 'backing-off': 6 },
         endless: refusing(6),
-        causes: { ...noCauses, total: 3, records: 6, list: [1, 5, 0].map((refusedAgain) => aCause({ refusedAgain })) },
+        causes: {
+          ...{ ...noCauses, total: 3, records: 6 },
+          list: [
+            aCause({ refusedAgain: 1, eventTypes: ofOneType('') }),
+            ...[5, 0].map((refusedAgain) => aCause({ refusedAgain })),
+          ],
+        },
       },
-      /^The receiver keeps rejecting 6 deliveries\. [^:]+: 5\. Subscription [^:]+: 1\.$/,
+      /^The receiver keeps rejecting 6 deliveries\. [^:]+: 5\. Subscription [^:]+ HTTP \d+: 1\.$/,
     ],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
