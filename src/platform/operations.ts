@@ -165,7 +165,7 @@ export interface RetryResponse extends CallResponse {
   result: RetryResult
   /** False if no PATCH was sent, because no token was available. It is then no attempt. */
   sent: boolean
-  /** With `already-resolved`. */
+  /** With `already-resolved`, if the platform names it. */
   found?: FoundStatus
   /** With `accepted`: the returned record, if readable. */
   record?: WebhookRecord
@@ -173,7 +173,7 @@ export interface RetryResponse extends CallResponse {
   lost?: true
 }
 
-/** By reason. A `conflict` has a code: that of an invalid status other than a `FoundStatus`, or another. A 409 without one is `intercepted`. */
+/** By reason. A `conflict` has a code: that of an invalid status to which no retry leads, or another. A 409 without one is `intercepted`. */
 const resultOfReason = {
   ok: 'accepted',
   'bad-request': 'rejected',
@@ -226,13 +226,15 @@ export function retryOperation(
 }
 
 /**
- * A parameter names the found status. Undefined for any other: a record in a status that the platform neither retries nor ends stays
- * listed as failed. @see docs/platform-api.md "Errors"
+ * What an invalid status means: somebody else has retried the record, unless the error names a status that no retry leads to. Such
+ * a record stays listed as failed. The parameters are the required status and the found one. @see docs/platform-api.md "Errors"
  */
-function foundStatus({ body, code }: Exchange<unknown>): FoundStatus | undefined {
-  const parameters = code === invalidStatusCode ? property(body, 'messageParameters') : undefined
-  const statuses = Array.isArray(parameters) ? parameters.map(statusOf) : []
-  return statuses.find((status) => status !== undefined && status !== 'failed')
+function resolvedBy(body: unknown): Pick<RetryResponse, 'found'> | undefined {
+  const parameters = property(body, 'messageParameters')
+  const names = Array.isArray(parameters) ? parameters.filter((name) => typeof name === 'string') : []
+  const found = names.map(statusOf).find((status) => status !== undefined && status !== 'failed')
+  if (found !== undefined) return { found }
+  return names.length > 1 ? undefined : {}
 }
 
 /**
@@ -256,8 +258,8 @@ export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableR
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
   }
   const response = { reason, sent: true, status, problem }
-  const found = foundStatus(exchange)
-  if (found !== undefined) return { ...response, result: 'already-resolved', found }
+  const resolved = exchange.code === invalidStatusCode ? resolvedBy(exchange.body) : undefined
+  if (resolved !== undefined) return { ...response, result: 'already-resolved', ...resolved }
   const result = exchange.isThrottled === true ? 'throttled' : resultOfReason[reason]
   return { ...response, result, ...(isResponseLost(exchange) && { lost: true }) }
 }

@@ -213,21 +213,18 @@ test.each([
 })
 
 test.each([
-  [['Failed', 'Successful'], 'successful'],
-  [['FAILED', ' PROCESSING '], 'processing'],
-  [['Failed', 'Queued']],
-  [['Failed', 'Failed']],
-  [['Failed', ['Processing']]],
-  [{ 0: 'Failed', 1: 'Processing' }],
-  [undefined],
-])(
-  'the status is invalid, messageParameters %j: already resolved if it found %s',
-  async (messageParameters, found?) => {
-    const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
-    expect(answer).toMatchObject({ result: found === undefined ? 'rejected' : 'already-resolved', status: 400 })
-    expect(answer.found).toBe(found)
-  },
-)
+  [['Failed', 'Successful'], 'already-resolved', 'successful'],
+  [['FAILED', ' PROCESSING '], 'already-resolved', 'processing'],
+  [['Failed', ['Processing']], 'already-resolved'],
+  [{ 0: 'Failed', 1: 'Processing' }, 'already-resolved'],
+  [undefined, 'already-resolved'],
+  [['Failed', 'Queued'], 'rejected'],
+  [['Failed', 'Failed'], 'rejected'],
+])('the status is invalid, messageParameters %j: %s, found %s', async (messageParameters, result, found?) => {
+  const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
+  expect(answer).toMatchObject({ result, status: 400 })
+  expect(answer.found).toBe(found)
+})
 
 test('a refused key: a retry is not authorized, and nothing is sent', async () => {
   const { client, server, tokens } = createClientUnderTest()

@@ -14,6 +14,7 @@ test.each<[answer: object, standing: string | undefined]>([
   [{ result: 'platform-error' }, 'refused'],
   [{ result: 'already-resolved', found: 'successful' }, 'resolved'],
   [{ result: 'already-resolved', found: 'processing' }, 'underway'],
+  [{ result: 'already-resolved' }, 'resolved'],
 ])('after %j it is %s', (answer, standing) => {
   expect(standingAfter(eventOf(answer))).toBe(standing)
 })
