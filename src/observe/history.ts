@@ -151,7 +151,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
 
   /** Of the last minutes, up to now: the oldest minute counts in part. */
   function countIn(of: 'recovered' | 'failedAgain', length: number): number {
-    const oldest = sumOf(of, minutes.slice(-length - 1, -length || undefined))
+    const oldest = sumOf(of, minutes.slice(-length - 1, -length))
     return sumOf(of, minutes.slice(-length)) + oldest * (1 - (age() % 1))
   }
 

@@ -96,10 +96,7 @@ export function createTokenEndpoint(
       signal.throwIfAborted()
       // An unknown error's message is omitted: it may quote the request.
       const { code, reason } = error instanceof TransportError ? error : { code: undefined, reason: 'other' as const }
-      return {
-        result: { kind: 'transient', reason, ...(code !== undefined && { transportCode: code }) },
-        clockMovedMs: 0,
-      }
+      return { result: { kind: 'transient', reason, transportCode: code }, clockMovedMs: 0 }
     }
   }
 
