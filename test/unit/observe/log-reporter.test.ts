@@ -171,9 +171,15 @@ const cases: Record<string, [TelemetryEvent[], lines: object[], everyMs?: number
     ],
     200_000,
   ],
-  'gates that open and shut are 20 lines of each kind in ten minutes': [
-    times(100, () => [everyFact.trouble, { type: 'trouble', trouble: undefined } as const]).flat(),
-    times(20, () => [line('warn: platform_unavailable'), line('info: platform_available')]).flat(),
+  'gates that open and shut are 20 lines of each kind in ten minutes; what the audit keeps is never left out': [
+    [
+      ...times(100, () => [everyFact.trouble, { type: 'trouble', trouble: undefined } as const]).flat(),
+      ...times(21, () => everyFact.operator),
+    ],
+    [
+      ...times(20, () => [line('warn: platform_unavailable'), line('info: platform_available')]).flat(),
+      ...times(21, () => line('info: operator_paused')),
+    ],
   ],
   'sweeps that fail in two ways by turns: each needs another remedy, two codes of TLS too': [
     times(10, () => [
@@ -183,9 +189,11 @@ const cases: Record<string, [TelemetryEvent[], lines: object[], everyMs?: number
     ]).flat(),
     times(4, () => line('error: sweep_failed')),
   ],
-  'sweeps without a token, whatever the other side says of it': [
-    times(10, (trace) => failedSweep({}, { stage: 'token', message: `no access token: trace ${trace}` })),
-    [line('error: sweep_failed')],
+  'sweeps without a token, or a connection, whatever is said of it': [
+    times(20, (trace) =>
+      failedSweep({}, { ...(trace < 10 ? { stage: 'token' } : { code: 'ECONNRESET' }), message: `trace ${trace}` }),
+    ),
+    times(2, () => line('error: sweep_failed')),
   ],
   'expired ones are a warning at once, then counted by each full sweep, and a warning again after one without': [
     [

@@ -153,6 +153,13 @@ test('it is ready once it has had a token and a page of the list', () => {
   expect(progress.notReady()).toEqual([])
 })
 
+test('lists fail from the start of the first one, whatever retries meet', () => {
+  const { progress } = progressOf(minute)
+  for (const [index, operation] of (['list', 'confirm', 'retry'] as const).entries())
+    progress.observe({ ...everyFact['platform-request'], operation }, 1000 * (index + 1))
+  expect(progress.state().listsFailing).toEqual({ since: 800, until: 2000, reason: 'server-error' })
+})
+
 test('what was at one moment is shown at one, although two readings of the clocks may differ by a millisecond', () => {
   let late = 0
   const progress = createProgress({

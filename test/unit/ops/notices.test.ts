@@ -63,7 +63,7 @@ describe('the headline', () => {
     'receiver-down': [shut('receiver-down'), 'trouble'],
     intercepted: [shut('intercepted'), 'trouble'],
     platform: [shut('platform'), 'trouble'],
-    throttled: [throttled(90_000), 'waiting'],
+    throttled: [throttled(900_000), 'waiting'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
@@ -229,7 +229,7 @@ describe('the headline', () => {
     "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
       [
         {
-          ...throttled(20_000_000),
+          ...throttled(901_000),
           sweeps: sweptAgo(300_001),
           seenUntil: incidentNow - 120_000,
         },

@@ -11,7 +11,7 @@ const failure = { stage: 'list', reason: 'timeout', rejected: false, advice: 'ra
 const aSweep = { kind: 'full', endedAt: new Date(incidentNow), seconds: 1, listed: 0 } as const
 const sweepFailed: Partial<StatusState> = {
   sweeps: [{ ...aSweep, result: 'failed', failure }],
-  listsFailing: { since: incidentNow - 12_000, until: incidentNow, reason: 'timeout' },
+  listsFailing: { since: incidentNow - 20_000, until: incidentNow, reason: 'timeout' },
 }
 
 /** One record leaves the window soon: all that is said. */
@@ -31,7 +31,7 @@ function refused(gate: 'unauthorized' | 'intercepted', call: Call): Partial<Stat
 
 const down = { operation: 'list', reason: 'server-error' } as const
 const unavailable =
-  /^trouble: The platform is unavailable\. At least 1 .* The last list call: HTTP 5xx\. Since 11:59:48 UTC\. Retries resume/
+  /^trouble: The platform is unavailable\. At least 1 .* The last list call: HTTP 5xx\. Since 11:59:40 UTC\. Retries resume/
 const waits = /^trouble: 1 delivery expires soon .* Retries resume when it responds\..* Or raise window\.lookback/
 const expires = /^trouble: 1 delivery expires soon .* Or raise window\.lookback and restart\.$/
 
