@@ -94,7 +94,7 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
 /** Changes of a credential file, by its configuration key. */
 export type CredentialEvent =
   /** Another key or certificate, or the same one, usable again. */
-  | { type: 'credential-reloaded'; file: CredentialFile; fingerprint: string; bits?: number }
+  | { type: 'credential-reloaded'; file: CredentialFile; fingerprint: string; bits?: number | undefined }
   /** The file has changed and is unusable; the old content stays in use. */
   | { type: 'credential-reload-failed'; file: CredentialFile; problem: string }
 export type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile' | 'auth.signCommand'
@@ -118,6 +118,6 @@ export function reloadFile<T extends { readonly fingerprint: string; readonly bi
     return false
   }
   const { bits, fingerprint } = source.current()
-  emit({ type: 'credential-reloaded', file, fingerprint, ...(bits !== undefined && { bits }) })
+  emit({ type: 'credential-reloaded', file, fingerprint, bits })
   return fingerprint !== before
 }

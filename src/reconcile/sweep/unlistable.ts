@@ -32,7 +32,7 @@ export interface UnlistedSum {
   /** HTTP status of the response; null without one. */
   status: number | null
   /** Code and message of the platform's error body. */
-  problem?: string
+  problem?: string | undefined
 }
 
 /** Undefined for none. */
@@ -44,8 +44,7 @@ export function sumOfUnlisted(parts: readonly Pick<UnlistedPart, 'failure' | 'sp
     from: formatLocalSecond(Math.min(...parts.map(({ span }) => span.from))),
     to: formatLocalSecond(Math.max(...parts.map(({ span }) => span.to))),
     seconds: parts.reduce((sum, { span }) => sum + lengthOf(span), 0),
-    ...{ reason, status },
-    ...(problem !== undefined && { problem }),
+    ...{ reason, status, problem },
   }
 }
 

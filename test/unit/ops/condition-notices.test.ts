@@ -103,6 +103,19 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^The platform rejects all calls\. .* The last list call: HTTP 401\. /,
   ],
   [
+    'retries that are rejected, and when the next one is tried',
+    {
+      failed: blocked,
+      gates: [
+        {
+          ...{ gate: 'unauthorized', since: incidentNow, subscriptions: undefined, opensInMs: 30_000 },
+          call: { operation: 'retry', reason: 'forbidden', status: 403 },
+        },
+      ],
+    },
+    /^The platform rejects retries\. .* The next try is in 30 s\./,
+  ],
+  [
     'a receiver that is down while nothing is missing',
     { ...shut('receiver-down'), seenUntil: incidentNow - minuteMs },
     /^The receiver is down: .* Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet\./,
