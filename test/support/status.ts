@@ -13,17 +13,18 @@ export const noCauses: Causes = {
 }
 
 /** A shut gate, with what shows beside it. */
-export function shut(gate: Gate, since?: number): Partial<StatusState> {
+export function shut(
+  gate: Gate,
+  since?: number,
+  more: Partial<StatusState['gates'][number]> = {},
+): Partial<StatusState> {
   const subscriptions = gateTable[gate].blocks === 'subscription' ? 1 : undefined
-  return { gates: [{ gate, since, subscriptions }] }
+  return { gates: [{ gate, since, subscriptions, ...more }] }
 }
 
 /** All calls wait. */
 export function throttled(ms: number): Partial<StatusState> {
-  return {
-    gates: [{ gate: 'throttled', since: undefined, subscriptions: undefined, opensInMs: ms }],
-    throttledForMs: ms,
-  }
+  return { ...shut('throttled', undefined, { opensInMs: ms }), throttledForMs: ms }
 }
 
 /** An open circuit that ten failures have opened. */

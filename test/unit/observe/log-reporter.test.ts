@@ -55,17 +55,7 @@ const jobEnded: TelemetryEvent = {
 }
 
 test('what a retry job was asked for, and its sums, are in its lines', () => {
-  const lines: string[] = []
-  const log = createLog({
-    level: 'info',
-    instance: 'i',
-    clock: { now: () => 0, monotonic: () => 0 },
-    write: (one) => lines.push(one),
-  })
-  const { observe } = createLogReporter(log, { monotonic: () => 0 })
-  observe(jobStarted)
-  observe(jobEnded)
-  expect(lines.map((one) => JSON.parse(one) as unknown)).toMatchObject([
+  expect(told([jobStarted, jobEnded]).map(({ fields }) => fields)).toMatchObject([
     { by: 'proof', selection: { since: '6h' } },
     { sums: { found: 2, recovered: 2 } },
   ])

@@ -91,14 +91,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     'calls that are rejected',
     {
       listsFailing: { since: incidentNow, until: incidentNow, reason: 'unauthorized' },
-      gates: [
-        {
-          gate: 'unauthorized',
-          since: incidentNow,
-          subscriptions: undefined,
-          call: { operation: 'list', reason: 'unauthorized' },
-        },
-      ],
+      ...shut('unauthorized', incidentNow, { call: { operation: 'list', reason: 'unauthorized' } }),
     },
     /^The platform rejects all calls\. .* The last list call: HTTP 401\. /,
   ],
@@ -106,12 +99,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     'retries that are rejected, and when the next one is tried',
     {
       failed: blocked,
-      gates: [
-        {
-          ...{ gate: 'unauthorized', since: incidentNow, subscriptions: undefined, opensInMs: 30_000 },
-          call: { operation: 'retry', reason: 'forbidden', status: 403 },
-        },
-      ],
+      ...shut('unauthorized', incidentNow, { opensInMs: 30_000, call: { operation: 'retry', reason: 'forbidden' } }),
     },
     /^The platform rejects retries\. .* The next try is in 30 s\./,
   ],

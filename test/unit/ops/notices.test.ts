@@ -32,8 +32,6 @@ function causesOf(...states: readonly ('open' | 'closed')[]): StatusState['cause
 
 const probeSoon = { by: 'probe', at: incidentNow + minuteMs / 2 } as const
 
-const [since, all] = [incidentNow, { subscriptions: undefined }]
-
 /** Two states of gates in one. */
 function both(first: Partial<StatusState>, second: Partial<StatusState>): Partial<StatusState> {
   return { ...first, ...second, gates: [...(first.gates ?? []), ...(second.gates ?? [])] }
@@ -315,7 +313,7 @@ describe('notices', () => {
     [
       'what the platform answers, and not that sweeps fail by it',
       {
-        gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }],
+        ...shut('platform', incidentNow, { call: { operation: 'list', reason: 'server-error' } }),
         ...sweepFailed,
       },
       / The last list call: HTTP 5xx\. .*Since 11:59:48 UTC\.$/,
@@ -324,15 +322,10 @@ describe('notices', () => {
       'whose answer it was, and not that others were throttled before',
       {
         failed: blocked,
-        retriesThrottled: { since: since - 20 * minuteMs, until: since - 2 * minuteMs },
-        gates: [
-          {
-            gate: 'intercepted',
-            since: since - 2 * minuteMs,
-            call: { operation: 'retry', reason: 'intercepted', status: 405 },
-            ...all,
-          },
-        ],
+        retriesThrottled: { since: incidentNow - 20 * minuteMs, until: incidentNow - 2 * minuteMs },
+        ...shut('intercepted', incidentNow - 2 * minuteMs, {
+          call: { operation: 'retry', reason: 'intercepted', status: 405 },
+        }),
         sweeps: [aSweep('failed', 'token')],
       },
       /^Retries do not reach the platform\. .* The last retry: HTTP 405 from something in front of the platform\. Since 11:58:00 UTC\.$/,

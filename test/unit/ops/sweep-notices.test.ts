@@ -2,8 +2,9 @@
 import { expect, test } from 'vitest'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
+import type { FailedCall } from '../../../src/reconcile/retry/platform-breaker.ts'
 import { incidentNow, noDecisions } from '../../support/incident.ts'
-import { aStatusState, throttled } from '../../support/status.ts'
+import { aStatusState, shut, throttled } from '../../support/status.ts'
 
 const hourMs = 3_600_000
 const swept = { lastFullSweepAt: incidentNow - hourMs, lastCompleteSweepAt: incidentNow - hourMs }
@@ -23,11 +24,8 @@ function saidOf(changes: Partial<StatusState>): string[] {
   return said.map((notice) => `${notice.level}: ${notice.text} ${notice.advice}`)
 }
 
-type Call = NonNullable<StatusState['gates'][number]['call']>
-
-function refused(gate: 'unauthorized' | 'intercepted', call: Call): Partial<StatusState> {
-  return { gates: [{ gate, since: incidentNow - hourMs, subscriptions: undefined, call }] }
-}
+const refused = (gate: 'unauthorized' | 'intercepted', call: FailedCall): Partial<StatusState> =>
+  shut(gate, incidentNow - hourMs, { call })
 
 const down = { operation: 'list', reason: 'server-error' } as const
 const unavailable =
