@@ -101,8 +101,7 @@ export function createElection(options: ElectionOptions): Election {
 
   function leadFrom(asked: Moment, { transitions }: Lease): void {
     if (!term.isOn()) expire()
-    if (!term.lead(asked)) return
-    reach.begin()
+    if (reach.isAbstaining() || !term.lead(asked)) return
     emit({ type: 'leading', transitions })
   }
 
@@ -140,14 +139,14 @@ export function createElection(options: ElectionOptions): Election {
 
   /** Writes a claim of this instance, or another change of the lease. */
   async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
-    const isClaim = (): boolean => lease.holder === identity && !reach.isAbstaining()
+    const isClaim = lease.holder === identity
     const asked = { monotonic: clock.monotonic(), wall: clock.now() }
-    if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
+    if (isClaim) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
     const written = await client.write(lease, signal)
     unconfirmed = undefined
     observe(written, isOurs)
     noteLeader()
-    if (isClaim()) leadFrom(asked, written)
+    if (isClaim) leadFrom(asked, written)
   }
 
   /**
@@ -164,7 +163,6 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
-    if (reach.isAbstaining() && sighting.holder() === identity) await giveAway(signal)
     const lease = own() ?? (await readLease(signal, false))
     if (!mayTake()) {
       standBy('taken')
@@ -191,7 +189,7 @@ export function createElection(options: ElectionOptions): Election {
     if (!mayTake()) refuseForeign(lease, platform, client.subject)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
-    const claim = lease.holder === identity && mayTake() ? claimOf(lease, options, clock.now()) : lease
+    const claim = lease.holder === identity ? claimOf(lease, options, clock.now()) : lease
     await write(withPauses(claim, change(pausesOf(lease))), signal, true)
     return isChange
   }
@@ -240,7 +238,7 @@ export function createElection(options: ElectionOptions): Election {
     lead: term.work,
     run: (signal) => runTogether([keepTrying, (ended) => term.watch(expire, ended)], signal),
     swept(result) {
-      const problem = reach.swept(result, term.isOn())
+      const problem = reach.swept(result)
       if (problem !== undefined) standBy('unreachable', problem)
     },
     async release() {
