@@ -297,7 +297,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
       const pauses = current.pause.list()
       current = newReconciler()
       current.pause.follow(pauses)
-      progress.begin(clock.monotonic())
+      progress.forget()
       history.endTerm()
     },
     pause: sharedPause(),

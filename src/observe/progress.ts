@@ -43,7 +43,7 @@ const nothingSeen = {
 export type ProgressState = Omit<typeof nothingSeen, 'sweeps'> & { sweeps: readonly SweepEnd[]; progressDueAt: number }
 
 export interface ProgressOptions {
-  /** Monotonic ms, as are all times here. The first tick occurs at the start. */
+  /** Monotonic ms, as are all times here. The first tick occurs at the start, and at that of each term. */
   startedAt: number
   /** Shortest time between two ticks of the schedule, in ms. */
   periodMs: number
@@ -52,8 +52,8 @@ export interface ProgressOptions {
 }
 
 export interface Progress {
-  /** Forgets all but readiness, when this instance begins to lead or to stand by. */
-  begin(now: number): void
+  /** Forgets all but readiness, when this instance begins to stand by. */
+  forget(): void
   observe(event: TelemetryEvent, now: number): void
   /** Conditions still missing for readiness, in words. */
   notReady(): string[]
@@ -131,11 +131,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
   }
 
   return {
-    begin(now) {
-      tickAt = now
+    forget() {
       known = { ...nothingSeen }
     },
     observe(event, now) {
+      if (event.type === 'leading') tickAt = now
       if (event.type === 'token-refreshed' && event.result === 'ok') hasToken = true
       if (event.type === 'platform-request' && event.operation !== 'retry') observeList(event, now)
       if (event.type === 'sweep') observeSweep(event.report, now)

@@ -205,6 +205,10 @@ describe('a standby', () => {
       expect(await one.metric('progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
     }
     expect(replicas.sandbox.counts().successful).toBe(records)
+    leader.kill()
+    const next = await leading(replicas)
+    // Nor is a sweep overdue as a term begins.
+    expect(await next.metric('progress_due_timestamp_seconds')).toBeGreaterThan(next.clock.now() / 1000)
   })
 
   test('blames no receiver, whose health the leader alone asks for', async () => {

@@ -104,7 +104,7 @@ test('records that expired are counted, without those that returned; how far att
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
   progress.observe(outcomeFact({ timeOffsetMs: -9000 }), 2)
   expect(progress.state()).toMatchObject({ expired: 6, timeOffsetMs: 2000 })
-  progress.begin(2000)
+  progress.forget()
   expect(progress.state()).toMatchObject({ expired: 0 })
 })
 
