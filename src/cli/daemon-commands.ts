@@ -1,5 +1,5 @@
 // The commands for the running daemon: `status`, `wait`, `pause`, `resume`, `probe`.
-import { blockedBy, isUpToDate, openOf } from '../ops/figures.ts'
+import { blockedBy, isDisabled, isUpToDate, openOf } from '../ops/figures.ts'
 import type { Level, PauseStatus, StatusDocument } from '../ops/status-document.ts'
 import { prefixed, standbyText } from '../ops/words.ts'
 import { counted } from '../runtime/counted.ts'
@@ -64,7 +64,8 @@ function progressOf(status: StatusDocument): { done: true } | { never: string } 
   const { books, leadership, missing, stuckProcessing, summary } = status
   // Without a leader this instance may become it.
   if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
-  if (openOf(status) + stuckProcessing > 0 || !isUpToDate(status)) return { awaited: summary.headline }
+  const pending = stuckProcessing + (isDisabled(status) ? 0 : openOf(status))
+  if (pending > 0 || !isUpToDate(status)) return { awaited: summary.headline }
   const left = missing + (books?.unprocessed.total ?? 0)
   return left === 0 ? { done: true } : { never: summary.headline }
 }

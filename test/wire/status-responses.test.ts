@@ -23,6 +23,7 @@ const standby: Partial<StatusState> = {
   leadership: { isLeading: false, lease: 'a/b', identity: 'b_1', leader: 'a_1', since: 0, problem: undefined },
 }
 
+const open = { failed: { ...noDecisions, due: 1 } }
 const lost = { failed: { ...noDecisions, exhausted: 2 } }
 
 /** The receiver's ledger lacks two deliveries. */
@@ -38,12 +39,7 @@ const unprocessed: Partial<StatusState> = {
 
 test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
   ['nothing is missing', [status(seen)], 0, 'test: nothing is missing'],
-  [
-    'it comes later',
-    [status({ ...seen, failed: { ...noDecisions, due: 1 } }), { status: 503, body: {} }, status(seen)],
-    0,
-    'nothing is missing',
-  ],
+  ['it comes later', [status({ ...seen, ...open }), { status: 503, body: {} }, status(seen)], 0, 'nothing is missing'],
   [
     'of what is not all known, not never',
     [status({ ...lost, lastFullSweepAt: incidentNow }), status(seen)],
@@ -51,6 +47,7 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
     'missing',
   ],
   ['never', [status({ ...seen, ...lost })], 1, '2 deliveries are exhausted, nothing else is missing.'],
+  ['while retries are disabled', [status({ ...seen, ...open, ...shut('disabled') })], 1, 'Retries are switched off'],
   ['what the receiver lost', [status({ ...seen, ...unprocessed })], 1, 'No other missing delivery is known.'],
   [
     'no full sweep yet, and the time is over',
