@@ -89,12 +89,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
 
   return {
     add(name, labels, by = 1) {
-      const counter = instruments.get(name) as Counter | undefined
-      counter?.inc(labels, by)
+      const counter = instruments.get(name)
+      if (counter instanceof Counter) counter.inc(labels, by)
     },
     observe(name, value, labels) {
-      const histogram = instruments.get(name) as Histogram | undefined
-      histogram?.observe(labels, value)
+      const histogram = instruments.get(name)
+      if (histogram instanceof Histogram) histogram.observe(labels, value)
     },
     text(snapshot) {
       for (const [name, definition] of definitions) {
