@@ -75,11 +75,12 @@ test('a refused key: alive, not ready, and said again within 15 minutes; a sweep
   expect(scene.ops().ready()).toEqual([])
 })
 
-test("a refused key: an operator's probe ends the backoff of token requests", async () => {
+test.each([
+  ['a refused key', refusedKey],
+  ['a pause of a day', { status: 503, headers: { 'retry-after': '86400' } }],
+])("%s: an operator's probe ends the wait for a token", async (_, refusal) => {
   let isRefused = true
-  await using scene = startDaemon({
-    instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined),
-  })
+  await using scene = startDaemon({ instead: ({ method }) => (method === 'POST' && isRefused ? refusal : undefined) })
   await tickFor(scene, ticksPerHour)
   isRefused = false
   expect(scene.ops().control.probe()).toMatchObject({ platform: true })

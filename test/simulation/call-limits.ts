@@ -9,6 +9,8 @@ export interface CallLimits {
   /** `isReplay`: a retry that is made once more with another token; nothing but the rate holds it. */
   sent(call: Call, isReplay: boolean): void
   told(call: Call, told: Told): void
+  /** An operator, or a new key, ended a pause of the identity host. */
+  freedToken(): void
   /** The operator paused or resumed retries. */
   paused(isPaused: boolean): void
   /** True while the receiver's health address has not answered 2xx, if there is one. */
@@ -77,6 +79,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
   let tokenAskedAt = 0
+  let tokenFreedAt = 0
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
   let heldSince = -Infinity
@@ -173,8 +176,9 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   return {
     sent({ operation }, isReplay) {
       if (operation === 'token') {
+        const isFreed = tokenFreedAt >= tokenAskedAt
         tokenAskedAt = now()
-        if (now() < tokenWaitsUntil) violate('asks for a token although it was asked to wait')
+        if (now() < tokenWaitsUntil && !isFreed) violate('asks for a token although it was asked to wait')
       }
       if (operation !== 'list' && operation !== 'retry') return
       if (!calls.take(now())) violate('calls the platform faster than allowed')
@@ -202,6 +206,9 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       if (isDown || !isWell) onShut()
       isDown = !isWell
       onHold()
+    },
+    freedToken() {
+      tokenFreedAt = now()
     },
     paused(is) {
       isPaused = is

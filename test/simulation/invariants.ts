@@ -355,7 +355,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
       } else if (fact.type === 'operator' && fact.command === 'probe') {
+        limits.freedToken()
         for (const id of notClosed) probed.add(id)
+      } else if (fact.type === 'credential-reloaded') {
+        limits.freedToken()
       } else if (fact.type === 'circuit') {
         trace.note(`${name} circuit ${fact.subscriptionId.slice(0, 8)} ${fact.to}`)
         if (fact.to === 'closed') notClosed.delete(fact.subscriptionId)

@@ -11,13 +11,13 @@ const maxDelayMs = { rejected: 300_000, transient: 60_000 }
 export interface AttemptLimiter {
   /** Time on the monotonic clock from which the next request may be sent. */
   openAt(): number
-  /** True when one immediate try is allowed: it ignores the backoff, but not the budget and Retry-After. */
+  /** True when the budget allows one immediate try. */
   allowsImmediateRetry(): boolean
   /** Notes a failed try. `retryAfterMs`: the pause that the server asked for, which limits the tries instead of the budget. */
   failed(kind: 'rejected' | 'transient', retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
-  /** Clears the backoff (after a token, a key change or clock correction); the budget and Retry-After still apply. */
+  /** Ends the backoff and the server's pause, after a token, a key change, a clock correction or an operator's probe. */
   resetBackoff(): void
 }
 
@@ -25,8 +25,7 @@ export interface AttemptLimiter {
 export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0
-  let backoffUntil = -Infinity
-  let pausedUntil = -Infinity
+  let waitsUntil = -Infinity
 
   const budgetAt = (): number => (failures.at(-maxFailures) ?? -Infinity) + failureWindowMs
 
@@ -35,19 +34,18 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
   }
 
   return {
-    openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
-    allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
+    openAt: () => Math.max(budgetAt(), waitsUntil),
+    allowsImmediateRetry: () => budgetAt() <= clock.monotonic(),
     failed(kind, retryAfterMs) {
       if (retryAfterMs === undefined) spend()
-      const now = clock.monotonic()
-      backoffUntil = now + random.next() * Math.min(maxDelayMs[kind], firstDelayMs * 2 ** failedInARow)
-      pausedUntil = now + (retryAfterMs ?? 0)
+      const backoffMs = random.next() * Math.min(maxDelayMs[kind], firstDelayMs * 2 ** failedInARow)
+      waitsUntil = clock.monotonic() + Math.max(backoffMs, retryAfterMs ?? 0)
       failedInARow += 1
     },
     spend,
     resetBackoff() {
       failedInARow = 0
-      backoffUntil = -Infinity
+      waitsUntil = -Infinity
     },
   }
 }

@@ -43,7 +43,7 @@ export interface TokenCache {
   keyProblem(): string | undefined
   /** Why no new token is available; undefined if the last request got one. */
   trouble(): TokenTrouble | undefined
-  /** An operator ends the backoff after a failed request; returns whether one had failed. */
+  /** An operator ends the wait after a failed request; returns whether one had failed. */
   probe(): boolean
   /** Renews the token and reloads the key file; only the signal ends that, and rejects with its reason. */
   run(signal: AbortSignal): Promise<void>
