@@ -188,16 +188,17 @@ describe('compare', () => {
   })
 
   test('one key for several events, and records without one, are no equal books; what came after the file was written is not lost', async () => {
-    await using sandbox = await startPlatform()
+    // This host's clock is ahead of the platform's.
+    await using sandbox = await startPlatform({ skewMs: -2 * hour })
     const writtenAt = systemClock.now() - 2 * hour
-    const add = (data: object, lastAttempt = writtenAt - hour): string => {
+    const add = (data: object, lastAttempt = writtenAt - 3 * hour): string => {
       const requestPayload = { webhook: { type: 'account-activated', module: 'accounts' }, data }
       const event = { eventInstant: day.from + hour, status: 'successful', eventType: 'account-activated' }
       return sandbox.addWebhook({ ...event, lastAttempt, requestPayload })
     }
     const twice = { account: { id: missing } }
     const lost = [{}, twice, twice, { account: { id: team } }].map((data) => add(data)).slice(3)
-    add({ account: { id: team.replace('7', '8') } }, writtenAt + hour)
+    add({ account: { id: team.replace('7', '8') } }, writtenAt - hour)
     const report = await reportOf(sandbox, [`account-activated,${missing}`], [], { writtenAt })
     expect(report).toMatchObject({ equal: false, severalEvents: 1, withoutKey: 1, processing: 1, exitCode: 1 })
     expect(report.notProcessed.list.map(({ webhookId }) => webhookId)).toEqual(lost)

@@ -44,7 +44,7 @@ interface Comparison {
   ledger: Ledger
   /** `file` or `ledger`. */
   source: string
-  /** When the file was written, epoch ms: later deliveries may be missing in it. */
+  /** When the file was written, epoch ms of this host's clock: later deliveries may be missing in it. */
   writtenAt: number
   /** Takes each difference, with its row if requested. */
   take: (difference: Difference, row?: unknown) => Promise<void>
@@ -119,7 +119,8 @@ async function compareSpan({ io, kind, ledger, session, source, span, take, with
   const { complete, match, sample, withoutKey } = await compareRecords(
     span,
     {
-      ...{ client, kind, ledger, now, withRows, settledBefore: writtenAt, compared: takeRecord },
+      ...{ client, kind, ledger, now, withRows, compared: takeRecord },
+      settledBefore: writtenAt + connection.serverClocks.api.aheadOfHostMs(),
       ...{ ...policy.sweep, monotonic: clock.monotonic, zone: connection.zone },
     },
     signal,
