@@ -137,9 +137,11 @@ export async function ask(
     io,
   )
   if ('problem' in response) {
-    if (!isCommand || response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
-    const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
-    throw new CommandFailure(exitCode.incomplete, `${url} ${why}. It is safe to repeat it.`)
+    if (response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
+    const late = `${url} did not respond within ${call.timeoutMs / 1000} s`
+    if (!isCommand) throw new CommandFailure(exitCode.platformUnreachable, `${late}.`)
+    const why = ': the command was sent but not confirmed. It is safe to repeat it.'
+    throw new CommandFailure(exitCode.incomplete, late + why)
   }
   const fields = fieldsOf(response.body)
   if (response.status === 200 && has in fields) return fields

@@ -164,14 +164,19 @@ describe('pause and resume', () => {
     expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
   })
 
-  test('a daemon that is silent has got the command: it is not confirmed, after as long as the Kubernetes API may take', async () => {
-    await using silent = await startRawServer(() => undefined)
-    const clock = createVirtualClock()
-    const env = { ...required, RECONCILER_CONTROL_TOKEN: token }
-    const pausing = runCommand(['pause', '--port', silent.url.port], { env, clock })
-    await silent.received(1)
-    await clock.advance(25_000)
-    const { code, err } = await pausing
-    expect([code, err]).toEqual([1, expect.stringContaining('was sent but not confirmed. It is safe') as string])
-  })
+  test.each([
+    ['pause', 25_000, 1, 'did not respond within 25 s: the command was sent but not confirmed. It is safe'],
+    ['status', 2000, 69, 'did not respond within 2 s.'],
+  ])(
+    'a daemon that is silent: %s waits for %i ms, as long as it may take, and does not say that there is none',
+    async (name, ms, code, said) => {
+      await using silent = await startRawServer(() => undefined)
+      const clock = createVirtualClock()
+      const env = { ...required, RECONCILER_CONTROL_TOKEN: token }
+      const asking = runCommand([name, '--port', silent.url.port], { env, clock })
+      await silent.received(1)
+      await clock.advance(ms)
+      expect(await asking).toMatchObject({ code, err: expect.stringContaining(said) as string })
+    },
+  )
 })

@@ -82,7 +82,7 @@ test('wait asks until the end of the time, also a daemon that is away: 69', asyn
   const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
   expect([code, err]).toEqual([
     69,
-    expect.stringMatching(/^No daemon at .* Waiting for it\.\nTimed out \(--timeout\)\.\n$/) as string,
+    expect.stringMatching(/^\S.* Waiting for it\.\nTimed out \(--timeout\)\.\n$/) as string,
   ])
   expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
 })
