@@ -11,8 +11,6 @@ const maxDelayMs = { rejected: 300_000, transient: 60_000 }
 export interface AttemptLimiter {
   /** Time on the monotonic clock from which the next request may be sent. */
   openAt(): number
-  /** True when the budget allows one immediate try. */
-  allowsImmediateRetry(): boolean
   /** Notes a failed try. `retryAfterMs`: the pause that the server asked for, which limits the tries instead of the budget. */
   failed(kind: 'rejected' | 'transient', retryAfterMs: number | undefined): void
   /** Takes one failure from the budget, without a backoff. */
@@ -35,7 +33,6 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
 
   return {
     openAt: () => Math.max(budgetAt(), waitsUntil),
-    allowsImmediateRetry: () => budgetAt() <= clock.monotonic(),
     failed(kind, retryAfterMs) {
       if (retryAfterMs === undefined) spend()
       const backoffMs = random.next() * Math.min(maxDelayMs[kind], firstDelayMs * 2 ** failedInARow)

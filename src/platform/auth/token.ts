@@ -255,7 +255,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const { isSwapped, remedy } = keys.failed(result, usedKey, clockMovedMs)
       if (remedy !== undefined || isSwapped) limiter.resetBackoff()
       const isNeeded = remedy === 'time' || (remedy === 'proven-key' && valid() === undefined)
-      const mayRepeat = isNeeded && limiter.allowsImmediateRetry()
+      const mayRepeat = isNeeded && limiter.openAt() <= clock.monotonic()
       if (mayRepeat && remedy === 'time') continue
       const error = refuse(result, usedKey)
       if (!mayRepeat) throw error
