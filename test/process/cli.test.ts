@@ -57,12 +57,6 @@ describe('usage errors', () => {
     expect(err).toContain(words)
     expect(err).not.toMatch(/^\s+at /m)
   })
-
-  test.concurrent('the process ends with 2, and writes to stderr alone', async () => {
-    const ended = await runProgram(['rum'])
-    expect(ended).toMatchObject({ code: 2, stdout: '' })
-    expect(ended.stderr).toContain("unknown command 'rum'")
-  })
 })
 
 describe('beside the program', () => {
