@@ -204,7 +204,13 @@ test('a leader renews it by the write of a command: however slow the API is, com
 
 test('is left to another by a leader that cannot reach the platform, once in ten minutes, and taken back where none can', async () => {
   await using scene = await startScene()
-  const { clock, first, second, store } = scene
+  const { clock, first, sandbox, second, store } = scene
+  // One that it reaches is not reached better by another.
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 503 } })
+  await clock.advance(5 * 60_000)
+  sandbox.faults.set()
+  await clock.advance(5 * 60_000)
+  expect(scene.leader()).toBe(first)
   first.hasEgress = false
   // Nearly always a renewal is under way.
   first.faults = { ...noFaults, wayMs: [0, 1900] }
