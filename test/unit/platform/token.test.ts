@@ -132,7 +132,8 @@ const scripts: Record<string, string> = {
   'or when the old one is granted a token': `
     given jitter=0.999999 requestTimeoutMs=60000
     replies grant:takes=15s; start; key beef; wait 60s; sent -> 2; gaps -> 15; stop`,
-  'and the pause that the server asked for': 'replies 503:after=7200; start; key beef; wait 60s; sent -> 2; gaps -> 10; stop',
+  'and the pause that the server asked for':
+    'replies 503:after=7200; start; key beef; wait 60s; sent -> 2; gaps -> 10; stop',
   'a new key that is not registered costs no token: the former one signs, and the new one is tried once a minute': `
     replies newKeyRefused:expires=60; start; get -> token-1; problem -> none; key beef; wait 15s; sent -> 2; get -> token-1
     problem -> the platform rejects the key beef: its certificate is not registered; trouble -> none
