@@ -2,13 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { beginDay, type Day } from '../support/daemon.ts'
 
-const hourMs = 3_600_000
 const named = { selection: { since: '1d' }, exhausted: true }
 
 /** Exhausted records. */
-function seed({ clock, sandbox }: Day, count = 1): void {
-  sandbox.seed({ count, from: clock.now() - 14 * hourMs, to: clock.now() - 12 * hourMs, attempts: 30 })
-}
+const seed = (day: Day, count = 1): string[] => day.seed(count, [14, 12], { attempts: 30 })
 
 describe('a request at fault is answered with the field and what is allowed, and nothing is done', () => {
   const uuid = '123e4567-e89b-12d3-a456-426614174000'

@@ -2,18 +2,12 @@
 import { expect, test } from 'vitest'
 import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
 
-const hourMs = 3_600_000
-
-function seed({ clock, sandbox }: Day, count: number): string[] {
-  const now = clock.now()
-  return sandbox.seed({ count, from: now - 14 * hourMs, to: now - 12 * hourMs, attempts: 30, subscriptions: 2 })
-}
+const seed = (day: Day, count: number): string[] => day.seed(count, [14, 12], { attempts: 30, subscriptions: 2 })
 
 /** Records of before the window, and of others as many as the backlog holds or more. */
 function seedBefore(day: Day, count: number, others: number): string[] {
-  const now = day.clock.now()
   seed(day, others)
-  return day.sandbox.seed({ count, from: now - 300 * hourMs, to: now - 200 * hourMs })
+  return day.seed(count, [300, 200])
 }
 
 const start = async (daemon: RunningDaemon, body: object): Promise<string> => (await daemon.job('POST', '', body)).job

@@ -3,14 +3,11 @@ import { expect, test } from 'vitest'
 import type { JobDocument } from '../../src/cli/retry.ts'
 import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
 
-const hourMs = 3_600_000
 const minuteMs = 60_000
 
 /** Failed records of half a day ago, which are not due for hours: 9 tries of the daemon's own would be needed. */
-function seed({ clock, sandbox }: Day, count: number, attempts = 30): string[] {
-  const now = clock.now()
-  return sandbox.seed({ count, from: now - 14 * hourMs, to: now - 12 * hourMs, attempts, subscriptions: 2 })
-}
+const seed = (day: Day, count: number, attempts = 30): string[] =>
+  day.seed(count, [14, 12], { attempts, subscriptions: 2 })
 
 async function start(daemon: RunningDaemon, body: object): Promise<string> {
   const { job, status } = await daemon.job('POST', '', body)
@@ -180,9 +177,8 @@ test('records that are sent for another reason take no time of a job with a rate
 
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
   const [inside = ''] = seed(day, 1)
-  const old = day.sandbox.seed({ count: 3, from: now - 300 * hourMs, to: now - 250 * hourMs, attempts: 30 })
+  const old = day.seed(3, [300, 250], { attempts: 30 })
   const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
   const missing = '00000000-0000-4000-8000-000000000000'
   const excluded = await start(daemon, named)
@@ -273,8 +269,7 @@ test('an excluded record that a cancelled job named is held no longer', async ()
 
 test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 30, from: now - 300 * hourMs, to: now - 12 * hourMs, attempts: 30 })
+  day.seed(30, [300, 12], { attempts: 30 })
   const daemon = await day.start()
   const id = await start(daemon, { selection: { since: '20d' }, exhausted: true })
   await daemon.goOn(3)
@@ -282,7 +277,7 @@ test('a span that begins before the window is listed, and sent; rows that cannot
   balanced(job)
   const listing = { source: 'platform', incomplete: null }
   expect(job).toMatchObject({ state: 'ended', listing, sums: { found: 30, recovered: 30 } })
-  day.sandbox.seed({ count: 3, from: now - 300 * hourMs, to: now - 200 * hourMs, attempts: 30 })
+  day.seed(3, [300, 200], { attempts: 30 })
   day.sandbox.read({ times: 'array' })
   const blind = await start(daemon, { selection: { since: '20d' }, exhausted: true })
   await daemon.goOn(1)
@@ -333,8 +328,7 @@ test.each([30, 1])(
   'a job with a rate keeps it for records before the window, which had %i attempts',
   async (attempts) => {
     await using day = await beginDay()
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 12, from: now - 300 * hourMs, to: now - 200 * hourMs, attempts })
+    day.seed(12, [300, 200], { attempts })
     const daemon = await day.start()
     const id = await start(daemon, { selection: { since: '20d' }, exhausted: true, rate: 0.1 })
     await daemon.goOn(1)
@@ -347,9 +341,8 @@ test.each([30, 1])(
 
 test('records before the window neither expire soon nor have expired: not while a job waits, and not when it fails', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
   day.sandbox.receiver.down()
-  day.sandbox.seed({ count: 5, from: now - 720 * hourMs, to: now - 480 * hourMs, subscriptions: 1 })
+  day.seed(5, [720, 480], { subscriptions: 1 })
   const daemon = await day.start()
   const shown = async (): Promise<object> => {
     const { expired, firstExpiry, missing, oldestOpenEvent, summary } = daemon.ops().status()
@@ -373,8 +366,7 @@ test('records before the window neither expire soon nor have expired: not while 
 
 test('a record that expired is missing once while a job retries it, has expired once, and is not missing when it has arrived', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000, meanwhile: 'failed' } })
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 1, from: now - 168 * hourMs + 5 * minuteMs, to: now - 167 * hourMs, attempts: 30 })
+  day.seed(1, [168 - 5 / 60, 167], { attempts: 30 })
   const daemon = await day.start()
   await daemon.goOn(3, 20 * minuteMs)
   const shown = (): object => daemon.ops().status()

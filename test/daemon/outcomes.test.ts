@@ -3,17 +3,13 @@ import { expect, test } from 'vitest'
 import type { SandboxRequest } from '../../sandbox/api/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { beginDay, startDaemon, type Day } from '../support/daemon.ts'
-import { startPlatform } from '../support/platform.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
 import { wireInvalidStatus } from '../support/webhooks.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
 
-function seed({ clock, sandbox }: Day, count: number, ageMs = 12 * hourMs): string[] {
-  const now = clock.now()
-  return sandbox.seed({ count, from: now - ageMs - count * 1000, to: now - ageMs, attempts: 1, subscriptions: 1 })
-}
+/** Events of half a day ago, one for each second. */
+const seed = (day: Day, count: number): string[] => day.seed(count, [12 + count / 3600, 12], { subscriptions: 1 })
 
 /** When PATCHes came, in ms of the clock. */
 function patchesOf({ sandbox }: Day): number[] {
@@ -35,7 +31,7 @@ test('a retry whose answer was lost is not given up while its delivery is under 
 
 test('a platform that lists records as failed, but finds another status in each retry: it is said that none is accepted', async () => {
   await using day = await beginDay()
-  seed(day, 12)
+  day.seed(12, [48, 2])
   const body = wireInvalidStatus({ messageParameters: ['Failed', 'Expired'] })
   const daemon = await day.start({}, ({ method }) => (method === 'PATCH' ? { status: 409, body } : undefined))
   expect(daemon.ops().status().summary).toMatchObject({
@@ -121,15 +117,15 @@ test('a backlog that awaits all of its outcomes takes no more', async () => {
 })
 
 test('what failed before an outage of the platform opens no circuit after it', async () => {
-  const clock = createVirtualClock()
-  await using sandbox = await startPlatform({ inProcess: true, clock, delivery: { mode: 'async', delayMs: 100 } })
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 } })
+  const { clock, sandbox } = day
   await using daemon = startDaemon({
     clock,
     sandbox,
     env: { RECONCILER_CIRCUIT_INITIAL_LIMIT: '1', RECONCILER_RETRY_CONCURRENCY: '1' },
   })
   sandbox.receiver.down()
-  sandbox.seed({ count: 30, from: clock.now() - 5 * hourMs, to: clock.now() - hourMs, subscriptions: 5, attempts: 1 })
+  day.seed(30, [5, 1], { subscriptions: 5 })
   while (sandbox.requestLog().every(({ operation }) => operation !== 'retry')) await clock.advance(10)
   sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 503 } })
   await daemon.goOn(5)
@@ -142,8 +138,8 @@ test('what failed before an outage of the platform opens no circuit after it', a
 })
 
 test('a receiver that fails half of all is neither dead nor mended, though failures are known later than successes', async () => {
-  const clock = createVirtualClock()
-  await using sandbox = await startPlatform({ inProcess: true, clock, delivery: { mode: 'sync', delayMs: 100 } })
+  await using day = await beginDay({ delivery: { mode: 'sync', delayMs: 100 } })
+  const { clock, sandbox } = day
   await using daemon = startDaemon({ clock, sandbox, env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' } })
   sandbox.receiver.fail({ status: 500, probability: 0.5 })
   const times = { from: clock.now() - 5 * hourMs, to: clock.now() - 4 * minuteMs }

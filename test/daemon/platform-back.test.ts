@@ -184,9 +184,8 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
 
 test('lists whose every answer is too large, whatever is asked for: some 10 calls a sweep, and ten minutes later all is recovered', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  const span = { from: clock.now() - 100 * hourMs, to: clock.now() - 2 * hourMs }
-  sandbox.seed({ count: 20, ...span, attempts: 1 })
+  const { sandbox } = day
+  day.seed(20, [100, 2])
   sandbox.faults.set({ operation: 'list', fault: { kind: 'huge-body', mebibytes: 9 } })
   const daemon = await day.start()
   await daemon.goOn(20, 30_000)
@@ -221,8 +220,7 @@ test.each([
 
 test('the trial after a gateway waits for a receiver that hangs: that the platform has taken it shows that retries get through', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync', delayMs: 600_000 } })
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 30, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  day.seed(30, [100, 2])
   let isIntercepted = true
   const scene = await day.start({}, ({ method }) => (isIntercepted && method === 'PATCH' ? { status: 405 } : undefined))
   await scene.goOn(10, periodMs)
@@ -234,8 +232,7 @@ test('the trial after a gateway waits for a receiver that hangs: that the platfo
 
 test('lists are throttled alone: retries go on, also after three failures of which no list can tell more', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync' } })
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 3000, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
+  day.seed(3000, [100, 2], { subscriptions: 4 })
   let [isThrottled, failing] = [false, 0]
   const scene = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' }, ({ method }) => {
     if (method === 'PATCH' && (failing -= 1) >= 0) return outage
@@ -254,8 +251,7 @@ test.each([0, 5])(
   'retries are throttled alone, all but %i of each ten minutes: only where none is accepted, somebody must act',
   async (served) => {
     await using day = await beginDay({ delivery: { mode: 'sync' } })
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 300, from: now - 100 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+    day.seed(300, [100, 2])
     let left = 0
     const scene = await day.start({}, ({ method }) =>
       method === 'PATCH' && (left -= 1) < 0 ? { status: 429 } : undefined,
@@ -270,12 +266,11 @@ test.each([0, 5])(
 
 test('lists are refused for long before any retry: those in the slice being listed go out', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync' } })
-  const now = day.clock.now()
   let isThrottled = false
   const scene = await day.start({}, ({ method }) => (isThrottled && method === 'GET' ? { status: 429 } : undefined))
   const { pause } = scene.ops().control
   await pause.pause()
-  day.sandbox.seed({ count: 20, from: now - 0.8 * hourMs, to: now - 0.5 * hourMs, attempts: 1 })
+  day.seed(20, [0.8, 0.5])
   await scene.goOn(2, periodMs)
   expect(scene.ops().status()).toMatchObject({ missing: 20 })
   isThrottled = true

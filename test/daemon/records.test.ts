@@ -13,9 +13,8 @@ const hourMs = 3_600_000
 
 /** 40 due, 30 of them of one subscription, and 7 exhausted records, which nothing retries. */
 async function observed(day: Day, answer?: Parameters<Day['start']>[1]): Promise<RunningDaemon> {
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 40, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 4 })
-  day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
+  day.seed(40, [100, 12], { subscriptions: 4 })
+  day.seed(7, [90, 80], { attempts: 30 })
   return day.start({ RECONCILER_RETRY_ENABLED: 'false' }, answer)
 }
 
@@ -115,7 +114,7 @@ test('while the list fails the answer says that newer failures are not known', a
 
 test('before the first full sweep the answer says that it is not whole', async () => {
   await using day = await beginDay()
-  day.sandbox.seed({ count: 5, from: day.clock.now() - 2 * hourMs, to: day.clock.now() - hourMs, attempts: 1 })
+  day.seed(5, [2, 1])
   const daemon = await day.start({}, ({ url }) => (url.pathname.endsWith('/webhooks') ? { status: 503 } : undefined))
   expect(await daemon.records('')).toMatchObject({
     count: 0,
@@ -168,8 +167,7 @@ describe('the page', () => {
 
   test('lists the records of a cause, a hundred a page', async () => {
     await using day = await beginDay()
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 250, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 30, subscriptions: 1 })
+    day.seed(250, [100, 12], { attempts: 30, subscriptions: 1 })
     const daemon = await day.start()
     const ids = new Set<string>()
     const sizes: number[] = []
@@ -192,10 +190,9 @@ describe('the page', () => {
 describe('what the daemon does not hold is listed on the platform', () => {
   test('an event that was delivered, one of before the window, and a span that begins there; each once in pages', async () => {
     await using day = await beginDay()
-    const now = day.clock.now()
-    const old = day.sandbox.seed({ count: 25, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
-    day.sandbox.seed({ count: 15, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 30 })
-    const [delivered = ''] = day.sandbox.seed({ count: 1, from: now - 50 * hourMs, to: now - 49 * hourMs, attempts: 1 })
+    const old = day.seed(25, [400, 200], { attempts: 3 })
+    day.seed(15, [100, 12], { attempts: 30 })
+    const [delivered = ''] = day.seed(1, [50, 49])
     const daemon = await day.start()
     await daemon.goOn(1)
     const eventId = daemon.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.eventId] : []))[0] ?? ''
@@ -220,7 +217,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
     const daemon = await day.start()
     const { control, records } = daemon.ops()
     await control.pause.pause()
-    day.sandbox.seed({ count: 4, from: now - hourMs / 2, to: now - hourMs / 4, attempts: 1 })
+    day.seed(4, [0.5, 0.25])
     const filter = { from: now - 2 * hourMs }
     expect(await day.clock.run(records.records.fromPlatform({ filter, limit: 2, after: undefined }))).toBeDefined()
     await control.pause.resume()
@@ -246,8 +243,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
 
   test('a platform that fails is 503 before a record, and an error with the place behind those that came', async () => {
     await using day = await beginDay()
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 12_000, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
+    day.seed(12_000, [400, 200], { attempts: 3 })
     let left = Infinity
     const daemon = await day.start({}, ({ method, url }) => {
       if (method !== 'GET' || !url.pathname.endsWith('/webhooks')) return undefined
@@ -271,8 +267,7 @@ describe('what the daemon does not hold is listed on the platform', () => {
 
   test('a page that takes too long says where to go on, also where nothing has fitted so far', async () => {
     await using day = await beginDay()
-    const now = day.clock.now()
-    day.sandbox.seed({ count: 12_000, from: now - 400 * hourMs, to: now - 200 * hourMs, attempts: 3 })
+    day.seed(12_000, [400, 200], { attempts: 3 })
     const daemon = await day.start()
     day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 600 } })
     for (const [query, all] of [
@@ -389,9 +384,8 @@ test('what the backlog may lack is said beside the records', async () => {
     '1 record is only counted (backlog.maxRecords). 1 part of the window cannot be listed. 1 row cannot be read.',
   )
   await using day = await beginDay()
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 3, from: now - 100 * hourMs, to: now - 12 * hourMs })
-  day.sandbox.seed({ count: 2, from: now - 400 * hourMs, to: now - 200 * hourMs })
+  day.seed(3, [100, 12])
+  day.seed(2, [400, 200])
   const daemon = await day.start({
     ...{ RECONCILER_LEDGER_URL: undefined, RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' },
   })

@@ -7,9 +7,8 @@ const token = 'CANARY-0123456789abcdef0123456789abcdef'
 
 test('retry.enabled: false shows what would be done, and touches nothing', async () => {
   await using day = await beginDay()
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 50, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
-  day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
+  day.seed(50, [100, 12])
+  day.seed(7, [90, 80], { attempts: 30 })
   const daemon = await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
   await daemon.goOn(2)
 
@@ -31,9 +30,8 @@ test('lists that lag behind by up to 2 minutes: each record is sent once, and no
     maxLagMs: 120_000,
     delivery: { mode: 'async', delayMs: 5000, meanwhile: 'failed' },
   })
-  const { clock, sandbox } = day
-  const now = clock.now()
-  sandbox.seed({ count: 150, from: now - 48 * hourMs, to: now - 2 * hourMs, attempts: 1 })
+  const { sandbox } = day
+  day.seed(150, [48, 2])
   const daemon = await day.start()
   await daemon.goOn(20)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 150 })
@@ -46,17 +44,14 @@ test('attempts that are shown as failed while they are under way: after two mist
     countedAt: 'start',
     delivery: { mode: 'async', delayMs: 20_000, meanwhile: 'failed' },
   })
-  const { clock, sandbox } = day
-  const seed = (count: number, at: number): void => {
-    sandbox.seed({ count, from: at - 48 * hourMs, to: at - 12 * hourMs, attempts: 1 })
-  }
-  seed(40, clock.now())
+  const { sandbox } = day
+  day.seed(40, [48, 12])
   const daemon = await day.start({ RECONCILER_SCHEDULE_CRON: '0 * * * * *' })
   await daemon.goOn(90)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 40 })
   const mistakes = await daemon.metric('outcomes_total', { outcome: 'failed-again' })
   expect(mistakes).toBeGreaterThan(0)
-  seed(100, clock.now())
+  day.seed(100, [48, 12])
   await daemon.goOn(90)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 140 })
   expect(await daemon.metric('outcomes_total', { outcome: 'failed-again' })).toBe(mistakes)
@@ -66,8 +61,8 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
   const { clock, sandbox } = day
   sandbox.receiver.down()
-  const [count, now] = [200, clock.now()]
-  sandbox.seed({ count, from: now - 48 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions: 1 })
+  const count = 200
+  day.seed(count, [48, 12], { subscriptions: 1 })
   const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token, RECONCILER_CIRCUIT_COOLDOWN: '5m' })
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThanOrEqual(5)
@@ -91,10 +86,9 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
 test('a dead receiver of few records, which all back off: an operator probes with one of them, unless it is paused', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
   const { clock, sandbox } = day
-  const [now, subscriptionId] = [clock.now(), 'aaaaaaaa-0000-4000-8000-000000000001']
+  const subscriptionId = 'aaaaaaaa-0000-4000-8000-000000000001'
   sandbox.receiver.down()
-  const times = { from: now - 48 * hourMs, to: now - 12 * hourMs }
-  sandbox.seed({ count: 9, ...times, attempts: 1, subscriptions: [subscriptionId] })
+  day.seed(9, [48, 12], { subscriptions: [subscriptionId] })
   const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
   await daemon.goOn(60)
   expect(daemon.ops().status()).toMatchObject({
@@ -117,15 +111,14 @@ test('a dead receiver of few records, which all back off: an operator probes wit
 
 test('a receiver that takes deliveries again ends the backoffs of its failures, but of none that it refuses', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  const [now, subscriptions] = [clock.now(), ['aaaaaaaa-0000-4000-8000-000000000001']]
-  const times = { from: now - 48 * hourMs, to: now - 12 * hourMs, attempts: 1, subscriptions }
+  const { sandbox } = day
+  const subscriptions = ['aaaaaaaa-0000-4000-8000-000000000001']
   sandbox.receiver.fail({ status: 422, eventTypes: ['account-activated'] })
-  sandbox.seed({ count: 5, ...times, eventTypes: ['account-activated'] })
+  day.seed(5, [48, 12], { subscriptions, eventTypes: ['account-activated'] })
   const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
   expect(daemon.ops().status().failed).toMatchObject({ 'backing-off': 5 })
   sandbox.receiver.down()
-  sandbox.seed({ count: 150, ...times, eventTypes: ['incoming-transfer-completed'] })
+  day.seed(150, [48, 12], { subscriptions, eventTypes: ['incoming-transfer-completed'] })
   await daemon.goOn(120)
   expect(daemon.ops().status().failed['backing-off']).toBeGreaterThan(40)
   sandbox.receiver.up()
@@ -138,23 +131,13 @@ test('a receiver that takes deliveries again ends the backoffs of its failures, 
 
 test('records that fail again after each closing of their circuit go out for it once an hour, and back off otherwise', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
+  const { sandbox } = day
   const [types, subscriptions] = [['account-activated'], ['aaaaaaaa-0000-4000-8000-000000000001']]
   sandbox.receiver.fail({ status: 500, eventTypes: types })
-  const seed = (count: number, eventTypes: readonly string[]): void => {
-    sandbox.seed({
-      count,
-      from: clock.now() - 48 * hourMs,
-      to: clock.now() - 12 * hourMs,
-      attempts: 1,
-      subscriptions,
-      eventTypes,
-    })
-  }
-  seed(100, types)
+  day.seed(100, [48, 12], { subscriptions, eventTypes: types })
   const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
   for (let closing = 0; closing < 12; closing += 1) {
-    seed(4, ['incoming-transfer-completed'])
+    day.seed(4, [48, 12], { subscriptions, eventTypes: ['incoming-transfer-completed'] })
     await daemon.goOn(15)
   }
   const retries = daemon.facts.filter((fact) => fact.type === 'retry')
@@ -165,8 +148,8 @@ test('records that fail again after each closing of their circuit go out for it 
 
 test("during the operator's pause nothing is retried, all is blocked, and outcomes are still found", async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 90_000 } })
-  const { clock, sandbox } = day
-  sandbox.seed({ count: 30, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  const { sandbox } = day
+  day.seed(30, [48, 12])
   const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token })
   await daemon.ops().control.pause.pause()
   const sent = sandbox.stats.retries.accepted
@@ -187,8 +170,7 @@ test("during the operator's pause nothing is retried, all is blocked, and outcom
 test("a subscription's pause holds its retries alone, and ends by itself at its time", async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day
-  const span = { from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 }
-  sandbox.seed({ count: 100, ...span, subscriptions: 2 })
+  day.seed(100, [48, 12], { subscriptions: 2 })
   const daemon = await day.start({ RECONCILER_RETRY_MAX_PER_SECOND: '0.2' })
   const causes = () => daemon.ops().status().causes.list
   const { subscriptionId = '' } = causes()[0] ?? {}
@@ -219,8 +201,8 @@ test("a subscription's pause holds its retries alone, and ends by itself at its 
 
 test('when the API refuses every token, PATCHes stop, tokens are not fetched in a storm, and all recovers after it', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  sandbox.seed({ count: 1000, from: clock.now() - 100 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  const { sandbox } = day
+  day.seed(1000, [100, 12])
   const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '10' })
   sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 401 } })
   const before = sandbox.requestLog().length
@@ -243,10 +225,10 @@ test.each([
   ['a redirect to one', { voidToken: 'redirect' }],
 ] as const)('tokens that are void, and are answered with %s, are replaced within a minute', async (_, readings) => {
   await using day = await beginDay(readings)
-  const { clock, sandbox } = day
+  const { sandbox } = day
   const daemon = await day.start()
   sandbox.revokeTokens()
-  sandbox.seed({ count: 20, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  day.seed(20, [48, 12])
   await daemon.goOn(2)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
   expect(sandbox.stats.tokens.issued).toBe(2)
@@ -255,7 +237,7 @@ test.each([
 test('tokens that the API knows only after four seconds are used then, and the former one until then', async () => {
   await using day = await beginDay({ tokenKnownAfterSeconds: 4, expiresIn: 20 })
   const { clock, sandbox } = day
-  sandbox.seed({ count: 80, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  day.seed(80, [48, 12])
   const daemon = await day.start()
   await daemon.goOn(2)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 80 })
@@ -268,8 +250,8 @@ test.each([200, 302, 404, 405, 502])(
   'a gateway that answers retries with a page (HTTP %i) uses up no attempt, and all is recovered after it',
   async (status) => {
     await using day = await beginDay()
-    const { clock, sandbox } = day
-    sandbox.seed({ count: 60, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+    const { sandbox } = day
+    day.seed(60, [48, 12])
     sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status, body: 'html' } })
     const backoff = { RECONCILER_RETRY_BACKOFF_INITIAL: '1s', RECONCILER_RETRY_BACKOFF_MAX: '1m' }
     const daemon = await day.start({ ...backoff, RECONCILER_RETRY_MAX_ATTEMPTS: '2' })
@@ -284,9 +266,9 @@ test.each([200, 302, 404, 405, 502])(
 
 test('without a token, gates and records wait for its next request', async () => {
   await using day = await beginDay({ expiresIn: 120 })
-  const { clock, sandbox } = day
+  const { sandbox } = day
   sandbox.receiver.down()
-  sandbox.seed({ count: 20, from: clock.now() - 48 * hourMs, to: clock.now() - 12 * hourMs, attempts: 1 })
+  day.seed(20, [48, 12])
   const daemon = await day.start()
   sandbox.faults.set({ operation: 'token', fault: { kind: 'status', status: 503 } })
   /** How long before the next token request each says that it waits, in seconds. */

@@ -79,8 +79,8 @@ describe('what it shows', () => {
 
 test('records that expired by a wrong clock of the platform are missing once when it is right again', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 30 })
+  const { sandbox } = day
+  day.seed(20, [20, 10], { attempts: 30 })
   const daemon = await day.start()
   await daemon.goOn(1)
   const missing = (): unknown => daemon.ops().status().missing
@@ -95,8 +95,8 @@ test('records that expired by a wrong clock of the platform are missing once whe
 
 test('a rejection of all calls names what all need; a retry that then fails otherwise, whom to ask', async () => {
   await using day = await beginDay()
-  const { clock, sandbox } = day
-  sandbox.seed({ count: 20, from: clock.now() - 20 * hourMs, to: clock.now() - 10 * hourMs, attempts: 1 })
+  const { sandbox } = day
+  day.seed(20, [20, 10])
   sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 403 } })
   const daemon = await day.start()
   const failing = async (operation: 'api' | 'retry', status: number): Promise<unknown> => {
@@ -122,7 +122,7 @@ test.each<[string, Fault]>([
   ['a rate limit', { kind: 'throttle', retryAfter: 'absent' }],
 ])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
   await using day = await beginDay()
-  day.sandbox.seed({ count: 20, from: day.clock.now() - 20 * hourMs, to: day.clock.now() - 10 * hourMs, attempts: 1 })
+  day.seed(20, [20, 10])
   day.sandbox.faults.set({ operation: 'retry', fault })
   const daemon = await day.start()
   const { scrape } = createRules()

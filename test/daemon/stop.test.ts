@@ -92,7 +92,7 @@ test('while a retry job runs: no other is started, and its end is reported when 
   await using day = await beginDay()
   const { clock, sandbox } = day
   sandbox.faults.set(slowRetry(5000))
-  sandbox.seed({ count: 40, from: clock.now() - 20 * hourMs, to: clock.now() - hourMs, attempts: 30 })
+  day.seed(40, [20, 1], { attempts: 30 })
   const daemon = await day.start()
   const wanted = { selection: { since: '1d' }, exhausted: true, rate: 1 }
   const { job } = await daemon.job('POST', '', wanted)

@@ -18,8 +18,7 @@ test.each<[refused: string, listLimits: object, timesOut: boolean, listed: numbe
   ['a list of what is older than 12 d', { maxAge: (288 * hourMs) / 1000 }, false, 48, gap],
 ])('all pages of a platform that refuses %s', async (_, listLimits, timesOut, listed, incomplete) => {
   await using day = await beginDay({ listLimits })
-  const now = day.clock.now()
-  day.sandbox.seed({ count: 200, from: now - 480 * hourMs, to: now - 192 * hourMs, attempts: 3 })
+  day.seed(200, [480, 192], { attempts: 3 })
   const daemon = await day.start({}, ({ url }) => {
     const [from = NaN, to = NaN] = spanOf(url)
     return timesOut && to - from > wideMs ? { status: 504 } : undefined
@@ -37,7 +36,7 @@ test.each<[refused: string, listLimits: object, timesOut: boolean, listed: numbe
 test('a second that cannot be listed: no page begins where it did, and ids that are found lack nothing', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
-  day.sandbox.seed({ count: 200, from: now - 480 * hourMs, to: now - 192 * hourMs, attempts: 3 })
+  day.seed(200, [480, 192], { attempts: 3 })
   let [bad, takesMs] = [NaN, 700]
   const daemon = await day.start({}, ({ url }) => {
     const [from = NaN, to = NaN] = spanOf(url)

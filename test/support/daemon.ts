@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
+import type { SeedOptions } from '../../sandbox/records/seed.ts'
 import type { JobDocument } from '../../src/cli/retry.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { LeaseClient } from '../../src/leader-election/lease-client.ts'
@@ -273,6 +274,8 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
 export interface Day extends AsyncDisposable {
   clock: VirtualClock
   sandbox: Sandbox
+  /** Adds failed records of events between so many hours ago. Default: tried once. Returns their ids. */
+  seed(count: number, hoursAgo: readonly [from: number, to: number], more?: Partial<SeedOptions>): string[]
   /** Starts a daemon beside it, with its first tick, and lets a minute pass. */
   start(env?: DaemonOptions['env'], instead?: DaemonOptions['instead']): Promise<RunningDaemon>
 }
@@ -286,6 +289,10 @@ export async function beginDay(readings: ReadingsInput & { timeZone?: string } =
   return {
     clock,
     sandbox,
+    seed(count, hoursAgo, more) {
+      const [from, to] = hoursAgo.map((hours) => clock.now() - 60 * hours * minuteMs) as [number, number]
+      return sandbox.seed({ count, from, to, attempts: 1, ...more })
+    },
     async start(env = {}, instead = () => undefined) {
       const daemon = running.use(startDaemon({ clock, sandbox, env, instead }))
       await clock.advance(minuteMs)
