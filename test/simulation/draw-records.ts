@@ -1,6 +1,6 @@
 // Draws the records of a scenario: those that were there before, and those that come.
 import { dayMs, few, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
-import type { PlannedRecord, RecordKind } from './scenario.ts'
+import { comingRecord, plannedRecord, type PlannedRecord, type RecordKind } from './scenario.ts'
 import type { Theme } from './themes.ts'
 
 /** What the platform itself refuses never counts as attempted there: where there is no room to remember it, it starves the rest. */
@@ -25,15 +25,14 @@ interface Shape {
 /** A dead subscription, the first, with three times as many records as there are places, in front of healthy ones. */
 function crowdOf(draw: Draw, { places, subscriptions }: Shape): PlannedRecord[] {
   const healthy = draw.within(3, 2 * places)
-  const record = (subscription: number, age: number): PlannedRecord => ({
-    at: -age,
-    subscription,
-    kind: 'plain',
-    attempts: draw.pick([1, 1, 2]),
-    lastAttemptAt: -draw.below(Math.min(age, 10 * minuteMs)),
-    entity: draw.below(places),
-    eventType: 'account-activated',
-  })
+  const record = (subscription: number, age: number): PlannedRecord =>
+    plannedRecord({
+      at: -age,
+      subscription,
+      attempts: draw.pick([1, 1, 2]),
+      lastAttemptAt: -draw.below(Math.min(age, 10 * minuteMs)),
+      entity: draw.below(places),
+    })
   return [
     ...Array.from({ length: 3 * places }, () => record(0, draw.within(20 * minuteMs, 50 * minuteMs))),
     ...Array.from({ length: healthy }, () =>
@@ -46,15 +45,9 @@ function crowdOf(draw: Draw, { places, subscriptions }: Shape): PlannedRecord[] 
 function edgeRecords(): PlannedRecord[] {
   const settles = [0, 5 * secondMs, minuteMs]
   return settles.flatMap((settle) =>
-    [1, 2, 3, 4].map((second) => ({
-      at: second * secondMs - settle - hourMs,
-      subscription: 0,
-      kind: 'plain' as const,
-      attempts: 1,
-      lastAttemptAt: -hourMs / 2,
-      entity: 0,
-      eventType: 'account-activated',
-    })),
+    [1, 2, 3, 4].map((second) =>
+      plannedRecord({ at: second * secondMs - settle - hourMs, lastAttemptAt: -hourMs / 2 }),
+    ),
   )
 }
 
@@ -77,11 +70,6 @@ export function recordsOf(draw: Draw, troubledMs: number, shape: Shape): Planned
     const attempts = draw.pick([1, 1, 1, 2, 4])
     return { ...common(), at: -age, attempts, lastAttemptAt: -draw.below(Math.min(age, 30 * minuteMs)) }
   })
-  const coming = Array.from({ length: after }, () => ({
-    ...common(),
-    at: draw.below(troubledMs),
-    attempts: 0,
-    lastAttemptAt: 0,
-  }))
+  const coming = Array.from({ length: after }, () => comingRecord({ ...common(), at: draw.below(troubledMs) }))
   return [...old, ...coming, ...(shape.theme === 'long-lists' ? edgeRecords() : [])]
 }

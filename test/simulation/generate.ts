@@ -4,7 +4,15 @@ import { habitsOf } from './draw-habits.ts'
 import { recordsOf } from './draw-records.ts'
 import { faultKinds, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import { withReadings } from './readings.ts'
-import type { Outage, PlannedLife, PlannedReceiver, PlannedRecord, Scenario } from './scenario.ts'
+import {
+  plannedRecord,
+  well,
+  type Outage,
+  type PlannedLife,
+  type PlannedReceiver,
+  type PlannedRecord,
+  type Scenario,
+} from './scenario.ts'
 import { themes, type Theme } from './themes.ts'
 import { variantOf } from './variants.ts'
 
@@ -199,10 +207,7 @@ function placesOf(draw: Draw, theme: Theme): number {
 function receiversOf(draw: Draw, theme: Theme, count: number, troubledMs: number): PlannedReceiver[] {
   if (theme === 'crowded') {
     const how = draw.pick([503, 500, 'refused'])
-    return [
-      { outages: [{ from: 0, to: troubledMs, how }], flaky: 0 },
-      { outages: [], flaky: 0 },
-    ]
+    return [{ outages: [{ from: 0, to: troubledMs, how }], flaky: 0 }, well]
   }
   return Array.from({ length: count }, () => ({
     outages: outagesOf(draw, theme, troubledMs),
@@ -215,8 +220,7 @@ function justBefore({ env, startAt }: Scenario): PlannedRecord[] {
   const notBefore = env['RECONCILER_WINDOW_NOT_BEFORE']
   if (notBefore === undefined) return []
   const at = Date.parse(notBefore) - startAt - 1
-  const common = { subscription: 0, kind: 'plain', entity: 0, eventType: 'account-activated' } as const
-  return [{ ...common, at, attempts: 1, lastAttemptAt: at + secondMs }]
+  return [plannedRecord({ at, lastAttemptAt: at + secondMs })]
 }
 
 /** The scenario of this seed. */

@@ -1,7 +1,7 @@
 // Platforms that limit the rate: beside all other troubles, and alone, where the daemon is to use what they allow. @see readings.ts
 import { limitSchema, type Limit } from '../../sandbox/api/limits.ts'
 import { hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
-import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
+import { comingRecord, noTrouble, plannedRecord, well, type Scenario } from './scenario.ts'
 
 /** Most refuse by 429; a gateway may do it by 503. */
 function bucketOf(draw: Draw): Limit {
@@ -49,31 +49,14 @@ function lowLimit(draw: Draw, scenario: Scenario): Scenario | undefined {
 function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
   const perSecond = perSecondOf(limit)
   const count = Math.min(2500, Math.max(300, Math.round(perSecond * 8 * 60)))
-  const old = Array.from({ length: count }, (_, index): PlannedRecord => {
+  const eventType = 'other-type'
+  const old = Array.from({ length: count }, (_, index) => {
     const age = 3 * hourMs - (index * 2.5 * hourMs) / count
-    const subscription = index % 3
-    return {
-      at: -age,
-      subscription,
-      kind: 'plain',
-      attempts: 1,
-      lastAttemptAt: -age,
-      entity: index,
-      eventType: 'other-type',
-    }
+    return plannedRecord({ at: -age, subscription: index % 3, entity: index, eventType })
   })
-  const coming = Array.from({ length: 12 }, (_, index): PlannedRecord => {
-    const at = (index + 1) * minuteMs
-    return {
-      at,
-      subscription: 3,
-      kind: 'plain',
-      attempts: 0,
-      lastAttemptAt: 0,
-      entity: count + index,
-      eventType: 'other-type',
-    }
-  })
+  const coming = Array.from({ length: 12 }, (_, index) =>
+    comingRecord({ at: (index + 1) * minuteMs, subscription: 3, entity: count + index, eventType }),
+  )
   const life = { how: draw.pick(['crash', 'stop'] as const), gapMs: draw.pick([100, 5 * secondMs]) }
   return {
     ...scenario,
@@ -99,10 +82,7 @@ function stageOf(draw: Draw, scenario: Scenario, limit: Limit): Scenario {
     },
     subscriptions: [0, 0, 0, 1],
     // The first deliveries to the second one fail: these are the failures that come.
-    receivers: [
-      { outages: [], flaky: 0 },
-      { outages: [], flaky: 0.5 },
-    ],
+    receivers: [well, { ...well, flaky: 0.5 }],
     records: [...old, ...coming],
     ...noTrouble,
     ...{ certificates: [], jobs: [], hostAheadMs: 0 },

@@ -1,6 +1,6 @@
 // Incidents in which much can be said that is not so: each lasts for hours, and little else happens. @see readings.ts
 import { hourMs, minuteMs, type Draw } from './draw.ts'
-import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
+import { comingRecord, noTrouble, plannedRecord, well, type PlannedRecord, type Scenario } from './scenario.ts'
 
 const identityKinds = ['no-token', 'token-refused'] as const
 const eventTypes = ['account-activated', 'other-type', 'third-type'] as const
@@ -19,16 +19,16 @@ function plain(draw: Draw, scenario: Scenario, count: number): Scenario {
       ...{ withoutEventId: 0, eventIdFilter: 'works', counts: 'end', tokenLifeSeconds: 3600 },
     },
     subscriptions,
-    receivers: [{ outages: [], flaky: 0 }],
-    records: Array.from({ length: count }, (_, index) => ({
-      at: -draw.within(10 * minuteMs, 2 * hourMs),
-      subscription: index % subscriptions.length,
-      kind: 'plain' as const,
-      attempts: 1,
-      lastAttemptAt: -draw.within(2 * minuteMs, 10 * minuteMs),
-      entity: index,
-      eventType: draw.pick(eventTypes),
-    })),
+    receivers: [well],
+    records: Array.from({ length: count }, (_, index) =>
+      plannedRecord({
+        at: -draw.within(10 * minuteMs, 2 * hourMs),
+        subscription: index % subscriptions.length,
+        lastAttemptAt: -draw.within(2 * minuteMs, 10 * minuteMs),
+        entity: index,
+        eventType: draw.pick(eventTypes),
+      }),
+    ),
     ...noTrouble,
     ...{ certificates: [], lives: [], hostAheadMs: 0 },
   }
@@ -47,15 +47,9 @@ function deadWithFew(draw: Draw, scenario: Scenario): Scenario {
 
 /** Events that come one after another, once a minute if not more often. */
 function coming(until: number, perMinute = 1): PlannedRecord[] {
-  return Array.from({ length: Math.floor((perMinute * until) / minuteMs) }, (_, index) => ({
-    at: ((index + 1) * minuteMs) / perMinute,
-    subscription: 0,
-    kind: 'plain' as const,
-    attempts: 0,
-    lastAttemptAt: 0,
-    entity: index,
-    eventType: 'account-activated',
-  }))
+  return Array.from({ length: Math.floor((perMinute * until) / minuteMs) }, (_, index) =>
+    comingRecord({ at: ((index + 1) * minuteMs) / perMinute, entity: index }),
+  )
 }
 
 /** Its tokens last for minutes, and then for as long nothing can be called. */
@@ -78,7 +72,7 @@ function fixedLate(draw: Draw, scenario: Scenario): Scenario {
   const stage = plain(draw, scenario, draw.pick([20, 100, 300]))
   const calmAt = draw.within(10, 60) * minuteMs
   const refuses = { eventType: 'account-activated', until: calmAt }
-  return { ...stage, calmAt, patienceMs: 16 * hourMs, receivers: [{ outages: [], flaky: 0, refuses }] }
+  return { ...stage, calmAt, patienceMs: 16 * hourMs, receivers: [{ ...well, refuses }] }
 }
 
 /** One thing is broken, as long as a page needs or for less than ten minutes, while failures come. */
@@ -99,7 +93,7 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
   const how = draw.pick([503, 500, 'no-answer', 'refused', 401, 422, 422] as const)
   if (kind === 'receiver') {
     const receivers = [{ outages: [{ from, to: calmAt, how }], flaky: 0 }]
-    const others = draw.chance(0.4) ? [{ outages: [], flaky: 0 }] : []
+    const others = draw.chance(0.4) ? [well] : []
     const subscriptions = stage.subscriptions.map((_, index) => (index === 0 ? 0 : others.length))
     const records = [...stage.records, ...coming(calmAt, draw.pick([1, 10]))]
     return { ...staged, receivers: [...receivers, ...others], subscriptions, records }

@@ -8,7 +8,7 @@ import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings, withFirstRows } from './readings-listing.ts'
 import { oddReadings } from './readings-odd.ts'
 import { saidStages } from './readings-said.ts'
-import { noTrouble, type PlannedRecord, type Scenario } from './scenario.ts'
+import { noTrouble, plannedRecord, well, type PlannedRecord, type Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
 type Reading = (draw: Draw, scenario: Scenario) => Scenario | undefined
@@ -91,15 +91,15 @@ function afterOutage(draw: Draw, scenario: Scenario): Scenario {
     patienceMs: 16 * hourMs,
     subscriptions,
     receivers: [{ outages: [{ from: 0, to: hourMs, how }], flaky: isRefusing ? 0 : draw.within(30, 70) / 100 }],
-    records: Array.from({ length: 200 }, (_, index) => ({
-      at: -draw.within(2 * minuteMs, 30 * minuteMs),
-      subscription: index % subscriptions.length,
-      kind: isRefusing && draw.chance(0.7) ? 'unwanted' : 'plain',
-      attempts: 1,
-      lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
-      entity: index,
-      eventType: 'account-activated',
-    })),
+    records: Array.from({ length: 200 }, (_, index) =>
+      plannedRecord({
+        at: -draw.within(2 * minuteMs, 30 * minuteMs),
+        subscription: index % subscriptions.length,
+        kind: isRefusing && draw.chance(0.7) ? 'unwanted' : 'plain',
+        lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
+        entity: index,
+      }),
+    ),
     env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' },
   }
 }
@@ -110,25 +110,21 @@ function besideDead(
   scenario: Scenario,
   { dead, each, healthy, others }: Record<'dead' | 'each' | 'healthy' | 'others', number>,
 ): Scenario {
-  const record = (subscription: number): PlannedRecord => ({
-    at: -draw.within(2 * minuteMs, 40 * hourMs),
-    subscription,
-    kind: 'plain',
-    attempts: draw.within(1, 5),
-    lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
-    entity: subscription,
-    eventType: 'account-activated',
-  })
+  const record = (subscription: number): PlannedRecord =>
+    plannedRecord({
+      at: -draw.within(2 * minuteMs, 40 * hourMs),
+      subscription,
+      attempts: draw.within(1, 5),
+      lastAttemptAt: -draw.within(secondMs, 2 * minuteMs),
+      entity: subscription,
+    })
   const how = draw.pick([503, 500, 429, 'no-answer', 'refused'] as const)
   return {
     ...withoutTrouble(scenario),
     calmAt: 70 * minuteMs,
     patienceMs: 16 * hourMs,
     subscriptions: Array.from({ length: dead + healthy }, (_, index) => (index < dead ? 0 : 1)),
-    receivers: [
-      { outages: [{ from: 0, to: 70 * minuteMs, how }], flaky: 0 },
-      { outages: [], flaky: 0 },
-    ],
+    receivers: [{ outages: [{ from: 0, to: 70 * minuteMs, how }], flaky: 0 }, well],
     records: [
       ...Array.from({ length: Math.ceil(dead * each) }, (_, index) => record(index % dead)),
       ...Array.from({ length: others }, (_, index) => record(dead + (index % healthy))),
@@ -178,10 +174,8 @@ function deadFirst(draw: Draw, scenario: Scenario): Scenario {
 /** The seconds of some records cannot be listed any more once these are retried, and nothing else shows them. */
 function badSeconds(draw: Draw, scenario: Scenario): Scenario {
   const { habits, ...plain } = withoutTrouble(scenario)
-  const record = (at: number, subscription: number): PlannedRecord => ({
-    ...{ at, subscription, kind: 'plain', attempts: 1, lastAttemptAt: -minuteMs, entity: 0 },
-    eventType: 'account-activated',
-  })
+  const record = (at: number, subscription: number): PlannedRecord =>
+    plannedRecord({ at, subscription, lastAttemptAt: -minuteMs })
   const bad = Array.from({ length: draw.within(4, 6) }, (_, index) => -(index + 3) * 4 * hourMs)
   const pause = { from: 1, to: 3 * minuteMs }
   return {
@@ -192,10 +186,7 @@ function badSeconds(draw: Draw, scenario: Scenario): Scenario {
     sweep: { sliceRecords: 4000, concurrency: 4 },
     habits: { ...habits, withoutEventId: 1, latency: [20, 60], counts: 'end' },
     subscriptions: [0, 1],
-    receivers: [
-      { outages: [], flaky: 0 },
-      { outages: [], flaky: 0.5 },
-    ],
+    receivers: [well, { ...well, flaky: 0.5 }],
     records: [
       ...bad.map((at) => record(at, 0)),
       ...Array.from({ length: 120 }, (_, index) => record((index < 60 ? -15 - index : index - 50) * minuteMs, 1)),

@@ -26,6 +26,18 @@ export interface PlannedRecord {
   aheadMs?: number
 }
 
+/** A failed record of an ordinary kind, tried once at its event. */
+export function plannedRecord(fields: Partial<PlannedRecord> & Pick<PlannedRecord, 'at'>): PlannedRecord {
+  const { at } = fields
+  const common = { subscription: 0, kind: 'plain', entity: 0, eventType: 'account-activated' } as const
+  return { ...common, attempts: 1, lastAttemptAt: at, ...fields }
+}
+
+/** One that is delivered for the first time after the start. */
+export function comingRecord(fields: Partial<PlannedRecord> & Pick<PlannedRecord, 'at'>): PlannedRecord {
+  return plannedRecord({ attempts: 0, lastAttemptAt: 0, ...fields })
+}
+
 /** What the specification leaves open, and how long things take. Durations in ms. */
 export interface Habits {
   timeZone: string
@@ -194,6 +206,9 @@ export interface Scenario {
   /** Names of readings.ts. */
   readings: readonly string[]
 }
+
+/** A receiver that takes everything. */
+export const well: PlannedReceiver = { outages: [], flaky: 0 }
 
 /** Nothing that hits the daemon, its host or the platform. */
 export const noTrouble = {

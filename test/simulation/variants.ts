@@ -1,6 +1,6 @@
 // Variants of a calm scenario: a receiver that fails some deliveries at random, and one that refuses some records.
 import { dayMs, minuteMs, type Draw } from './draw.ts'
-import type { PlannedRecord, RecordKind, Scenario } from './scenario.ts'
+import { plannedRecord, well, type PlannedRecord, type RecordKind, type Scenario } from './scenario.ts'
 
 function withEnvironment({ env }: Scenario, changes: Record<string, string>): Scenario['env'] {
   const dropped = new Set([
@@ -24,15 +24,14 @@ function recordsOf(
   [youngest, oldest]: readonly [number, number],
   kind: RecordKind = 'plain',
 ): PlannedRecord[] {
-  return Array.from({ length: count }, () => ({
-    at: -draw.within(youngest, oldest),
-    subscription: 0,
-    kind,
-    attempts: 1,
-    lastAttemptAt: -draw.within(5 * minuteMs, 10 * minuteMs),
-    entity: draw.below(1000),
-    eventType: 'account-activated',
-  }))
+  return Array.from({ length: count }, () =>
+    plannedRecord({
+      at: -draw.within(youngest, oldest),
+      kind,
+      lastAttemptAt: -draw.within(5 * minuteMs, 10 * minuteMs),
+      entity: draw.below(1000),
+    }),
+  )
 }
 
 /** A receiver that fails a share of the deliveries at random, in the first quarter of the scenario's patience. */
@@ -57,7 +56,7 @@ function poisoned(draw: Draw, scenario: Scenario): Scenario {
   const places = 60
   return {
     ...scenario,
-    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
+    receivers: scenario.receivers.map(() => well),
     records: [
       ...recordsOf(draw, 3 * places, [20 * minuteMs, 50 * minuteMs], 'unwanted'),
       ...recordsOf(draw, 20, [2 * minuteMs, 15 * minuteMs]),
