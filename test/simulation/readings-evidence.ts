@@ -1,6 +1,6 @@
 // How platforms show attempts: late, made without being asked, or as failed before they have ended. @see readings.ts
 import { minuteMs, secondMs, type Draw } from './draw.ts'
-import { looksFailed, type Scenario } from './scenario.ts'
+import { looksFailed, withHabits, type Scenario } from './scenario.ts'
 
 /** Lists are read from replicas, each of which lags behind in its own way: for longer than a delivery under way may be doubted. */
 function withLag(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
@@ -22,12 +22,11 @@ function withOwnAttempts(draw: Draw, { habits, ...scenario }: Scenario): Scenari
 }
 
 /** An attempt is counted, and shown as failed, from its beginning on: only what comes of it shows that it had not ended. */
-function withEarlyFailures(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
+const withEarlyFailures = withHabits((draw) => {
   const longest = draw.within(5, 30) * secondMs
   const shown = { delivery: 'async', meanwhile: 'failed', counts: 'start' } as const
-  const lasts = { deliveryTime: [secondMs, longest], deliveryTimeout: longest, lagMs: 0 } as const
-  return { ...scenario, habits: { ...habits, ...shown, ...lasts } }
-}
+  return { ...shown, deliveryTime: [secondMs, longest], deliveryTimeout: longest, lagMs: 0 }
+})
 
 export const evidenceReadings = {
   'lists lag behind': { share: 0.06, change: withLag },

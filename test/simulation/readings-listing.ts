@@ -1,6 +1,6 @@
 // How platforms list: rows in forms that the specification does not have, and large ones. @see readings.ts
 import { dayMs, hourMs, type Draw } from './draw.ts'
-import type { Scenario } from './scenario.ts'
+import { withHabits, type Scenario } from './scenario.ts'
 
 /** Some records, or all, are shown in a form that the daemon can't read. */
 function withUnreadable(draw: Draw, scenario: Scenario): Scenario {
@@ -12,14 +12,10 @@ function withUnreadable(draw: Draw, scenario: Scenario): Scenario {
   return { ...scenario, records }
 }
 
-function withStatusCase(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  return { ...scenario, habits: { ...habits, statusCase: draw.pick(['capital', 'upper']) } }
-}
+const withStatusCase = withHabits((draw) => ({ statusCase: draw.pick(['capital', 'upper']) }))
 
 /** The receiver's responses make rows large: fewer than a page of them, or one alone, go into a response. */
-function withLargeRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  return { ...scenario, habits: { ...habits, rowBytes: draw.pick([100_000, 100_000, 1_000_000]) } }
-}
+const withLargeRows = withHabits((draw) => ({ rowBytes: draw.pick([100_000, 100_000, 1_000_000]) }))
 
 /** Lists of old events, or of long spans, are refused, here and there beside rows that the daemon can't read. */
 function withListLimits(draw: Draw, drawn: Scenario): Scenario | undefined {
@@ -34,10 +30,9 @@ function withListLimits(draw: Draw, drawn: Scenario): Scenario | undefined {
 }
 
 /** Lists show their first rows alone, for any page. */
-export function withFirstRows(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  const firstRows = { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again'] as const) }
-  return { ...scenario, habits: { ...habits, firstRows } }
-}
+export const withFirstRows = withHabits((draw) => ({
+  firstRows: { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again']) },
+}))
 
 /** Pages are shorter than asked for, and may not tell their size or total. */
 function withShortPages(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {

@@ -1,11 +1,7 @@
 // What platforms, identity hosts and operators do that is odd, and that no specification forbids. @see readings.ts
 import { dayMs, minuteMs, secondMs, type Draw } from './draw.ts'
 import type { FaultWindow } from './fault-kinds.ts'
-import type { Habits, Scenario } from './scenario.ts'
-
-const withHabits =
-  (habits: (draw: Draw) => Partial<Habits>) =>
-  (draw: Draw, scenario: Scenario): Scenario => ({ ...scenario, habits: { ...scenario.habits, ...habits(draw) } })
+import { withHabits, type Scenario } from './scenario.ts'
 
 /** The seconds of some records can't be listed for long; of some, only what is in one status. */
 function badSeconds(draw: Draw, scenario: Scenario): Scenario {

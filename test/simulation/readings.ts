@@ -8,7 +8,7 @@ import { evidenceReadings } from './readings-evidence.ts'
 import { listingReadings, withFirstRows } from './readings-listing.ts'
 import { oddReadings } from './readings-odd.ts'
 import { saidStages } from './readings-said.ts'
-import { noTrouble, plannedRecord, well, type PlannedRecord, type Scenario } from './scenario.ts'
+import { noTrouble, plannedRecord, well, withHabits, type PlannedRecord, type Scenario } from './scenario.ts'
 
 /** Changes a scenario as it was drawn; undefined where the two can't be told apart. */
 type Reading = (draw: Draw, scenario: Scenario) => Scenario | undefined
@@ -50,15 +50,15 @@ function voidToken(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
 }
 
 /** The servers of the API learn late of a token, or their clocks are apart. */
-function tokenKnownLate(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  const [tokenKnownAfterMs, tokenLifeSeconds] = [draw.within(500, 6000), draw.pick([20, 45, 300])]
-  return { ...scenario, habits: { ...habits, tokenKnownAfterMs, tokenLifeSeconds } }
-}
+const tokenKnownLate = withHabits((draw) => ({
+  tokenKnownAfterMs: draw.within(500, 6000),
+  tokenLifeSeconds: draw.pick([20, 45, 300]),
+}))
 
-function slowIdentityHost(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  const tokenTime = [draw.within(1000, 4000), draw.within(4000, 9000)] as const
-  return { ...scenario, habits: { ...habits, tokenTime, tokenLifeSeconds: draw.pick([12, 45]) } }
-}
+const slowIdentityHost = withHabits((draw) => ({
+  tokenTime: [draw.within(1000, 4000), draw.within(4000, 9000)],
+  tokenLifeSeconds: draw.pick([12, 45]),
+}))
 
 /** The new key is in the file long before its certificate is registered. */
 function keyRegisteredLate(draw: Draw, scenario: Scenario): Scenario {
@@ -276,17 +276,11 @@ const readings: Readonly<Record<string, { share: number; change: Reading }>> = {
   'a ledger': { share: 0.06, change: ledgerOf },
   'retry jobs': { share: 0.06, change: retryJobs },
   'schedule with hours': { share: 0.08, change: hourFields },
-  'errors have a body': {
-    share: 0.5,
-    change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, missingHasCode: true } }),
-  },
+  'errors have a body': { share: 0.5, change: withHabits(() => ({ missingHasCode: true })) },
   ...Object.fromEntries(Object.entries(oddReadings).map(([name, change]) => [name, { share: 0.04, change }])),
   'a gateway answers': { share: 0.08, change: gatewayAnswers },
   'retries are ignored': { share: 0.08, change: retriesIgnored },
-  'events cannot be searched': {
-    share: 0.04,
-    change: (_, scenario) => ({ ...scenario, habits: { ...scenario.habits, eventIdFilter: 'refused' } }),
-  },
+  'events cannot be searched': { share: 0.04, change: withHabits(() => ({ eventIdFilter: 'refused' })) },
 }
 
 /** Each makes a scenario of its own, in which a promise of its own is put to the test: at most one, and nothing else. */

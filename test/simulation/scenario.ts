@@ -1,6 +1,7 @@
 // What one run of the simulation is made of: a platform with its habits, receivers, records, troubles, and the daemon's lives.
 import type { Limit } from '../../sandbox/api/limits.ts'
 import type { SweepPolicy } from '../../src/reconcile/policy.ts'
+import type { Draw } from './draw.ts'
 import type { FaultWindow } from './fault-kinds.ts'
 
 /**
@@ -206,6 +207,11 @@ export interface Scenario {
   /** Names of readings.ts. */
   readings: readonly string[]
 }
+
+/** Changes the habits of a scenario as these are drawn. */
+export const withHabits =
+  (habits: (draw: Draw) => Partial<Habits>) =>
+  (draw: Draw, scenario: Scenario): Scenario => ({ ...scenario, habits: { ...scenario.habits, ...habits(draw) } })
 
 /** A receiver that takes everything. */
 export const well: PlannedReceiver = { outages: [], flaky: 0 }
