@@ -24,12 +24,10 @@ const booksOf = async (daemon: RunningDaemon) => {
   return { comparedUntil: comparedUntil.getTime(), problem: problem?.text, unprocessed, named, summary }
 }
 
-const lookback = 24
-
 /** Records of the day before, all delivered. */
-function seedDelivered({ clock, sandbox }: Day, count: number, hours = lookback): string[] {
+function seedDelivered({ clock, sandbox }: Day, count: number): string[] {
   const hour = Math.floor(clock.now() / hourMs) * hourMs
-  return sandbox.seed({ count, from: hour - hours * hourMs, to: hour, failed: 0, lastAttemptAfterMs: 500 })
+  return sandbox.seed({ count, from: hour - 24 * hourMs, to: hour, failed: 0, lastAttemptAfterMs: 500 })
 }
 
 test('deliveries of a moment ago show no wrong keys: their hour is compared once they have settled', async () => {

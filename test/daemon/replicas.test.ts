@@ -12,9 +12,9 @@ const minuteMs = 60_000
 const [leaseMs, retryMs] = [15_000, 2000]
 const records = 400
 
-function seed({ clock, sandbox }: Replicas, count = records): void {
+function seed({ clock, sandbox }: Replicas): void {
   const now = clock.now()
-  sandbox.seed({ count, from: now - 20 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
+  sandbox.seed({ count: records, from: now - 20 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
 }
 
 async function leading(replicas: Replicas): Promise<Replica> {

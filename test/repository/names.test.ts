@@ -1,8 +1,8 @@
 // One set of names: what the daemon exports, what the documents name, and what alert rules and dashboard ask for.
 import { expect, test } from 'vitest'
-import { parse } from 'yaml'
 import { processMetricNames } from '../../src/observe/process-metrics.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../src/observe/metrics.ts'
+import { readShippedRules } from '../support/promql/rules.ts'
 import { panelsOf, readDashboard } from './dashboard.ts'
 import { filesIn, read } from './texts.ts'
 
@@ -11,10 +11,7 @@ const definitions = new Map(
 )
 const exported = new Set<string>([...definitions.keys(), ...processMetricNames])
 
-const { groups } = parse(read('config/prometheus/alerts.yaml')) as {
-  groups: { rules: { alert?: string; record?: string; expr: string }[] }[]
-}
-const rules = groups.flatMap((group) => group.rules)
+const rules = readShippedRules(read('config/prometheus/alerts.yaml'))
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 
 /** The family that has this series. */

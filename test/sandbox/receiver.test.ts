@@ -2,15 +2,15 @@
 import { expect, test } from 'vitest'
 import { createReceiver, type ReceiverRule } from '../../sandbox/delivery/receiver.ts'
 import { createSequence } from '../../sandbox/records/hash.ts'
-import { newRecord, type WebhookOptions } from '../../sandbox/records/seed.ts'
+import { newRecord } from '../../sandbox/records/seed.ts'
 import type { StoredRecord } from '../../sandbox/records/store.ts'
 import { createZone } from '../../sandbox/records/zone.ts'
 import { startPlatform } from '../support/platform.ts'
 
 const [first, second] = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002']
 
-function delivery(options: WebhookOptions = {}): StoredRecord {
-  const given = { id: first, eventType: 't1', subscriptionId: 's1', ...options }
+function delivery(): StoredRecord {
+  const given = { id: first, eventType: 't1', subscriptionId: 's1' }
   return newRecord(given, { ids: createSequence(1), now: 0, zone: createZone('UTC') })
 }
 

@@ -19,10 +19,8 @@ export function linesOfPem(name: string, pem: string): [string, string][] {
 }
 
 /** The private exponent and the primes, as a JWK holds them. */
-export function numbersOfKey(pem: string, passphrase?: string): [string, string][] {
-  const jwk = createPrivateKey({ key: pem, ...(passphrase === undefined ? {} : { passphrase }) }).export({
-    format: 'jwk',
-  })
+export function numbersOfKey(pem: string): [string, string][] {
+  const jwk = createPrivateKey(pem).export({ format: 'jwk' })
   return (['d', 'p', 'q'] as const).map((part) => [`private key, ${part}`, jwk[part] ?? ''])
 }
 

@@ -124,13 +124,6 @@ export function testBacklog(options: Pick<ReconcileOptions, 'policy' | 'maxRecor
   return reconcile({ maxRecords: 1000, knowsTime: () => false, ...options }).backlog
 }
 
-/** The same with these records in its backlog, as if a sweep had brought them. */
-export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
-  const world = reconcile({ ...options, records })
-  hold(world, records)
-  return world
-}
-
 /** Takes records into the backlog, as a sweep that lists them beside others. */
 export function hold(world: Reconcile, records: WebhookRecord[]): void {
   const span = { from: 0, to: Number.MAX_SAFE_INTEGER }

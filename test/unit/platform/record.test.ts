@@ -9,26 +9,14 @@ import {
   type WebhookRecord,
 } from '../../../src/platform/record.ts'
 import { isUuid } from '../../../src/runtime/uuid.ts'
+import { webhookId as id, wireWebhook } from '../../support/webhooks.ts'
 
 const zone = createTimeZone('UTC')
-const id = '11111111-2222-4333-8444-555555555555'
-const row = {
-  id,
+const row = wireWebhook({
   eventId: 'AAAAAAAA-BBBB-4CCC-8DDD-EEEEEEEEEEEE',
   subscriptionId: 'AAAAAAAA-0000-4000-8000-000000000001',
-  status: 'failed',
   numberOfAttempts: 3,
-  requestPayload: {
-    data: { incomingTransfer: { senderName: 'CANARY-NAME', senderAccount: { iban: 'DE89370400440532013000' } } },
-    webhook: { type: 'incoming-transfer-completed', module: 'incoming-transfers' },
-  },
-  eventDateTime: '2026-01-15T12:00:00.5',
-  lastAttemptDateTime: '2026-01-15T12:00:03',
-  responseStatusCode: 503,
-  responsePayload: 'CANARY-TEXT',
-  responseHeaders: { 'x-canary': ['CANARY-HEADER'] },
-  lastAttemptErrorMessage: 'CANARY-MESSAGE',
-}
+})
 
 function read(changes: object): WebhookRecord | UnreadableRow {
   return readRecord({ ...row, ...changes }, zone)
@@ -42,12 +30,12 @@ describe('a whole row', () => {
       subscriptionId: row.subscriptionId.toLowerCase(),
       status: 'failed',
       attempts: 3,
-      eventLocal: Date.UTC(2026, 0, 15, 12, 0, 0, 500),
-      lastAttemptLocal: Date.UTC(2026, 0, 15, 12, 0, 3),
+      eventLocal: Date.UTC(2026, 0, 15, 11, 0, 0, 500),
+      lastAttemptLocal: Date.UTC(2026, 0, 15, 11, 0, 3),
       eventType: 'incoming-transfer-completed',
       responseStatusCode: 503,
     })
-    expect(JSON.stringify(readRecord(row, zone))).not.toMatch(/CANARY|DE89/)
+    expect(JSON.stringify(readRecord(row, zone))).not.toContain('CANARY')
   })
 
   test('an id keeps its case: the platform gets it back as it wrote it', () => {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { due } from '../../support/backlog.ts'
 import { play } from '../../support/script.ts'
-import { holding, noCircuits } from '../../support/reconcile.ts'
+import { hold, noCircuits, reconcile } from '../../support/reconcile.ts'
 
 const off = { circuit: noCircuits }
 
@@ -69,7 +69,9 @@ test.each(Object.entries(ends))('%s', async (_, script) => {
 })
 
 test('a stop in the moment in which the rate lets a retry go: it does not go', async () => {
-  await using world = holding([due()])
+  const records = [due()]
+  await using world = reconcile({ records })
+  hold(world, records)
   const { rate } = world
   const acquire = rate.acquire.bind(rate)
   rate.tryAcquire = () => false
