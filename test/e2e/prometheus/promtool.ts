@@ -1,10 +1,6 @@
 // Runs promtool, which Debian's package `prometheus` brings; a missing one is reported.
 import { spawnSync } from 'node:child_process'
-import { join } from 'node:path'
 import { makeFolder } from '../../support/process.ts'
-
-/** The shipped rules. */
-export const rulesFile = join(import.meta.dirname, '../../../config/prometheus/alerts.yaml')
 
 /** The shell's code for a command that is not there. */
 const notFound = 127

@@ -1,7 +1,6 @@
 // A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
-import { createRules } from '../../support/promql/rules.ts'
-import { leader } from './series.ts'
-import { rulesFile } from './promtool.ts'
+import { createRules, ofTarget as labelled, shippedRulesFile } from '../../support/promql/rules.ts'
+import { leader, own } from './series.ts'
 
 /** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
 export type Series = Readonly<Record<string, string>>
@@ -35,7 +34,6 @@ export interface Scenario {
 export type Scenarios = Readonly<Record<string, Scenario>>
 
 export const alertPrefix = 'WebhookReconciler'
-const own = 'webhook_reconciler_'
 
 /** What a daemon that is well exports for so many minutes; sweeps every minute, a token every half hour. */
 export function healthySeries(minutes: number): Series {
@@ -98,16 +96,14 @@ export function standbySeries(minutes: number): Series {
 
 /** The series of one target, with its labels. */
 export function ofTarget(series: Scenario['series'], job: string, instance: string): Input[] {
-  return Object.entries(series).flatMap(([name, values]) => {
-    if (values === undefined) return []
-    const target = `job="${job}",instance="${instance}"`
-    const labelled = name.endsWith('}') ? name.replace('}', `,${target}}`) : `${name}{${target}}`
-    return [{ series: labelled, values }]
-  })
+  const target = `job="${job}",instance="${instance}"`
+  return Object.entries(series).flatMap(([name, values]) =>
+    values === undefined ? [] : [{ series: labelled(name, target), values }],
+  )
 }
 
 /** A file for `promtool test rules`: these series each minute, and what is expected of them. */
-export function testFile(input: readonly object[], expected: object, rules = rulesFile): object {
+export function testFile(input: readonly object[], expected: object, rules = shippedRulesFile): object {
   return {
     rule_files: [rules],
     evaluation_interval: '1m',
