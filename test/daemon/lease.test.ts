@@ -36,10 +36,6 @@ function typesOf({ facts }: Replica): string[] {
   return facts.map(({ type }) => type).filter((type) => eventTypes.has(type))
 }
 
-function command({ clock }: Replicas, { ops }: Replica, name: 'pause' | 'resume'): Promise<unknown> {
-  return clock.run(Promise.resolve(ops().control.pause[name]()))
-}
-
 test('is renewed every retryPeriod by a write of the leader, read by the standby, and given away at its end', async () => {
   await using scene = await startScene()
   const { clock, first, second, store } = scene
@@ -66,7 +62,7 @@ test.each([
   const { clock, first, store } = scene
   const before = store.lease()
   first.faults = { ...noFaults, cut: true }
-  void Promise.allSettled(Array.from({ length: commands }, () => command(scene, first, 'pause')))
+  void Promise.allSettled(Array.from({ length: commands }, () => first.command('pause')))
   const from = clock.monotonic()
   await clock.run(first.stop())
   expect(clock.monotonic() - from).toBeLessThanOrEqual(5000)
@@ -98,7 +94,7 @@ test.each(['is made again by its holder', 'may be made by another one, which doe
     first.faults = { ...noFaults, wayMs: [100, 0] }
     await clock.advance(retryMs / 2)
     store.remove()
-    if (who.includes('another')) expect(await command(scene, second, 'pause')).toBe(true)
+    if (who.includes('another')) expect(await second.command('pause')).toBe(true)
     await clock.advance(5000)
     expect(scene.terms).toHaveLength(1)
     expect(scene.leader()).toBe(first)
@@ -143,8 +139,8 @@ test("the operator's pause of two instances at one moment: both are done, one af
   await using scene = await startScene()
   await scene.clock.advance(100)
   for (const one of scene.all) one.faults = { ...noFaults, wayMs: [100, 100] }
-  expect(await Promise.all(scene.all.map((one) => command(scene, one, 'pause')))).toEqual([true, false])
-  expect(await command(scene, scene.second, 'resume')).toBe(true)
+  expect(await Promise.all(scene.all.map((one) => one.command('pause')))).toEqual([true, false])
+  expect(await scene.second.command('resume')).toBe(true)
   expect(scene.store.lease()).toMatchObject({ annotations: {} })
 })
 
@@ -155,7 +151,7 @@ test('the pause is not undone by an older answer, nor by who deletes the lease, 
   const calls = store.calls()
   await scene.until(() => store.calls() > calls)
   first.faults = noFaults
-  expect(await command(scene, first, 'pause')).toBe(true)
+  expect(await first.command('pause')).toBe(true)
   const { annotations } = store.lease() ?? {}
   expect(annotations).toHaveProperty([pauseAnnotation])
   await clock.advance(retryMs)
@@ -163,12 +159,12 @@ test('the pause is not undone by an older answer, nor by who deletes the lease, 
   await clock.advance(retryMs)
   expect(store.lease()).toMatchObject({ annotations })
   store.remove()
-  expect(await command(scene, first, 'pause')).toBe(false)
+  expect(await first.command('pause')).toBe(false)
   expect(store.lease()).toMatchObject({ annotations })
   expect(first.facts.filter(({ type }) => type === 'operator')).toHaveLength(2)
   // What is no change is not written.
   const { version } = store.lease() ?? {}
-  expect(await command(scene, first, 'pause')).toBe(false)
+  expect(await first.command('pause')).toBe(false)
   expect(store.lease()?.version).toBe(version)
   // A person ends it so.
   store.edit({ annotations: { [pauseAnnotation]: '' } })
@@ -182,7 +178,7 @@ test('the pause of an instance makes the first lease, by which it leads', async 
   const [one] = scene.all
   if (one === undefined) throw new Error('one was started')
   one.faults = noFaults
-  expect(await command(scene, one, 'pause')).toBe(true)
+  expect(await one.command('pause')).toBe(true)
   expect(scene.leader()).toBe(one)
   expect(one.ops().status().holding).toEqual(['paused'])
 })
@@ -194,7 +190,7 @@ test('a leader renews it by the write of a command: however slow the API is, com
   await clock.advance(10_000)
   for (const name of ['pause', 'resume', 'pause', 'resume', 'pause', 'resume'] as const) {
     const from = clock.monotonic()
-    expect(await command(scene, first, name)).toBe(true)
+    expect(await first.command(name)).toBe(true)
     // The renewal that is under way, and the one write.
     expect(clock.monotonic() - from).toBeLessThanOrEqual(2 * 2600)
   }
@@ -251,7 +247,7 @@ test('records and retry jobs are the leader’s: a standby names it, and a lost 
   expect(await askJob(second.ops(), 'POST', '', asked)).toMatchObject({ status: 409, leader })
   const records = await createRecordsEndpoint(second.ops().records)('', {} as never)
   expect(records).toMatchObject({ status: 409, body: expect.stringContaining(String(leader)) as string })
-  await command(scene, first, 'pause')
+  await first.command('pause')
   const day = 86_400_000
   const now = scene.clock.now()
   scene.sandbox.seed({ count: 3, from: now - day, to: now - day / 2, attempts: 1 })

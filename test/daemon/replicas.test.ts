@@ -254,7 +254,7 @@ test('two platforms on one Lease: the one that stands by is not ready, and says 
   expect(await other?.metric('lease_available')).toBe(0)
   expect([leader.ops().ready(), await leader.metric('lease_available')]).toEqual([[], 1])
   // A command to one platform's instance must not pause the other platform.
-  const answer = await replicas.clock.run(Promise.resolve(other?.ops().control.pause.pause()))
+  const answer = await other?.command('pause')
   expect(answer).toEqual({ problem: expect.stringMatching(said) as unknown })
   await replicas.clock.advance(2 * retryMs)
   expect(leader.ops().status().holding).toEqual([])
@@ -267,7 +267,7 @@ describe("the operator's pause", () => {
     const [one, two] = replicas.all.filter((replica) => replica !== leader)
     if (one === undefined || two === undefined) throw new Error('there are two standbys')
     replicas.store.edit({ annotations: { other: 'x' } })
-    expect(await replicas.clock.run(Promise.resolve(one.ops().control.pause.pause()))).toBe(true)
+    expect(await one.command('pause')).toBe(true)
     // For log and audit, of the instance that it came to.
     expect(one.facts).toContainEqual({ type: 'operator', command: 'pause', changed: true })
     await replicas.clock.advance(2 * retryMs)
@@ -284,7 +284,7 @@ describe("the operator's pause", () => {
       expect.arrayContaining(['other', pauseAnnotation]),
     )
 
-    expect(await replicas.clock.run(Promise.resolve(two.ops().control.pause.resume()))).toBe(true)
+    expect(await two.command('resume')).toBe(true)
     expect(replicas.store.lease()?.annotations).toMatchObject({ other: 'x' })
     await replicas.clock.advance(3 * minuteMs)
     expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
@@ -296,7 +296,7 @@ describe("the operator's pause", () => {
     seed(replicas)
     const leader = await leading(replicas)
     await replicas.until(() => replicas.patches.length > 0)
-    expect(await replicas.clock.run(Promise.resolve(leader.ops().control.pause.pause()))).toBe(true)
+    expect(await leader.command('pause')).toBe(true)
     const sent = replicas.patches.length
     leader.faults = { ...noFaults, cut: true }
     await replicas.until(() => replicas.leader() === undefined)
@@ -318,7 +318,7 @@ describe("the operator's pause", () => {
     const standby = replicas.all.find((one) => one !== leader)
     if (standby === undefined) throw new Error('there is a standby')
     standby.faults = faults()
-    expect(await replicas.clock.run(Promise.resolve(standby.ops().control.pause.pause()))).toEqual({
+    expect(await standby.command('pause')).toEqual({
       problem: expect.stringMatching(/^Not confirmed: .+ Then send the command again\.$/) as string,
     })
     expect(standby.facts.filter(({ type }) => type === 'operator')).toEqual([])

@@ -62,7 +62,7 @@ async function command({ clock, leader, terms }: Replicas, target: Replica): Pro
     if (target === leads) expect(done).toBe(true)
   }
   target.faults = noFaults
-  await clock.run(Promise.resolve(target.ops().control.pause.resume()))
+  await target.command('resume')
   expect(leader(), 'commands cost the lead').toBe(leads)
   expect(terms).toHaveLength(before)
 }

@@ -12,6 +12,8 @@ export interface Replica extends LeaseHost, Pick<RunningDaemon, 'facts' | 'ops' 
   hasEgress: boolean
   /** SIGTERM; resolves when it has ended. */
   stop(): Promise<unknown>
+  /** A command that came to it, and what it answers. */
+  command(name: 'pause' | 'resume'): Promise<unknown>
   isGone(): boolean
 }
 
@@ -140,6 +142,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
         stop()
         return running
       },
+      command: (name: 'pause' | 'resume') => clock.run(Promise.resolve(ops().control.pause[name]())),
       kill() {
         isGone = true
         kill()
