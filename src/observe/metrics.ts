@@ -198,7 +198,7 @@ export const metricDefinitions = {
   },
   leader_terms_ended_total: {
     type: 'counter',
-    help: 'Ended leadership terms of this instance, by cause, as in the log event standing_by. Only with leaderElection.kind kubernetes.',
+    help: 'Ended leadership terms of this instance, by cause, as in the log event standing_by. All 0 without leaderElection.kind.',
     labels: { cause: termEnds },
   },
   lease_available: {
