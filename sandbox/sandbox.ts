@@ -207,8 +207,10 @@ function pathOf(path: string): string {
   return trimmed === '' ? '' : `/${trimmed}`
 }
 
+type CalledAddress = Pick<SandboxAddress, 'baseUrl' | 'authUrl' | 'realm' | 'clientId'>
+
 /** The part of a daemon's configuration that names the platform and the account, as environment variables. */
-export function platformEnv(sandbox: SandboxAddress, privateKeyFile: string): Record<string, string> {
+export function platformEnv(sandbox: CalledAddress, privateKeyFile: string): Record<string, string> {
   return {
     RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
     RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
@@ -219,7 +221,7 @@ export function platformEnv(sandbox: SandboxAddress, privateKeyFile: string): Re
 }
 
 /** The environment of a daemon that works with this sandbox; a free port for the daemon's own listener is drawn. */
-export function daemonEnv(sandbox: SandboxAddress, privateKeyFile: string): Record<string, string> {
+export function daemonEnv(sandbox: CalledAddress, privateKeyFile: string): Record<string, string> {
   return {
     ...platformEnv(sandbox, privateKeyFile),
     RECONCILER_SERVER_HOST: '127.0.0.1',

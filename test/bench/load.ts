@@ -7,6 +7,7 @@ import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { daemonEnv } from '../../sandbox/sandbox.ts'
 import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
 import { startForked } from '../support/forked.ts'
 import { testKeys } from '../support/keys.ts'
@@ -154,7 +155,6 @@ async function measure(records: number, limitMiB: number): Promise<void> {
     subscriptions,
     ...(receivers && { receivers }),
   } satisfies BenchCommand)
-  const { baseUrl, clientId, issuerUrl } = place as BenchSandbox
   const askCounts = async (): Promise<BenchCounts> => (await platform.ask('counts')) as BenchCounts
   const port = await freePort()
   using cgroup = hierarchy && limitMiB > 0 ? makeCgroup(hierarchy, limitMiB) : undefined
@@ -166,11 +166,7 @@ async function measure(records: number, limitMiB: number): Promise<void> {
       PATH: process.env['PATH'] ?? '',
       NODE_ENV: 'production',
       NODE_OPTIONS: nodeOptions,
-      RECONCILER_PLATFORM_BASE_URL: baseUrl,
-      RECONCILER_AUTH_ISSUER_URL: issuerUrl,
-      RECONCILER_AUTH_CLIENT_ID: clientId,
-      RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
-      RECONCILER_SERVER_HOST: '127.0.0.1',
+      ...daemonEnv(place as BenchSandbox, keys.privateKeyFile),
       RECONCILER_SERVER_PORT: String(port),
       ...bench.env,
       RECONCILER_BACKLOG_MAX_RECORDS: values.backlog,

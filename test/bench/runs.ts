@@ -13,6 +13,7 @@ import { createLogReporter } from '../../src/observe/log/log-reporter.ts'
 import { loadKey } from '../../src/platform/auth/private-key.ts'
 import { createHttpTransport } from '../../src/platform/http/http.ts'
 import { retryRequestBody } from '../../src/platform/wire.ts'
+import { platformEnv } from '../../sandbox/sandbox.ts'
 import type { BenchSandbox } from './sandbox-process.ts'
 
 export interface Measured {
@@ -50,12 +51,8 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
   const { circuits, concurrency, records, until } = run
   const { config } = loadConfig({
     env: {
-      RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+      ...platformEnv(sandbox, privateKeyFile),
       RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100000',
-      RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
-      RECONCILER_AUTH_REALM: sandbox.realm,
-      RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
-      RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
       RECONCILER_BACKLOG_MAX_RECORDS: String(records),
       RECONCILER_RETRY_CONCURRENCY: String(concurrency),
       ...(!circuits && { RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' }),

@@ -5,6 +5,7 @@ import { listen, readBody, send, type BodyWire, type Wire } from '../../sandbox/
 import { createSequence } from '../../sandbox/records/hash.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import type { Readings } from '../../sandbox/options.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { collectSecrets, encryptedKey, planted, plantedRecord } from '../support/planted.ts'
 import type { RecordEnd } from './judge.ts'
@@ -39,12 +40,7 @@ export interface PlatformOrder {
 /** `next daemon`: retries from now on are another process's. */
 export type PlatformQuestion = 'counts' | 'end' | 'next daemon' | Harm
 
-export interface PlatformStarted {
-  baseUrl: string
-  authUrl: string
-  realm: string
-  clientId: string
-}
+export type PlatformStarted = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'realm' | 'clientId'>
 
 export interface PlatformCounts {
   failed: number
