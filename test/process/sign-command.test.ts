@@ -17,7 +17,7 @@ import { createVirtualClock } from '../support/virtual-clock.ts'
 function program(code: string): string[] {
   const head = `const { readFileSync } = require('node:fs')
     const text = readFileSync(0)
-    const sign = (hash = 'sha256') => require('node:crypto').sign(hash, text, readFileSync(process.argv[1]))
+    const sign = () => require('node:crypto').sign('sha256', text, readFileSync(process.argv[1]))
     const write = (signature) => process.stdout.write(signature)
     `
   return [process.execPath, '--eval', head + code]
@@ -86,7 +86,6 @@ describe('what goes wrong is said', () => {
       'SIGN_COMMAND_FAILED',
       'ended with 1: "[argument] no PIN [argument]"',
     ],
-    ['it fails without a word', program('process.exitCode = 1'), 'SIGN_COMMAND_FAILED', 'ended with 1'],
     ['it is killed', program("process.kill(process.pid, 'SIGKILL')"), 'SIGN_COMMAND_FAILED', 'was ended by SIGKILL'],
     [
       'it reads nothing and fails',
@@ -99,12 +98,6 @@ describe('what goes wrong is said', () => {
     [
       'it writes without end',
       program("for (let i = 0; i < 100; i++) write('A'.repeat(100_000))"),
-      'SIGN_COMMAND_OTHER_KEY',
-      'wrote a signature that does not verify',
-    ],
-    [
-      'another hash',
-      program("write(sign('sha512').toString('base64'))"),
       'SIGN_COMMAND_OTHER_KEY',
       'wrote a signature that does not verify',
     ],
