@@ -97,7 +97,7 @@ function addCommands(add: Add): void {
     'run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT',
     [config],
     async () => (await import('./run.ts')).runCommand,
-  ).option('--once', 'one full sweep, then retries until nothing is due; exit 0 if everything arrived')
+  ).option('--once', 'one full sweep, then retries until nothing is due; exit 0 if everything due arrived')
   add(
     'plan',
     'show what the daemon would retry now, by cause; with a selection: dry run of retry; read-only',
