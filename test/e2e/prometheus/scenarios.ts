@@ -321,7 +321,7 @@ const platform: Scenarios = {
       [`${own}unreadable_records`]: '0x30 10x200',
       [`${own}failed_webhooks{decision="backing-off"}`]: '9x60 10x200',
     },
-    firing: { 30: none, 45: ['ManyUnreadable'], 75: ['UnreadableRecords'] },
+    firing: { 30: none, 45: ['ManyUnreadable', 'UnreadableRecords'], 75: ['UnreadableRecords'] },
   },
 }
 

@@ -128,7 +128,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     )
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
-      ['rows that cannot be read', unreadable.map(({ id }) => id), /^(UnreadableRecords|ManyUnreadable)$/],
+      ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
       [
         'a part that cannot be listed',
         once(isUnlistable && hasSwept),
