@@ -106,8 +106,8 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   /** A read that shows our last write confirms it: the response was lost, or reported a failure. */
-  function leadByRead(lease: Lease): void {
-    if (unconfirmed === undefined || lease.version === undefined || lease.holder !== identity) return
+  function leadByRead(lease: Lease | undefined): void {
+    if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
     // The API formats the same time differently.
     const isWritten = parseInstant(lease.renewTime ?? '') === parseInstant(unconfirmed.renewTime)
     if (isWritten) leadFrom(unconfirmed.asked, lease)
@@ -118,10 +118,9 @@ export function createElection(options: ElectionOptions): Election {
     onPauses(pausesOf(lease), isOurs)
   }
 
-  /** Without one, the lease to create. */
-  async function readLease(signal: AbortSignal, isOurs: boolean): Promise<Lease> {
+  async function readLease(signal: AbortSignal, isOurs: boolean): Promise<Lease | undefined> {
     const lease = await client.read(signal)
-    if (lease === undefined) return sighting.miss() ?? claimOf(undefined, options, clock.now())
+    if (lease === undefined) return sighting.miss()
     observe(lease, isOurs)
     return lease
   }
@@ -179,8 +178,14 @@ export function createElection(options: ElectionOptions): Election {
   async function claimPauses(change: (text: string) => string, signal: AbortSignal): Promise<boolean> {
     const isChangeOf = (lease: Lease): boolean => change(pausesOf(lease)) !== pausesOf(lease)
     const held = own()
+    const free = {
+      ...claimOf(undefined, options, clock.now()),
+      holder: '',
+      acquireTime: undefined,
+      renewTime: undefined,
+    }
     // Only a read can show that nothing changes: another instance may have written since.
-    const lease = held !== undefined && isChangeOf(held) ? held : await readLease(signal, true)
+    const lease = held !== undefined && isChangeOf(held) ? held : ((await readLease(signal, true)) ?? free)
     if (!mayTake()) refuseForeign(lease, platform, client.subject)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false

@@ -49,8 +49,8 @@ export const released = (lease: Lease, now: number): Lease => ({
 })
 
 /** @throws LeaseFailure for the lease of another platform: this instance would silently wait for the wrong lease */
-export function refuseForeign(lease: Lease, platform: string, subject: string): void {
-  const other = lease.annotations[platformAnnotation]
+export function refuseForeign(lease: Lease | undefined, platform: string, subject: string): void {
+  const other = lease?.annotations[platformAnnotation]
   if (other === undefined || other === platform) return
   const message = `the Lease ${subject} is held for another platform (${visibleText(other).slice(0, 300)}), but this instance uses ${platform}: give each its own leaderElection.leaseName`
   throw new LeaseFailure('invalid', message)
