@@ -101,7 +101,8 @@ export function createElection(options: ElectionOptions): Election {
 
   function leadFrom(asked: Moment, { transitions }: Lease): void {
     if (!term.isOn()) expire()
-    if (reach.isAbstaining() || !term.lead(asked)) return
+    if (!term.lead(asked)) return
+    reach.begin()
     emit({ type: 'leading', transitions })
   }
 
@@ -139,14 +140,14 @@ export function createElection(options: ElectionOptions): Election {
 
   /** Writes a claim of this instance, or another change of the lease. */
   async function write(lease: Lease, signal: AbortSignal, isOurs = false): Promise<void> {
-    const isClaim = lease.holder === identity
+    const isClaim = (): boolean => lease.holder === identity && !reach.isAbstaining()
     const asked = { monotonic: clock.monotonic(), wall: clock.now() }
-    if (isClaim) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
+    if (isClaim()) unconfirmed = { renewTime: lease.renewTime ?? '', asked }
     const written = await client.write(lease, signal)
     unconfirmed = undefined
     observe(written, isOurs)
     noteLeader()
-    if (isClaim) leadFrom(asked, written)
+    if (isClaim()) leadFrom(asked, written)
   }
 
   /**
@@ -163,6 +164,7 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
+    if (reach.isAbstaining() && sighting.holder() === identity) await giveAway(signal)
     const lease = own() ?? (await readLease(signal, false))
     if (!mayTake()) {
       standBy('taken')
@@ -189,7 +191,7 @@ export function createElection(options: ElectionOptions): Election {
     if (!mayTake()) refuseForeign(lease, platform, client.subject)
     const isChange = isChangeOf(lease)
     if (!isChange && lease.version !== undefined) return false
-    const claim = lease.holder === identity ? claimOf(lease, options, clock.now()) : lease
+    const claim = lease.holder === identity && mayTake() ? claimOf(lease, options, clock.now()) : lease
     await write(withPauses(claim, change(pausesOf(lease))), signal, true)
     return isChange
   }
@@ -238,7 +240,7 @@ export function createElection(options: ElectionOptions): Election {
     lead: term.work,
     run: (signal) => runTogether([keepTrying, (ended) => term.watch(expire, ended)], signal),
     swept(result) {
-      const problem = reach.swept(result)
+      const problem = reach.swept(result, term.isOn())
       if (problem !== undefined) standBy('unreachable', problem)
     },
     async release() {

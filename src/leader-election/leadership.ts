@@ -13,7 +13,7 @@ export interface LeadershipState {
   leader: string | undefined
   /** Since when this instance leads or stands by; epoch ms of this host's clock. */
   since: number
-  /** Why the lease cannot be acquired or kept, or was left; undefined otherwise. */
+  /** Why the lease cannot be acquired or kept, or was released; undefined otherwise. */
   problem: string | undefined
   /** The same, once a standby has had no usable response for `leaderElection.leaseDuration`. */
   lastingProblem?: string | undefined
@@ -50,7 +50,7 @@ export interface LeaderElection {
   /** Calls `work` for each term of leadership, one at a time; resolves after `stop`, which also ends the term's signal. */
   lead(work: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
   /**
-   * Reports the result of a sweep. A leader whose sweeps get no response lets the lease expire: another instance may reach the
+   * Reports the result of a sweep. A leader whose sweeps get no response releases the lease: another instance may reach the
    * platform.
    */
   swept(failure: UnansweredSweep): void

@@ -1,41 +1,42 @@
-// Counts consecutive sweeps without a response: an instance that cannot reach the platform leaves the lease to another one, which may.
+// Counts consecutive sweeps without a response: an instance that cannot reach the platform releases the lease, because another one may.
 import type { Reason } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { UnansweredSweep } from './leadership.ts'
 
 /** This many consecutive sweeps without a response show that this instance cannot reach the platform. */
 const maxUnanswered = 3
-/** Minimum time between two such ends of a term, so that unconnected instances do not pass the lease around. */
+/** Minimum time between two releases, so that unconnected instances do not pass the lease around. */
 const minBetweenGivingMs = 600_000
-/** Time for the lease to expire, and for another instance to take it, in multiples of leaseDuration. */
+/** Time for another instance to take the released lease, in multiples of leaseDuration. */
 const abstainFactor = 2
 const noResponse: ReadonlySet<Reason> = new Set(['connection', 'timeout', 'tls'])
 
 export interface Reach {
-  /** Counts a sweep; returns why to leave the lease to another instance now, if at all. */
-  swept(result: UnansweredSweep): string | undefined
+  /** Starts a new term: its sweeps are counted from zero. */
+  begin(): void
+  /** Counts a sweep; returns why to release the lease now, if at all. */
+  swept(result: UnansweredSweep, isLeading: boolean): string | undefined
   /** True while another instance should take the lease. */
   isAbstaining(): boolean
-  /** Why it was last left, while that keeps it from being left again, and until a sweep gets a response. */
+  /** Why it was last released, while that keeps it from being released again, and until a sweep succeeds. */
   problem(): string | undefined
 }
 
 export function createReach(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: number): Reach {
-  /** In a row, of all terms. */
   let unanswered = 0
-  /** When it was last left; monotonic ms. */
+  /** When it was last released; monotonic ms. */
   let givenAt = -Infinity
   let given: string | undefined
   const isRecent = (ms: number): boolean => clock.monotonic() < givenAt + ms
   return {
-    swept(result) {
-      if (result === undefined || !noResponse.has(result.reason)) {
-        unanswered = 0
-        given = undefined
-        return undefined
-      }
-      unanswered += 1
-      if (unanswered < maxUnanswered || isRecent(minBetweenGivingMs)) return undefined
+    begin() {
+      unanswered = 0
+    },
+    swept(result, isLeading) {
+      unanswered = result !== undefined && noResponse.has(result.reason) ? unanswered + 1 : 0
+      if (result === undefined) given = undefined
+      const isDue = unanswered >= maxUnanswered && !isRecent(minBetweenGivingMs)
+      if (result === undefined || !isDue || !isLeading) return undefined
       given = `${unanswered} sweeps in a row got no response (${result.code ?? result.reason}): ${result.advice}`
       givenAt = clock.monotonic()
       return given

@@ -213,7 +213,7 @@ export const logEvents = {
   standing_by: [
     ['warn', 'info'],
     'standing by, this instance neither sweeps nor retries',
-    '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row got no response of the platform or the identity host, so it leaves the lease to another instance; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
+    '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row got no response of the platform or the identity host, so it gave the lease away; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
   ],
   lease_unavailable: [
     ['warn', 'debug'],
