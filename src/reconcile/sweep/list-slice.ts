@@ -95,7 +95,8 @@ function isForeign(record: WebhookRecord, span: Span): boolean {
 
 /**
  * False if the list of a record's own second does not show it: the bounds then mean other times than the rows show, such as those
- * of another zone. Bounds that are ignored, or count as whole days, show it. @throws the errors of the list call
+ * of another zone. Bounds that are ignored, or count as whole days, show it; so does a list that fails, as nothing is known then.
+ * @throws TokenError, or the signal's reason
  */
 export async function isListedAtItsTime(
   { eventId, eventLocal }: WebhookRecord,
@@ -104,11 +105,13 @@ export async function isListedAtItsTime(
 ): Promise<boolean> {
   const second = Math.floor(eventLocal / 1000)
   const ofEvent = eventId !== '' && { eventId }
-  const { rows } = await client.list(
-    { ...ofEvent, ...asked({ from: second, to: second + 1 }), page: 0, size: 1 },
-    signal,
-  )
-  return rows > 0
+  const query = { ...ofEvent, ...asked({ from: second, to: second + 1 }), page: 0, size: 1 }
+  try {
+    return (await client.list(query, signal)).rows > 0
+  } catch (error) {
+    if (error instanceof PlatformFailure) return true
+    throw error
+  }
 }
 
 /** Adds unreadable rows. Returns true if one of them is new. */

@@ -74,6 +74,16 @@ test.each<[string, FakePlatformOptions, Seen]>([
     { records: 20, calls: 10, unexpected: { time: 2, status: 2 } },
   ],
   [
+    'rows of another time where no event can be searched',
+    {
+      ...{ records: [...failed(5), ...foreign], ignores: ['from', 'to'] },
+      onList({ eventId }) {
+        if (eventId !== undefined) throw new PlatformFailure('bad-request', 400, 'list')
+      },
+    },
+    { records: 5, calls: 2, unexpected: { time: 2, status: 0 } },
+  ],
+  [
     'a row in capitals, which is the same record',
     { records: [twice, { ...twice, id: twice.id.toUpperCase() }] },
     { records: 1, calls: 4, verdict: 'missed' },
