@@ -2,11 +2,12 @@
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
+import { maxPageSize } from '../../platform/wire.ts'
 import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
 import type { Policy, WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
-import { isListedAtItsTime, listSlice } from './list-slice.ts'
+import { isListedAtItsTime, isShort, listSlice } from './list-slice.ts'
 
 /** Maximum number of records in processing that are listed. */
 const maxProcessing = 10_000
@@ -16,6 +17,9 @@ const stuckAfterMs = 900_000
 
 /** An event this far ahead of the platform's clock is in the future. */
 const toleratedAheadSeconds = 300
+
+/** Pages that are counted where there is no total: rows of more are none. */
+const maxCountedPages = 10
 
 /** Seconds of the platform's wall clock, inclusive. */
 type Outside = Partial<Record<'from' | 'to', number>>
@@ -34,9 +38,9 @@ export function outsideOf(
 }
 
 /**
- * Failed records outside the window, by one list call of size 1. Undefined if the platform gives no total, or if the rows show
- * that it counted others; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's
- * reason
+ * Failed records outside the window, by one list call of size 1; without a usable total by its first pages. Undefined if there are
+ * none of a total, or if the rows show that it counted others; `missed` if these are not listed at their own time. @throws
+ * PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
@@ -45,12 +49,20 @@ export async function countOutside(
 ): Promise<number | 'missed' | undefined> {
   const { from, to } = { from: -Infinity, to: Infinity, ...outside }
   if (to < from) return 0
-  const { records, rows, total } = await client.list({ status: 'failed', ...outside, page: 0, size: 1 }, signal)
+  const query = { status: 'failed', ...outside } as const
+  const { records, rows, total } = await client.list({ ...query, page: 0, size: 1 }, signal)
   const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
   if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
-  const isMeant = records.every(({ status }) => status === 'failed')
-  const isBorneOut = total !== undefined && rows <= total && (total === 0 || rows > 0)
-  return isMeant && isBorneOut ? total : undefined
+  if (records.some(({ status }) => status !== 'failed')) return undefined
+  if (rows === 0) return total === 0 ? 0 : undefined
+  if (total !== undefined && rows <= total) return total
+  let count = 0
+  for (let page = 0, isLast = false; !isLast && page < maxCountedPages; page += 1) {
+    const listed = await client.list({ ...query, page, size: maxPageSize }, signal)
+    count += listed.records.length
+    isLast = isShort(listed)
+  }
+  return count
 }
 
 export interface StuckOptions {

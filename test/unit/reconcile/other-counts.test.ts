@@ -20,9 +20,9 @@ test.each<[string, FakePlatformOptions, number, notBefore?: number]>([
   ['counted', {}, 4],
   ['counted from window.notBefore on', {}, 3, start - 2 * dayMs + 1000],
   ['none when the window begins before it', {}, 0, testNow - hourMs],
-  ['not known without a total', { totals: 'none' }, 0],
+  ['counted by their pages without a total', { totals: 'none' }, 4],
   ['not believed when the row shows that the bound is ignored', { ignores: ['to'], order: 'event-desc' }, 0],
-  ['not believed when there are rows but the total is none', { totals: 'zero' }, 0],
+  ['so, too, when there are rows but the total is none', { totals: 'zero' }, 4],
   ['not believed when there is a total but no row', { records: inside, totals: 'all' }, 0],
   ['not believed when the row shows another status', { records: resolvedLongAgo, ignores: ['status'] }, 0],
 ])('records beyond the window are %s', async (_, options, count, notBefore) => {
