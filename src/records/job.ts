@@ -95,7 +95,7 @@ export function standingAfter({ response }: RetryEvent): Standing | undefined {
   if (!sent || result === 'throttled') return undefined
   if (result === 'accepted' || lost === true) return 'awaiting'
   if (result !== 'already-resolved') return 'refused'
-  return found === 'processing' ? 'underway' : 'resolved'
+  return found === 'successful' ? 'resolved' : found === 'processing' ? 'underway' : 'absent'
 }
 
 export function detailOf({ response: { problem, reason, status } }: RetryEvent): string {

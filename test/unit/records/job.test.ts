@@ -14,7 +14,7 @@ test.each<[answer: object, standing: string | undefined]>([
   [{ result: 'platform-error' }, 'refused'],
   [{ result: 'already-resolved', found: 'successful' }, 'resolved'],
   [{ result: 'already-resolved', found: 'processing' }, 'underway'],
-  [{ result: 'already-resolved' }, 'resolved'],
+  [{ result: 'already-resolved' }, 'absent'],
 ])('after %j it is %s', (answer, standing) => {
   expect(standingAfter(eventOf(answer))).toBe(standing)
 })
