@@ -65,11 +65,11 @@ function fieldsOf(text: string): Readonly<Record<string, unknown>> {
 /** No daemon responds there: the two ways to reach one. */
 function notRunning({ commandPrefix, name, url }: Daemon, problem: string): CommandFailure {
   const there = prefixed(`webhook-reconciler ${name}`, commandPrefix || 'kubectl exec POD -c webhook-reconciler --')
-  return new CommandFailure(
-    exitCode.platformUnreachable,
-    `No daemon at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing), ` +
-      `or run this where it runs: ${there}.`,
-  )
+  const why =
+    problem === 'TIMEOUT'
+      ? `${url} did not respond in time: try again`
+      : `No daemon at ${url} (${problem}): start it there with webhook-reconciler run (with retry.enabled: false it retries nothing)`
+  return new CommandFailure(exitCode.platformUnreachable, `${why}, or run this where it runs: ${there}.`)
 }
 
 /** For an interrupt while the response to a command was awaited. */
@@ -137,11 +137,9 @@ export async function ask(
     io,
   )
   if ('problem' in response) {
-    if (response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
-    const late = `${url} did not respond within ${call.timeoutMs / 1000} s`
-    if (!isCommand) throw new CommandFailure(exitCode.platformUnreachable, `${late}.`)
-    const why = ': the command was sent but not confirmed. It is safe to repeat it.'
-    throw new CommandFailure(exitCode.incomplete, late + why)
+    if (!isCommand || response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
+    const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
+    throw new CommandFailure(exitCode.incomplete, `${url} ${why}. It is safe to repeat it.`)
   }
   const fields = fieldsOf(response.body)
   if (response.status === 200 && has in fields) return fields

@@ -166,7 +166,7 @@ describe('pause and resume', () => {
 
   test.each([
     ['pause', 25_000, 1, 'did not respond within 25 s: the command was sent but not confirmed. It is safe'],
-    ['status', 2000, 69, 'did not respond within 2 s.'],
+    ['status', 2000, 69, 'did not respond in time: try again, or run this where it runs'],
   ])(
     'a daemon that is silent: %s waits for %i ms, as long as it may take, and does not say that there is none',
     async (name, ms, code, said) => {
