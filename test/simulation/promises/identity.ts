@@ -130,6 +130,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       if (told.kind === 'told' && told.status === 200) {
         working = call.token
         worked.add(call.operation)
+        // By another one: what was refused since was repeated with the former token.
+        if (call.sentAt >= (voidSince ?? Infinity)) voidSince = undefined
       } else if (told.isVoid === true) learnVoid(call)
     },
     scraped() {
