@@ -57,13 +57,11 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   /** What is beyond the window, about to leave it, and open for longest. */
   function checkOthers({ status }: Sight, ours: readonly SimulatedRecord[]): void {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
-    // Without totals they are not counted.
-    const countable = scenario.habits.pages?.totals === 'none' ? [] : failed
-    const beyond = countable.filter((record) => isOut(record) && record.eventAt >= notBefore).length
+    const beyond = failed.filter((record) => isOut(record) && record.eventAt >= notBefore).length
     if (beyond > 0) exercise('what lies beyond the window is counted')
     if (status.beyondWindow !== beyond)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
-    const ahead = countable.filter(isAhead).length
+    const ahead = failed.filter(isAhead).length
     if (ahead > 0) exercise('what lies ahead of the clock is counted')
     if (status.aheadOfClock !== ahead)
       violate('books', `/status has ${status.aheadOfClock} records ahead of the clock, the platform ${ahead}`)
