@@ -18,7 +18,7 @@ const stuckAfterMs = 900_000
 /** An event this far ahead of the platform's clock is in the future. */
 const toleratedAheadSeconds = 300
 
-/** Pages that are counted where there is no total: rows of more are none. */
+/** Maximum number of pages that are counted where there is no total. */
 const maxCountedPages = 10
 
 /** Seconds of the platform's wall clock, inclusive. */
@@ -38,9 +38,9 @@ export function outsideOf(
 }
 
 /**
- * Failed records outside the window, by one list call of size 1; without a usable total by its first pages. Undefined if there are
- * none of a total, or if the rows show that it counted others; `missed` if these are not listed at their own time. @throws
- * PlatformFailure, TokenError, or the signal's reason
+ * Failed records outside the window, by one list call of size 1; without a usable total by the rows of the first ten pages.
+ * Undefined if there is a total but no row, or if the rows show that it counted others; `missed` if these are not listed at their
+ * own time. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
   client: Pick<PlatformClient, 'list'>,
@@ -54,7 +54,7 @@ export async function countOutside(
   const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
   if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
   if (records.some(({ status }) => status !== 'failed')) return undefined
-  if (rows === 0) return total === 0 ? 0 : undefined
+  if (rows === 0) return (total ?? 0) === 0 ? 0 : undefined
   if (total !== undefined && rows <= total) return total
   let count = 0
   for (let page = 0, isLast = false; !isLast && page < maxCountedPages; page += 1) {

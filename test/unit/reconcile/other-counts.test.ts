@@ -32,6 +32,14 @@ test.each<[string, FakePlatformOptions, number, notBefore?: number]>([
   expect(world.sweeper.findings().beyondWindow).toBe(count)
 })
 
+test('without a total, none are counted once no row is shown', async () => {
+  await using world = reconcile({ records: longAgo, totals: 'none' })
+  await world.sweep()
+  for (const { id } of longAgo) world.platform.set(id, { status: 'successful' })
+  await world.sweep()
+  expect(world.sweeper.findings().beyondWindow).toBe(0)
+})
+
 const at = (eventLocal: number): Partial<WebhookRecord> => ({ eventLocal, lastAttemptLocal: eventLocal })
 
 test.each<[string, Partial<WebhookRecord>, number]>([
