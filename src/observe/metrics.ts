@@ -198,7 +198,7 @@ export const metricDefinitions = {
   },
   leader_terms_ended_total: {
     type: 'counter',
-    help: 'Ended leadership terms of this instance, by cause, as in the log event standing_by. All 0 without leaderElection.kind.',
+    help: 'Ended leadership terms of this instance, by cause, as in the log event standing_by. All 0 unless leaderElection.kind is kubernetes.',
     labels: { cause: termEnds },
   },
   lease_available: {
