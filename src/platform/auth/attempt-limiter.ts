@@ -16,7 +16,7 @@ export interface AttemptLimiter {
   /** Takes one failure from the budget, without a backoff. */
   spend(): void
   /** Ends the backoff and the server's pause, after a token, a key change, a clock correction or an operator's probe. */
-  resetBackoff(): void
+  reset(): void
 }
 
 /** At most 2 failures in any 30 s, not counting those with a Retry-After; full jitter from 1 s, doubling to 1 min, or 5 min if rejected. */
@@ -40,7 +40,7 @@ export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimit
       failedInARow += 1
     },
     spend,
-    resetBackoff() {
+    reset() {
       failedInARow = 0
       waitsUntil = -Infinity
     },

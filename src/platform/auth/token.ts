@@ -215,7 +215,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   function accept(result: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
     cached = cachedToken(result, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
-    limiter.resetBackoff()
+    limiter.reset()
     refused = undefined
     failingSince = undefined
     keys.succeeded(usedKey)
@@ -253,7 +253,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const { retryAfterMs } = result
       limiter.failed(result.kind, retryAfterMs && Math.min(retryAfterMs, options.maxRetryAfterMs ?? Infinity))
       const { isSwapped, remedy } = keys.failed(result, usedKey, clockMovedMs)
-      if (remedy !== undefined || isSwapped) limiter.resetBackoff()
+      if (remedy !== undefined || isSwapped) limiter.reset()
       const isNeeded = remedy === 'time' || (remedy === 'proven-key' && valid() === undefined)
       const mayRepeat = isNeeded && limiter.openAt() <= clock.monotonic()
       if (mayRepeat && remedy === 'time') continue
@@ -312,7 +312,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   function reloadKey(): void {
     if (!reloadFile(key.reportedAs ?? 'auth.privateKeyFile', key, emit)) return
-    limiter.resetBackoff()
+    limiter.reset()
     notifier.notify()
   }
 
@@ -351,7 +351,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     keyProblem: keys.problem,
     trouble,
     probe() {
-      limiter.resetBackoff()
+      limiter.reset()
       notifier.notify()
       return trouble() !== undefined
     },
