@@ -164,9 +164,10 @@ function follow(before: Recent, seen: SeenOutcome): Recent {
 function takesNothing(line: Recent, until: number): boolean {
   const { isDoubtful, isRefusing, own, ownFailures, ownTypes, since } = line.streak
   const failed = inARow(line, 'failed')
-  // A few may be chance where others have failed before.
-  const outcomes = outcomesSinceOver(line)
-  const enough = failed === countOf({ outcomes }, 'failed') ? silentStreak : deadStreak
+  // A few may be chance where others have failed lately.
+  const earlier = outcomesSinceOver(line).slice(failed)
+  const isFirst = !earlier.some((one) => one.kind === 'failed' && one.seenAt > since - latelyMs)
+  const enough = isFirst ? silentStreak : deadStreak
   // One that rejects a single event type takes the others, at the first attempt: the daemon sees none of these.
   const isSoMany = isRefusing
     ? own.size >= deadStreak && ownTypes.size > 1

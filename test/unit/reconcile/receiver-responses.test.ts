@@ -61,6 +61,7 @@ test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
   ['three without a response', 'tt---', null, 60, 'suspected'],
   ['two are too few', 'tt--', null, 120, 'taking'],
   ['so are three where others had failed before', 't-t---', null, 60, 'taking'],
+  ['but for failures ten minutes ago', 't-t---', null, 301, 'suspected'],
   ['or that one record may cause', 'tt---', 500, 60, 'taking'],
   ['it rejects single records', '-'.repeat(20), 422, 60, undefined],
   ['it rejects nine records', `tt${'f'.repeat(8)}o--`, 422, 15, 'suspected'],
