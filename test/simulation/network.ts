@@ -88,6 +88,8 @@ const healthHost = 'receiver.simulated'
 const slowFactor = 20
 const limitedMs = 10_000
 const maxPausesMs = 300_000
+/** Dates are of whole seconds, and retries go first: lists may wait for so much longer than they were asked to. */
+const listsLaterMs = 3000
 const outlierMs = 3_600_000
 
 function operationOf({ method, url }: HttpRequest): Operation {
@@ -243,7 +245,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     let calls = 0
     /** Odd dates are for who knows the time already: the first response has to be believed. */
     let goodAt = -Infinity
-    /** The pauses that were asked for: their sum, and the end of the last one. */
+    /** Pauses of lists: their sum, and the latest end of the last one. */
     const pauses = { ms: 0, until: -Infinity }
     const pausedMs = (): number => pauses.ms - Math.max(0, pauses.until - timeline.now())
     let pausedUntilGoodMs = 0
@@ -272,6 +274,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         form: operation === 'token' ? (request.body ?? '') : '',
       }
       const pausedUntilSentMs = pausedMs()
+      if (operation === 'list') Object.assign(pauses, { ms: pausedUntilSentMs, until: timeline.now() })
       const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
@@ -344,7 +347,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
           if (isWord && isGood) [goodAt, pausedUntilGoodMs] = [timeline.now(), pausedMs()]
           if (operation !== 'token' && last.retryAfterMs !== undefined) {
-            const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs)
+            const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs + listsLaterMs)
             pauses.ms += until - Math.max(timeline.now(), pauses.until)
             pauses.until = until
           }

@@ -23,8 +23,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   /** Trials that were refused since. */
   let refused = 0
   let trial: Call | undefined
-  let triedId = ''
-  let triedAt = Infinity
+  /** When the trials since then were sent, by their records. */
+  let trials = new Map<string, number>()
   /** A token is asked for: a refusal by 403 may be of the former one, and its call is made once more. */
   let isRenewing = false
   let isForbidden = false
@@ -36,8 +36,9 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   /** The list is asked because of three failures. */
   let isAsking = false
 
-  /** The platform has touched its record since it was sent. */
-  const wasTrialTaken = (): boolean => (platform.records.get(triedId)?.changedAt ?? -Infinity) >= triedAt
+  /** The platform has touched the record of one since it was sent. */
+  const wasTrialTaken = (): boolean =>
+    trials.entries().some(([id, sentAt]) => (platform.records.get(id)?.changedAt ?? -Infinity) >= sentAt)
 
   function forgetRow(): void {
     sentSince = undefined
@@ -79,7 +80,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       else if (blockedAt === undefined) refused = 0
       if (blockedAt === undefined) {
         blockedBy = call.id
-        triedId = ''
+        trials = new Map()
       }
       blockedAt ??= timeline.now()
     } else if (status === 401 || isVoid === true || (isTrial && isAnswered)) blockedAt = undefined
@@ -95,8 +96,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       violate('limits', `tries ${call.id} after ${refused} refused trials within ${Math.round(blockedMs)} ms`)
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)
     trial = call
-    triedId = call.id
-    triedAt = call.sentAt
+    trials.set(call.id, call.sentAt)
   }
 
   return {
@@ -112,7 +112,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       if (call.operation !== 'retry') return
       if (knowledge.get(call.id)?.mayReplay === true) {
         // The refusal was of the token, and is none of the record: a trial goes on.
-        if (triedId === call.id) {
+        if (trials.has(call.id)) {
           refused -= 1
           trial = call
         } else replays.add(call)

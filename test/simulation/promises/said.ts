@@ -29,6 +29,8 @@ const maxSkewMs = 50_000
 const maxReturnsPerHour = { flaky: 6, other: 3 }
 /** Records that the receiver refuses need this many attempts before it is said. */
 const minTries = 3
+/** So many failures in a row are no chance, where it had failed others before. */
+const minRowOfFailing = 9
 
 type Party =
   | 'platform'
@@ -282,13 +284,18 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       if (open > 0 && sent >= minDeliveries && taken + Math.sqrt(sent) < sent / 2 && !isTaking)
         say(`${said} while ${id} takes ${taken} of ${sent}`)
       const downSince = platform.outageAt(receiverOf(id), timeline.now())?.from ?? Infinity
+      // A few are chance where it failed before.
+      const hasFailed = own.some(
+        ({ at, isTaken, sentAt }) => !isTaken && sentAt <= downSince && at > downSince - recallMs,
+      )
+      const enough = hasFailed ? minRowOfFailing : minTries
       const failed = own.filter(
         ({ at, isTaken, sentAt }) =>
           !isTaken && sentAt > downSince && at < timeline.now() - noticeMs && at > timeline.now() - recallMs,
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
       // Where none is said to be missing, that itself is judged.
-      if (open > 0 && failed.length >= minTries && recordsOf(id).some(isWaiting))
+      if (open > 0 && failed.length >= enough && recordsOf(id).some(isWaiting))
         say(`${said} while the receiver of ${id} is down since ${timeline.now() - downSince} ms`)
     }
     for (const party of ['platform', 'identity'] as const)
