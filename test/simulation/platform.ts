@@ -320,6 +320,11 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.eventIdFilter === 'works' && record.eventId === eventId
   }
 
+  function laterSeconds(): number {
+    const { ms, until } = habits.boundsLater ?? { ms: 0, until: 0 }
+    return timeline.now() < until ? ms / 1000 : 0
+  }
+
   const isBehind = ({ page, size }: Asked): boolean => (page + 1) * size > (habits.firstRows?.rows ?? Infinity)
 
   function isRefused(asked: Asked): boolean {
@@ -339,7 +344,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function list(asked: Asked): Answer {
-    const { eventId, from, size: askedSize, status, to } = asked
+    const { eventId, size: askedSize, status } = asked
+    const [from, to] = [asked.from, asked.to].map((bound) => bound && bound + laterSeconds())
     if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
     const { firstRows, pages } = habits
     const size = Math.min(pages?.max ?? maxPageSize, askedSize)

@@ -102,9 +102,18 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
   return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }
 }
 
+/** Bounds of lists mean earlier times than those of the rows, so that the newest are not listed for some time. */
+function boundsEarlier(draw: Draw, scenario: Scenario): Scenario {
+  const { habits, ...stage } = plain(draw, scenario, draw.pick([3, 20, 100]))
+  const calmAt = draw.within(10, 60) * minuteMs
+  const boundsLater = { ms: -draw.within(1, 8) * hourMs, until: calmAt }
+  return { ...stage, calmAt, patienceMs: 4 * hourMs, habits: { ...habits, boundsLater } }
+}
+
 export const saidStages = {
   'an outage that heals, or lasts': outage,
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,
   'a receiver that is mended': fixedLate,
+  'bounds of another zone': boundsEarlier,
 }

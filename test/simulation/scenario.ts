@@ -93,6 +93,8 @@ export interface Habits {
   firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
   /** Maximum rows on a page, and what the metadata say of it; undefined: as specified. */
   pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none' }
+  /** Until then, ms since the start, bounds of lists mean times that are so much later than those of the rows, as in another zone. */
+  boundsLater?: { ms: number; until: number }
   /** Bytes of a row in a list: a response with too many of them does not arrive. */
   rowBytes: number
   /** How statuses are written. */

@@ -1,7 +1,7 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
 import { firstCheckMs } from '../../../src/reconcile/confirm/evidence.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import { isSweepPage } from '../asked.ts'
+import { isQuestion, isSweepPage } from '../asked.ts'
 import { perSecondFor } from '../readings-limits.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -96,7 +96,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
       if (isSweepPage(call)) {
         pages += 1
         pagesSinceFull += 1
-      } else if (call.operation === 'list' && call.asked?.status === undefined) checks += 1
+      } else if (call.operation === 'list' && !isQuestion(call)) checks += 1
     },
     fact(fact) {
       if (fact.type === 'outcome') {

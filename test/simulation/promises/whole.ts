@@ -11,6 +11,7 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, platform, scenario, timeline, violate } = options
   /** When the last full sweep that did not fail began, ms since the start. */
   let sweptAt: number | undefined
+  const { boundsLater = { ms: 0, until: 0 } } = scenario.habits
   const isBerlin = scenario.habits.timeZone === 'Europe/Berlin'
 
   const isUnlisted = (record: SimulatedRecord, at: number): boolean =>
@@ -19,13 +20,17 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   const mayBeUnlisted = (record: SimulatedRecord, at: number): boolean =>
     expectations.isUnlisted(record, scenario.startAt + at + edgeMs)
 
+  /** Bounds of lists mean earlier times than its own. */
+  const isUnasked = ({ eventAt }: SimulatedRecord, at: number): boolean =>
+    at < boundsLater.until && eventAt > scenario.startAt + at + boundsLater.ms + edgeMs
+
   /** Records that a full sweep which began at a moment had to list and read, and could not. */
   function hiddenAt(at: number): SimulatedRecord[] {
     const since = at - scenario.habits.lagMs
     if (isBerlin || scenario.platformJumps.length > 0) return []
     return [...platform.records.values()].filter((record) => {
       const { changedAt, enteredAt, eventAt, plan, status } = record
-      const isHidden = plan.unreadable !== undefined || isUnlisted(record, at)
+      const isHidden = plan.unreadable !== undefined || isUnlisted(record, at) || isUnasked(record, at)
       if (!isHidden || status !== 'failed' || changedAt >= since || enteredAt >= since) return false
       const { notBefore = -Infinity, settle } = config.window
       const wasSettled = eventAt + settle + edgeMs <= scenario.startAt + at
@@ -40,7 +45,8 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
       const { result, unreadable } = fact.report
       for (const record of hiddenAt(sweptAt)) {
         exercise('nothing is called whole that is not')
-        const isTold = result !== 'complete' || (unreadable > 0 && !isUnlisted(record, sweptAt))
+        const isTold =
+          result !== 'complete' || (unreadable > 0 && !isUnlisted(record, sweptAt) && !isUnasked(record, sweptAt))
         if (!isTold) violate('untrue', `calls a full sweep complete that could not list or read ${record.id}`)
       }
     },
@@ -50,6 +56,7 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
       for (const record of hiddenAt(sweptAt)) {
         if (headline.includes('Nothing is missing'))
           violate('untrue', `says "${headline}", and does not know ${record.id}`)
+        if (isUnasked(record, sweptAt)) continue
         const isShown =
           (status.unlisted !== null && mayBeUnlisted(record, sweptAt)) ||
           (status.unreadable !== null && !isUnlisted(record, sweptAt))
