@@ -115,6 +115,9 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       if (status !== 'failed' || plan.unreadable === undefined || isInBadSpan(record)) return false
       return !expectations.isExpired(record, platform.now(), 0) && !expectations.isUnlisted(record, platform.now())
     })
+    const readable = [...platform.records.values()].filter(
+      ({ plan, status }) => status !== 'successful' && plan.unreadable === undefined,
+    ).length
     const ahead = [...platform.records.values()].filter(
       ({ changedAt, plan, status }) =>
         status === 'failed' && plan.aheadMs !== undefined && changedAt < fullSince - scenario.habits.lagMs,
@@ -129,6 +132,11 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],
       ['rows that cannot be read', unreadable.map(({ id }) => id), /^UnreadableRecords$/],
+      [
+        'more of them than of others',
+        once(unreadable.length >= 10 && unreadable.length > readable),
+        /^ManyUnreadable$/,
+      ],
       [
         'a part that cannot be listed',
         once(isUnlistable && hasSwept),
