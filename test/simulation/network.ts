@@ -49,8 +49,8 @@ export interface Told {
   isVoid?: boolean
   /** True when the response gives the time of who gave it. */
   hasDate: boolean
-  /** True for a 503 with Retry-After soon after a good response: the platform limits the rate. */
-  isLimited?: boolean
+  /** True for a 503 with Retry-After soon after a good response: the platform limits the rate. `unsure`: of a retry, as the daemon says. */
+  isLimited?: boolean | 'unsure'
   /** A page of HTML. */
   isPage?: boolean
   /** Of `nothing`: whether the time was up, and not the connection broken. */
@@ -88,8 +88,8 @@ const healthHost = 'receiver.simulated'
 const slowFactor = 20
 const limitedMs = 10_000
 const maxPausesMs = 300_000
-/** Dates are of whole seconds, and retries go first: lists may wait for so much longer than they were asked to. */
-const listsLaterMs = 3000
+/** Dates are of whole seconds, and retries go first: the daemon may pause for so much longer than it was asked to. */
+const longerMs = 3000
 const outlierMs = 3_600_000
 
 function operationOf({ method, url }: HttpRequest): Operation {
@@ -245,8 +245,8 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     let calls = 0
     /** Odd dates are for who knows the time already: the first response has to be believed. */
     let goodAt = -Infinity
-    /** Pauses of lists: their sum, and the latest end of the last one. */
-    const pauses = { ms: 0, until: -Infinity }
+    /** The pauses that were asked for: their sum, the end of the last one, and their number since the last success. */
+    const pauses = { ms: 0, until: -Infinity, count: 0 }
     const pausedMs = (): number => pauses.ms - Math.max(0, pauses.until - timeline.now())
     let pausedUntilGoodMs = 0
     const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
@@ -274,7 +274,6 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         form: operation === 'token' ? (request.body ?? '') : '',
       }
       const pausedUntilSentMs = pausedMs()
-      if (operation === 'list') Object.assign(pauses, { ms: pausedUntilSentMs, until: timeline.now() })
       const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
@@ -310,6 +309,12 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         }
         request.signal?.addEventListener('abort', abort, { once: true })
 
+        /** By how long it paused since the last success. */
+        function isLimited(waitedMs: number): boolean | 'unsure' {
+          const leftMs = limitedMs - (call.sentAt - goodAt - waitedMs)
+          return operation === 'retry' && Math.abs(leftMs) < longerMs * pauses.count ? 'unsure' : leftMs > 0
+        }
+
         function answer(reply: Reply): void {
           if (fault === 'reset-after') fail('nothing', 'connection', 'ECONNRESET')
           if (operation === 'list' && (reply.rows ?? 0) * habits.rowBytes > request.maxBytes)
@@ -340,14 +345,17 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             found: isWord ? last.found : undefined,
             hasDate: isDated,
             isVoid: last.isVoid === true,
-            isLimited:
-              last.status === 503 && last.retryAfterMs !== undefined && call.sentAt - goodAt - waitedMs < limitedMs,
+            isLimited: last.status === 503 && last.retryAfterMs !== undefined && isLimited(waitedMs),
             isPage: !broken && last.body.startsWith('<'),
           }
           const isGood = operation === 'list' ? last.status === 200 : operation === 'retry' && last.views.length > 0
-          if (isWord && isGood) [goodAt, pausedUntilGoodMs] = [timeline.now(), pausedMs()]
+          if (isWord && isGood) {
+            ;[goodAt, pausedUntilGoodMs] = [timeline.now(), pausedMs()]
+            pauses.count = 0
+          }
           if (operation !== 'token' && last.retryAfterMs !== undefined) {
-            const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs + listsLaterMs)
+            const until = Math.max(pauses.until, timeline.now() + last.retryAfterMs)
+            pauses.count += 1
             pauses.ms += until - Math.max(timeline.now(), pauses.until)
             pauses.until = until
           }

@@ -183,6 +183,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     watches.push(current)
     watch = current
     trace.note(`process ${number} starts`)
+    /** Calls of retries that the daemon may count as limited, or not, by their records: its word comes at once. */
+    const unsure = new Map<string, (isLimited: boolean) => void>()
     const transport = connect(
       {
         number,
@@ -199,6 +201,10 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
           calls += 1
           current.sent(call)
         },
+        told(call, told) {
+          if (told.isLimited !== 'unsure') current.told(call, told)
+          else unsure.set(call.id, (isLimited) => void current.told(call, { ...told, isLimited }))
+        },
       },
     )
     const own = startLife({
@@ -210,6 +216,11 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       transport: (request) => transport(request),
       keyFiles,
       report: (fact) => {
+        if (fact.type === 'retry') {
+          const id = fact.webhookId.toLowerCase()
+          unsure.get(id)?.(fact.response.result === 'throttled')
+          unsure.delete(id)
+        }
         current.fact(fact)
         alerts.fact(fact)
       },
