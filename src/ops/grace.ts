@@ -45,13 +45,12 @@ export function createGrace(options: GraceOptions): Grace {
   }
 
   if (stop.aborted) begin()
-  else stop.addEventListener('abort', begin, { once: true })
+  else stop.addEventListener('abort', begin, { once: true, signal: kill.signal })
 
   return {
     signal: kill.signal,
     cutOff: () => cutOff,
     end() {
-      stop.removeEventListener('abort', begin)
       kill.abort()
     },
   }
