@@ -115,8 +115,7 @@ export function createJobsEndpoint(
     return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
   }
 
-  async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<OpsResponse> {
-    if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
+  async function start(request: IncomingMessage, by: CommandedBy): Promise<OpsResponse> {
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) throw new BadRequest(`The body is truncated, or has more than ${maxBodyBytes} bytes.`)
     const job = readJob(body, options)
@@ -136,7 +135,7 @@ export function createJobsEndpoint(
     const { method, url = '' } = request
     const [at = '', query = ''] = url.split(/\?(.*)/s, 2)
     if (at === path) {
-      if (method === 'POST') return start(request, query, by)
+      if (method === 'POST') return start(request, by)
       return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     }
     const id = at.slice(path.length + 1)
