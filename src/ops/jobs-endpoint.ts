@@ -13,6 +13,7 @@ import {
   refuse,
   refusing,
   standbyResponse,
+  stoppingResponse,
   type RecordsEndpointOptions,
 } from './records-endpoint.ts'
 
@@ -121,7 +122,7 @@ export function createJobsEndpoint(
     const job = readJob(body, options)
     const standby = standsBy()
     if (standby !== undefined) return standbyResponse(standby)
-    if (jobs.isStopping()) return refuse(503, 'The daemon stops: send the request again once one runs.')
+    if (jobs.isStopping()) return stoppingResponse()
     if (!retriesEnabled && !job.dryRun) {
       return refuse(409, 'retry.enabled is false: set it to true, and restart the daemon.', { gate: 'disabled' })
     }
