@@ -134,7 +134,7 @@ export function createControl(options: ControlOptions): Control {
     const admitted = access(request)
     if ('error' in admitted) return Promise.resolve(refuseAccess(admitted))
     // An ignored one would pause all retries without end in place of one subscription's for 2 h.
-    if (request.method === 'POST' && request.url?.includes('?') === true)
+    if (request.method !== 'GET' && request.url?.includes('?') === true)
       return Promise.resolve(refuse(400, 'Send the fields in the body, and no query.'))
     return command === undefined ? respondToJob(request, admitted.by) : run(command, request)
   }

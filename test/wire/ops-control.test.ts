@@ -247,12 +247,15 @@ describe('with the token', () => {
     expect(control.pause.list()).toEqual([])
   })
 
-  test.each([...paths, '/-/retry'])('%s with a query: 400, nothing done', async (path) => {
-    await using control = await startTestControl()
-    const { body, status } = await command(control.port, `${path}?subscription=payments-eu&for=2h`)
-    expect([status, body]).toEqual([400, expect.stringContaining('in the body')])
-    expect([control.pause.list(), control.probes()]).toEqual([[], 0])
-  })
+  test.each([...[...paths, '/-/retry'].map((path) => ['POST', path] as const), ['DELETE', '/-/retry/x'] as const])(
+    '%s %s with a query: 400, nothing done',
+    async (method, path) => {
+      await using control = await startTestControl()
+      const { body, status } = await command(control.port, `${path}?subscription=payments-eu&for=2h`, { method })
+      expect([status, body]).toEqual([400, expect.stringContaining('in the body')])
+      expect([control.pause.list(), control.probes()]).toEqual([[], 0])
+    },
+  )
 
   test('the case of the scheme, a name that points here and spaces in a body are ignored', async () => {
     await using control = await startTestControl()
