@@ -290,8 +290,8 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
 }
 
 /** How to test whether this account may retry. */
-function hintOf(failedId: string | undefined, commandPrefix: string): string {
-  if (failedId === undefined) return 'check is read-only: the first retry tests the retry permission.'
+function hintOf(failedId: string | undefined, { retry, server: { commandPrefix = '' } }: Config): string {
+  if (failedId === undefined || !retry.enabled) return 'check is read-only: the first retry tests the retry permission.'
   const command = prefixed(`webhook-reconciler retry ${failedId}`, commandPrefix)
   return `check is read-only. To test the retry permission, with the daemon running: ${command}`
 }
@@ -344,8 +344,8 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
     await opened?.http.close()
   }
   const code = exitCodeOf(steps)
-  const hint = hintOf(listed?.failedId, opened?.config.server.commandPrefix ?? '')
-  const text = (): string => (code === exitCode.done ? paragraph(hint, widthOf(stdout)) : '')
+  const text = (): string =>
+    opened && code === exitCode.done ? paragraph(hintOf(listed?.failedId, opened.config), widthOf(stdout)) : ''
   print(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)
   return code
 }

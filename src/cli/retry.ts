@@ -160,7 +160,8 @@ const stops: Readonly<Record<string, string>> = {
 }
 
 function remarksOf({ blockedBy, listing, problem, stoppedBy, sums }: JobDocument): string[] {
-  const isNothing = sums.found + listing.notFailed === 0 && listing.notFound.length === 0
+  const isWhole = problem === null && listing.incomplete === null
+  const isNothing = isWhole && sums.found + listing.notFailed + listing.notFound.length === 0
   const unknown = (id: string): string =>
     `No failed record with webhook id ${cell(id)} was found: it may be delivered, in delivery, or mistyped.`
   return [

@@ -8,7 +8,7 @@ import { BadRequest, bodyFields, subscriptionIdOf } from '../records/filter.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createJobsEndpoint, isJobsPath, type JobsEndpointOptions } from './jobs-endpoint.ts'
 import { bodyOf, json, type OpsResponse } from './listen.ts'
-import { refuse, refuseAccess, refusing, type RecordsEndpointOptions } from './records-endpoint.ts'
+import { refuse, refuseAccess, refusing, stoppingResponse, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { toPause } from './status-document.ts'
 
 type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
@@ -122,6 +122,7 @@ export function createControl(options: ControlOptions): Control {
     if (request.method !== 'POST') return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) return refuse(400, `Send a complete body of at most ${maxBodyBytes} bytes.`)
+    if (options.jobs.jobs.isStopping()) return stoppingResponse()
     const done = await command(body)
     if ('problem' in done) return refuse(503, String(done.problem))
     return { status: 200, contentType: json, body: `${redactedJson(done)}\n` }
@@ -132,6 +133,9 @@ export function createControl(options: ControlOptions): Control {
     if (command === undefined && !isJobsPath(path)) return undefined
     const admitted = access(request)
     if ('error' in admitted) return Promise.resolve(refuseAccess(admitted))
+    // An ignored one would pause all retries without end in place of one subscription's for 2 h.
+    if (request.method !== 'GET' && request.url?.includes('?') === true)
+      return Promise.resolve(refuse(400, 'Send the fields in the body, and no query.'))
     return command === undefined ? respondToJob(request, admitted.by) : run(command, request)
   }
 }

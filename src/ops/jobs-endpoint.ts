@@ -13,6 +13,7 @@ import {
   refuse,
   refusing,
   standbyResponse,
+  stoppingResponse,
   type RecordsEndpointOptions,
 } from './records-endpoint.ts'
 
@@ -115,14 +116,13 @@ export function createJobsEndpoint(
     return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
   }
 
-  async function start(request: IncomingMessage, query: string, by: CommandedBy): Promise<OpsResponse> {
-    if (query !== '') throw new BadRequest('Send the fields in the body, and no query.')
+  async function start(request: IncomingMessage, by: CommandedBy): Promise<OpsResponse> {
     const body = await bodyOf(request, maxBodyBytes)
     if (body === undefined) throw new BadRequest(`The body is truncated, or has more than ${maxBodyBytes} bytes.`)
     const job = readJob(body, options)
     const standby = standsBy()
     if (standby !== undefined) return standbyResponse(standby)
-    if (jobs.isStopping()) return refuse(503, 'The daemon stops: send the request again once one runs.')
+    if (jobs.isStopping()) return stoppingResponse()
     if (!retriesEnabled && !job.dryRun) {
       return refuse(409, 'retry.enabled is false: set it to true, and restart the daemon.', { gate: 'disabled' })
     }
@@ -136,7 +136,7 @@ export function createJobsEndpoint(
     const { method, url = '' } = request
     const [at = '', query = ''] = url.split(/\?(.*)/s, 2)
     if (at === path) {
-      if (method === 'POST') return start(request, query, by)
+      if (method === 'POST') return start(request, by)
       return { ...refuse(405, 'Send a POST.'), headers: { allow: 'POST' } }
     }
     const id = at.slice(path.length + 1)

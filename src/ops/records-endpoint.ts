@@ -43,6 +43,11 @@ export function standbyResponse({ leader }: { leader: string | undefined }): Ops
   return refuse(409, standbyText(leader), { leader: leader ?? null })
 }
 
+/** A daemon that stops sends no retry or probe, and forgets a pause. */
+export function stoppingResponse(): OpsResponse {
+  return refuse(503, 'The daemon stops: send the request again once one runs.')
+}
+
 /** @throws BadRequest for a field that is not among these */
 export function fieldsOf(query: string, allowed: readonly string[]): Fields {
   const fields: Record<string, string[]> = {}

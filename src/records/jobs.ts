@@ -45,7 +45,7 @@ export interface Jobs {
   note(event: { type: string } | RetryEvent | OutcomeEvent | SweeperEvent): void
   /** Ends all jobs, at the end of the term or of the daemon. */
   endAll(stoppedBy: Extract<StoppedJob, 'not-leader' | 'stopped'>): void
-  /** True once the daemon stops: no job can send a retry any more. */
+  /** True once the daemon stops: nothing more is sent. */
   isStopping(): boolean
   /** Withdraws all requests with the signal. Rejects with its reason, or with the first bug in a job. */
   run(signal: AbortSignal): Promise<never>

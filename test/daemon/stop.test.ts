@@ -1,7 +1,9 @@
 // How the whole daemon ends: at once when no retry is in flight, else within its grace, and it reports what it cut off.
+import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
+import { createControl } from '../../src/ops/control.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { beginDay } from '../support/daemon.ts'
 
@@ -88,7 +90,7 @@ test.each(Object.entries(states))('while %s', async (_, state) => {
   expect(sandbox.counts()).toEqual({ successful, processing, failed: 8 - successful - processing })
 })
 
-test('while a retry job runs: no other is started, and its end is reported when the retries in flight have ended', async () => {
+test('while a retry job runs: no command is accepted, and its end is reported when the retries in flight have ended', async () => {
   await using day = await beginDay()
   const { clock, sandbox } = day
   sandbox.faults.set(slowRetry(5000))
@@ -99,7 +101,12 @@ test('while a retry job runs: no other is started, and its end is reported when 
   await clock.advance(1500)
   daemon.stop()
   await clock.advance(1000)
-  expect(await daemon.job('POST', '', wanted)).toMatchObject({ status: 503 })
+  const control = createControl({ ...daemon.ops().control, access: () => ({ by: 'token' }) })
+  for (const url of ['/-/retry', '/-/pause', '/-/resume', '/-/probe']) {
+    const body = url === '/-/retry' ? JSON.stringify(wanted) : ''
+    const request = Object.assign(Readable.from([Buffer.from(body)]), { method: 'POST', url })
+    expect(await control(url, request as never)).toMatchObject({ status: 503 })
+  }
   await daemon.end()
   expect(daemon.facts.filter(({ type }) => type === 'operator')).toMatchObject([
     { command: 'retry', job },

@@ -35,6 +35,17 @@ test('all is well: 0, every step is there, and nothing is touched', async () => 
   expect(sandbox.stats.requests.retry).toEqual({})
 })
 
+test.each([
+  ['true', /with the daemon running: webhook-reconciler retry [\da-f-]{36}\n$/],
+  // The daemon rejects it then.
+  ['false', /the first retry tests the retry permission\.\n$/],
+])('how to test the retry permission, with retry.enabled: %s', async (enabled, hint) => {
+  await using sandbox = await startPlatform()
+  sandbox.addWebhook({ eventInstant: systemClock.now() - 60_000 })
+  const env = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: enabled })
+  expect(await runCommand(['check'], { env })).toMatchObject({ code: 0, out: expect.stringMatching(hint) as string })
+})
+
 interface Wrong {
   readings?: Partial<SandboxOptions>
   /** Environment of the command, instead of what the sandbox needs. */

@@ -137,6 +137,9 @@ describe('compare', () => {
     expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed anyway\)\n/)
     // Not those that were left out here.
     expect(text.out).toMatch(new RegExp(`retry --since \\S+ --until \\S+ --subscription ${missing} --exhausted\n`))
+    // The daemon would reject it.
+    const disabled = { env: await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' }) }
+    expect((await compare(sandbox, lines, only, disabled)).out).not.toContain('webhook-reconciler retry')
     expect(text.out).toContain('5 keys of')
     const { out } = await compare(sandbox, lines, [...only, '--records'])
     const groups = out

@@ -93,7 +93,7 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
   ],
   [
     'platform away',
-    aJob({ stoppedBy: 'platform', problem: 'HTTP 503' }),
+    aJob({ stoppedBy: 'platform', problem: 'HTTP 503', sums: { found: 0, asked: 0 } }),
     69,
     ['HTTP 503.', 'Stopped early: the platform cannot be listed.'],
   ],
@@ -108,6 +108,7 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
   const ran = await beside(() => job, ['retry', id])
   expect([ran.code, ran.err]).toEqual([code, ''])
   for (const text of said) expect(ran.out).toContain(text)
+  expect(ran.out.includes('for this selection')).toBe(what === 'nothing')
   expect(ran.out.includes('RESULT')).toBe(['failed again', 'refused'].includes(what))
   expect(ran.asked).toEqual(['POST /-/retry', 'GET /-/retry/J?limit=1000'])
 })

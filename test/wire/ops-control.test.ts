@@ -247,10 +247,20 @@ describe('with the token', () => {
     expect(control.pause.list()).toEqual([])
   })
 
-  test('a query, the case of the scheme, a name that points here and spaces in a body are ignored', async () => {
+  test.each([...[...paths, '/-/retry'].map((path) => ['POST', path] as const), ['DELETE', '/-/retry/x'] as const])(
+    '%s %s with a query: 400, nothing done',
+    async (method, path) => {
+      await using control = await startTestControl()
+      const { body, status } = await command(control.port, `${path}?subscription=payments-eu&for=2h`, { method })
+      expect([status, body]).toEqual([400, expect.stringContaining('in the body')])
+      expect([control.pause.list(), control.probes()]).toEqual([[], 0])
+    },
+  )
+
+  test('the case of the scheme, a name that points here and spaces in a body are ignored', async () => {
     await using control = await startTestControl()
     const request = { authorization: `bEARER  ${token}`, headers: { host: 'evil.example' }, body: ' '.repeat(16_384) }
-    expect((await command(control.port, '/-/pause?reason=x', request)).status).toBe(200)
+    expect((await command(control.port, '/-/pause', request)).status).toBe(200)
     expect(control.pause.list()).toHaveLength(1)
   })
 

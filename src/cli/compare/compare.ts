@@ -209,7 +209,9 @@ function notes(report: CompareReport, shown: CompareShown): string {
     !complete && 'A part of the span could not be listed with certainty: run it again.',
     notProcessed.total > 0 &&
       'Unprocessed deliveries cannot be retried: the platform shows them as successful. --payloads FILE writes their payloads, for an import into the receiver.',
-    failed.total > 0 && `To retry the failed ones: webhook-reconciler retry ${span}${filters.join('')}${exhausted}`,
+    failed.total > 0 &&
+      config.retry.enabled &&
+      `To retry the failed ones: webhook-reconciler retry ${span}${filters.join('')}${exhausted}`,
     complete &&
       unknown > 0 &&
       `${counted(unknown, 'key')} of ${cell(file)} ${unknown === 1 ? 'is' : 'are'} unknown to the platform: of another subscription, or outside of the span.${isRereadable ? ' --records lists them.' : ''}`,
