@@ -40,6 +40,19 @@ test('a platform that lists records as failed, but finds another status in each 
   })
 })
 
+test('a dead receiver, and attempts dated in another zone: both are said within minutes, and retries stop', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
+  day.sandbox.receiver.down()
+  day.seed(200, [48, 12], { subscriptions: 1 })
+  const daemon = await day.start({ RECONCILER_PLATFORM_TIME_ZONE: 'Africa/Cairo' })
+  await daemon.goOn(9)
+  expect(daemon.ops().status()).toMatchObject({
+    timeZone: { actualOffset: '+00:00' },
+    circuits: { list: [{ state: expect.not.stringMatching('closed') as string }] },
+  })
+  expect(day.sandbox.stats.retries.accepted).toBeLessThan(30)
+})
+
 test('a platform whose clock is set back while it delivers does not appear to be in another zone', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
   seed(day, 2)
