@@ -8,7 +8,7 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** An attempt may be dated up to so long before the PATCH that caused it. */
 const clockToleranceMs = 2000
-/** Hosts of a platform have clocks of their own: one that was counted is believed so late, whatever its date. */
+/** Hosts of a platform have clocks of their own: one that was counted is believed so late, with any date. */
 const believedMs = 120_000
 /** Checks may wait for the rate before they go out. */
 const reserveMs = 30_000
