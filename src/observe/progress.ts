@@ -130,6 +130,13 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
     lastOffsetMs = ms
   }
 
+  function observeOutcome({ outcome, timeOffsetMs }: FactOf<'outcome'>): void {
+    known.unknownInARow = outcome === 'unknown' ? known.unknownInARow + 1 : 0
+    // The platform accepted it, whatever its response was.
+    if (outcome !== 'unknown') known.notAccepted = { inARow: 0 }
+    if (timeOffsetMs !== undefined) observeOffset(timeOffsetMs)
+  }
+
   return {
     forget() {
       known = { ...nothingSeen }
@@ -142,8 +149,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
       if (event.type === 'retry') observeRetry(event.response, now)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'returned') known.expired -= event.records
-      if (event.type === 'outcome') known.unknownInARow = event.outcome === 'unknown' ? known.unknownInARow + 1 : 0
-      if (event.type === 'outcome' && event.timeOffsetMs !== undefined) observeOffset(event.timeOffsetMs)
+      if (event.type === 'outcome') observeOutcome(event)
       if (isProgress(event)) moveOn(now)
     },
     notReady: () => [

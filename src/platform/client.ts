@@ -120,14 +120,9 @@ type Called<T> = Exchange<T> & {
   tokenError?: TokenError
 }
 
-/** Reasons that suggest a void token without a 401: a 403, and a redirect to a login page. */
-const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body'])
-/** Statuses of an intermediary that requires a login of its own. */
-const doubtfulStatuses: ReadonlySet<number | undefined> = new Set([407, 511])
-/** A login page. */
-const isPage = ({ reason, status = 0 }: Exchange<unknown>): boolean => reason === 'intercepted' && isSuccess(status)
-const isDoubtful = (exchange: Exchange<unknown>): boolean =>
-  doubtful.has(exchange.reason) || doubtfulStatuses.has(exchange.status) || isPage(exchange)
+/** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or whatever an intermediary says. */
+const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body', 'intercepted'])
+const isDoubtful = ({ reason }: Exchange<unknown>): boolean => doubtful.has(reason)
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
@@ -271,8 +266,9 @@ function createCall(options: ClientOptions): Call {
     const isRefused = refuses(token, operation, first)
     if (isRefused) tokens.refused(token, { hasWorked: token === workingToken })
     const isDoubted = !isRefused && doubts(token, operation, first)
-    // The platform may have accepted a PATCH although a page was returned.
-    const isOver = !mayReplay || ((first.reason === 'invalid-body' || isPage(first)) && operation.method === 'PATCH')
+    // The platform may have accepted a PATCH although an unreadable body or a page was returned.
+    const mayBeDone = first.status === undefined || isSuccess(first.status)
+    const isOver = !mayReplay || (mayBeDone && operation.method === 'PATCH')
     if (isDoubted && (await renewed(token, signal)) === undefined) return first
     if (isOver || !(isRefused || isDoubted)) return first
     await rate.acquire(kind, signal)

@@ -40,6 +40,30 @@ test('a platform that lists records as failed, but finds another status in each 
   })
 })
 
+test('a platform that accepts retries without a body: no retry is said to be rejected', async () => {
+  await using day = await beginDay()
+  day.sandbox.receiver.down()
+  day.sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 204, body: 'empty', applied: true } })
+  day.seed(40, [48, 2])
+  const daemon = await day.start()
+  expect(daemon.ops().status().notAccepted).toBeNull()
+  expect(await daemon.metric('consecutive_retries_not_accepted')).toBe(0)
+  expect(await daemon.metric('outcomes_total', { outcome: 'failed-again' })).toBeGreaterThan(10)
+})
+
+test('a dead receiver, and attempts dated in another zone: both are said within minutes, and retries stop', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
+  day.sandbox.receiver.down()
+  day.seed(200, [48, 12], { subscriptions: 1 })
+  const daemon = await day.start({ RECONCILER_PLATFORM_TIME_ZONE: 'Africa/Cairo' })
+  await daemon.goOn(9)
+  expect(daemon.ops().status()).toMatchObject({
+    timeZone: { actualOffset: '+00:00' },
+    circuits: { list: [{ state: expect.not.stringMatching('closed') as string }] },
+  })
+  expect(day.sandbox.stats.retries.accepted).toBeLessThan(30)
+})
+
 test('a platform whose clock is set back while it delivers does not appear to be in another zone', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
   seed(day, 2)

@@ -39,6 +39,16 @@ test('lists that lag behind by up to 2 minutes: each record is sent once, and no
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(150)
 })
 
+test('one of three servers that lists nothing: all is recovered, with few more calls than of sound ones', async () => {
+  await using day = await beginDay()
+  day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 404 }, probability: 0.33 })
+  day.seed(150, [48, 2])
+  const daemon = await day.start()
+  await daemon.goOn(60)
+  expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: 150 })
+  expect(daemon.lists()).toBeLessThan(800)
+})
+
 test('attempts that are shown as failed while they are under way: after two mistakes there are no more', async () => {
   await using day = await beginDay({
     countedAt: 'start',

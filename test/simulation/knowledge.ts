@@ -78,9 +78,11 @@ function isLost(told: Told): boolean {
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
 }
 
-/** Answers after which a call may be sent once more with another token. */
-const replayable: ReadonlySet<number | undefined> = new Set([302, 401, 403, 407, 511])
-export const isReplayable = ({ status }: Told): boolean => replayable.has(status)
+/** True for what a call may be sent once more for, with another token. A page with 200 may come from behind the platform. */
+export function isReplayable(told: Told): boolean {
+  const { status = 0 } = told
+  return status === 401 || status === 403 || (status >= 300 && isIntercepted(told))
+}
 
 /** The last view may be of a list that lags behind. */
 function lastAndNewest(views: readonly View[]): readonly View[] {

@@ -64,7 +64,7 @@ export interface Habits {
   /** The API knows a token only so long after its issue. */
   tokenKnownAfterMs: number
   /** What a void token is answered with; `page`: a login page with 200. */
-  voidToken: 401 | 403 | 302 | 407 | 511 | 'page'
+  voidToken: 401 | 403 | 302 | 404 | 511 | 'page'
   latency: readonly [least: number, most: number]
   /** Until an asynchronous delivery begins. */
   queue: readonly [least: number, most: number]

@@ -15,9 +15,7 @@ const maxCheckPauseMs = 300_000
 /** Tolerance, because some platforms write attempt times to the second. */
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
-const attemptToleranceMs = 2000
-/** A counted attempt may be dated this long before its PATCH: a platform's hosts have clocks of their own. */
-const hostToleranceMs = 60_000
+export const attemptToleranceMs = 2000
 /** Before it is learned from outcomes. */
 export const firstCheckMs = 500
 /** Maximum doubt, 32 s, in multiples of `firstCheck`. */
@@ -61,17 +59,17 @@ export interface EvidenceRules {
   policy: OutcomePolicy
   /** See `doubtMsOf` and `longerDoubtMs`. */
   doubtMs: number
-  /** True for an attempt dated after the PATCH, or at most this long before. */
-  isSince: (lastAttemptLocal: number, toleranceMs: number) => boolean
+  /** True for an attempt dated after the PATCH, or less than `attemptToleranceMs` before. */
+  isSince: (lastAttemptLocal: number) => boolean
 }
 
 /** A retry with a pending outcome, and its record as listed before. */
 export type Awaited = Pick<PendingOutcome, 'failedSince' | 'lostAt' | 'sentAt'> & { before: Attempts }
 
 /**
- * True if `after` shows a new attempt that the daemon may have caused. The earlier list may have been stale: an attempt before
- * the PATCH is not the daemon's. One dated shortly before may be, if it stays the only one; but with a lost response, nothing
- * shows that the PATCH was accepted.
+ * True if `after` shows a new attempt that the daemon may have caused. One dated before the PATCH may be another client's, which
+ * a stale list did not show. If its count grew and it stays the only one, another clock or zone dates the attempts; but with a
+ * lost response, nothing shows that the PATCH was accepted.
  */
 function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt }: Awaited, rules: EvidenceRules) {
   const isCounted = after.attempts > before.attempts
@@ -79,7 +77,7 @@ function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt
   if (last === null || last === lastBefore) return isCounted
   if (!isCounted && last < (lastBefore ?? -Infinity)) return false
   const isForLong = isCounted && lostAt === undefined && askedAt - sentAt >= lostAfterMsOf(rules.policy)
-  return rules.isSince(last, isForLong ? hostToleranceMs : attemptToleranceMs)
+  return isForLong || rules.isSince(last)
 }
 
 /**

@@ -14,6 +14,7 @@ import type { Backlog } from '../retry/backlog.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
+  attemptToleranceMs,
   doubtMsOf,
   evidenceOf,
   judge,
@@ -206,8 +207,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return {
       policy,
       doubtMs,
-      isSince: (lastAttemptLocal, toleranceMs) =>
-        !options.knowsTime() || readingNotAhead(zone, lastAttemptLocal, seenAt) >= since - toleranceMs,
+      isSince: (lastAttemptLocal) =>
+        !options.knowsTime() || readingNotAhead(zone, lastAttemptLocal, seenAt) >= since - attemptToleranceMs,
     }
   }
 

@@ -174,10 +174,12 @@ async function goRound(
 }
 
 /** Learns how long a span the platform lists at once. */
-function learnWidth({ whole }: SliceAhead, { options }: Context): void {
+function learnWidth(slice: SliceAhead, { options }: Context): void {
+  const { whole } = slice
+  options.unlistable.listed(slice)
   if (whole === undefined) return
   whole.listedHalves += 1
-  if (whole.listedHalves === 2) options.unlistable.learnWidth(Math.ceil(whole.seconds / 2))
+  if (whole.listedHalves === 2) options.unlistable.learnWidth(whole.seconds)
 }
 
 async function step(slice: SliceAhead, context: Context): Promise<SweepStep | SliceAhead[]> {

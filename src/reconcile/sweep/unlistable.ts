@@ -54,9 +54,11 @@ export interface Unlistable {
   failed(span: Span, failure: PlatformFailure): void
   /** A sweep has tried this span completely: of the retried parts, only those that failed remain. */
   tried(span: Span): void
-  /** Cuts a span into pieces no longer than the platform lists at once; usually one. */
+  /** Cuts a span into pieces no longer than the platform lists at once; usually one. Now and then the first is twice as long: it may list more. */
   narrow(span: PlannedSpan): PlannedSpan[]
-  /** Learns that halves of this length could be listed, although the whole could not. */
+  /** A span could be listed. */
+  listed(span: Span): void
+  /** The halves of a span this long could be listed, although the whole could not: spans longer than any listed lately are cut. */
   learnWidth(seconds: number): void
   /** Forgets everything before a local second, or all. */
   forgetBefore(localSecond: number): void
@@ -73,9 +75,12 @@ const maxPieces = 64
  * only the last days, the part grows with time.
  */
 const edgeSeconds = 300
-/** Minimum length to which a limit on the length cuts spans. The limit is assumed for an hour. */
+/** Minimum length to which a limit on the length cuts spans. */
 const minWidth = 1800
-const widthMs = 3_600_000
+/** Time until twice the limit is tried. */
+const widthMs = 600_000
+/** A failure of a span no longer than one listed this recently is not for its length. */
+const recentMs = 3_600_000
 
 export function createUnlistable(monotonic: () => number): Unlistable {
   /** The parts do not overlap. */
@@ -83,6 +88,8 @@ export function createUnlistable(monotonic: () => number): Unlistable {
   /** Parts being retried: the end of the sweep shows the result. */
   let trying: UnlistedPart[] = []
   let width = { seconds: Infinity, until: -Infinity }
+  /** The longest span listed lately. */
+  let longest = { seconds: 0, until: -Infinity }
 
   function add(part: UnlistedPart): void {
     const { span } = part
@@ -145,13 +152,22 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       add({ span: { from: span.from, to: span.to }, failure, since: again?.since ?? now, dueAt, tries })
     },
     narrow(span) {
-      const seconds = monotonic() < width.until ? width.seconds : Infinity
-      const { uncut } = span
-      return cut(span, Math.ceil(lengthOf(span) / seconds)).map((piece) => ({ ...piece, ...(uncut && { uncut }) }))
+      const pieces = cut(span, Math.ceil(lengthOf(span) / width.seconds))
+      if (span.uncut) return pieces.map((piece) => ({ ...piece, uncut: true }))
+      if (monotonic() < width.until) return pieces
+      const [first = span, { to } = first, ...others] = pieces
+      return [{ from: first.from, to }, ...others]
     },
-    learnWidth(seconds) {
+    listed(span) {
+      const [now, seconds] = [monotonic(), lengthOf(span)]
+      width.seconds = Math.max(width.seconds, seconds)
+      if (now >= longest.until || seconds > longest.seconds) longest = { seconds, until: now + recentMs }
+    },
+    learnWidth(ofWhole) {
       const now = monotonic()
-      if (seconds < minWidth || (now < width.until && seconds >= width.seconds)) return
+      const listed = now < longest.until ? longest.seconds : 0
+      const seconds = Math.max(Math.ceil(ofWhole / 2), listed)
+      if (seconds < minWidth || ofWhole <= listed) return
       width = { seconds, until: now + widthMs }
     },
     forgetBefore(localSecond) {

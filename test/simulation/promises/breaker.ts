@@ -111,7 +111,9 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       }
       if (call.operation !== 'retry') return
       if (knowledge.get(call.id)?.mayReplay === true) {
-        // The refusal was of the token, and is none of the record: a trial goes on.
+        // The refusal was of the token, and is none of the record or the platform: a trial goes on.
+        failures = Math.max(0, failures - 1)
+        if (failures < suspiciousRow) sentSince = undefined
         if (trials.has(call.id)) {
           refused -= 1
           trial = call

@@ -139,7 +139,7 @@ const pages = {
   'a redirect': { status: 302, headers: { location: 'https://login.example.test' } },
   'a login page': { status: 200, body: '<html>' },
   'a text': { status: 200, body: 'Log in.' },
-  'a 407': { status: 407, body: '<html>' },
+  'a 440': { status: 440, body: '' },
   'a 511': { status: 511, body: '<html>' },
 } as const
 
