@@ -18,12 +18,6 @@ export interface OverflowOptions {
   subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'circuitOf'>
 }
 
-/** The evicted records, and the subscriptions that lose due ones. */
-export interface Overflow {
-  records: FailedRecord[]
-  dueOf: Set<string>
-}
-
 /** Kinds of records, kept in this order: sendable now; first after a cooldown; others. */
 const kinds = ['ready', 'probes', 'others'] as const
 
@@ -88,7 +82,7 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
  * that is not closed. Within each kind, those that would be sent last if lanes took turns are evicted first; lanes of receivers that have failed start
  * their turns later. Awaited records stay.
  */
-export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
+export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<FailedRecord[]> {
   const { maxRecords, monotonic, now, policy, subscriptions } = options
   const lanes = new Map<string, PlaceShare>()
   const exhausted: FailedRecord[] = []
@@ -128,15 +122,14 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
     if (seen > recordsPerStep) yield
     left = share(left, [...lanes.values()], kind)
   }
-  const overflow: Overflow = { records: exhausted.slice(left), dueOf: new Set() }
+  const overflow = exhausted.slice(left)
   for (const lane of lanes.values()) {
     seen += lane.records.length
     if (seen > recordsPerStep) {
       yield
       seen = 0
     }
-    if (lane.kept < lane.due) overflow.dueOf.add(lane.subscriptionId)
-    for (const record of yield* lastOf(lane, options)) overflow.records.push(record)
+    for (const record of yield* lastOf(lane, options)) overflow.push(record)
   }
   return overflow
 }

@@ -64,7 +64,7 @@ function placesOf(given: string, maxRecords: number): number[] {
   )
   const subscriptions = { circuitOf, backoffsEndedMs: () => Infinity }
   const options = { policy: defaultPolicy, maxRecords, now, monotonic: 0, subscriptions }
-  const left = new Set(finish(overflowOf(all.flat(), options)).records)
+  const left = new Set(finish(overflowOf(all.flat(), options)))
   for (const [index, group] of all.entries()) {
     // Jitter decides which of these can go out first.
     if (groups[index]?.[1] === 'backingOff') continue
@@ -284,7 +284,7 @@ describe('learning from a listing', () => {
     take(Array.from({ length: 100 }, () => due()))
     expect(sizes()).toEqual([130, 1])
     backlog.evictions.begin()
-    backlog.evictions.end(0)
+    backlog.evictions.end()
     expect(sizes()).toEqual([130, 0])
   })
 })
