@@ -23,28 +23,23 @@ function recover(firstCheck: FirstCheck, count: number, takesMs: number, togethe
 
 test.each([
   { takesMs: 10, from: 50, to: 50 },
-  { takesMs: 300, from: 300, to: 500 },
-  { takesMs: 2000, from: 2000, to: 4000 },
-  { takesMs: 5000, from: 5000, to: 10_000 },
+  { takesMs: 300, from: 285, to: 600 },
+  { takesMs: 2000, from: 1900, to: 4000 },
+  { takesMs: 5000, from: 4750, to: 10_000 },
   { takesMs: 60_000, from: 10_000, to: 10_000 },
-])(
-  'deliveries of $takesMs ms: it settles between $from and $to ms, and goes back there after one that was too short',
-  ({ from, takesMs, to }) => {
-    for (const together of [1, 100]) {
-      const firstCheck = createFirstCheck(outcome.firstCheck)
-      expect(firstCheck.delayMs()).toBe(outcome.firstCheck)
-      const misses = recover(firstCheck, 24_000, takesMs, together)
-      expect(firstCheck.delayMs()).toBeGreaterThanOrEqual(from)
-      expect(firstCheck.delayMs()).toBeLessThanOrEqual(to)
-      expect(misses).toBeLessThanOrEqual(takesMs > 10_000 ? 24_000 : Math.max(80, 8 * together))
-    }
-  },
-)
+])('deliveries of $takesMs ms: it settles between $from and $to ms, and few checks come too early', (row) => {
+  const { from, takesMs, to } = row
+  for (const together of [1, 100]) {
+    const firstCheck = createFirstCheck(outcome.firstCheck)
+    const misses = recover(firstCheck, 24_000, takesMs, together)
+    expect(firstCheck.delayMs()).toBeGreaterThanOrEqual(from)
+    expect(firstCheck.delayMs()).toBeLessThanOrEqual(to)
+    expect(misses).toBeLessThanOrEqual(takesMs > 10_000 ? 24_000 : 2400)
+  }
+})
 
-test('twenty records decide', () => {
+test('a record that was sent with another delay says nothing', () => {
   const firstCheck = createFirstCheck(1000)
-  recover(firstCheck, 19, 10)
-  expect(firstCheck.delayMs()).toBe(1000)
-  recover(firstCheck, 1, 10)
-  expect(firstCheck.delayMs()).toBe(600)
+  recover(firstCheck, 20, 10, 20)
+  expect(firstCheck.delayMs()).toBe(950)
 })
