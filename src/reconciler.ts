@@ -12,7 +12,6 @@ import type { ServerClock } from './platform/server-clock.ts'
 import { backoffGrowth } from './reconcile/backoff.ts'
 import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
-import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
 import { decide, retriedUntil, type SituationOf } from './reconcile/decide.ts'
 import type { FailedRecord } from './reconcile/failed-record.ts'
@@ -164,7 +163,7 @@ export function toPolicy({ circuit, outcome, retry, select, window }: Config, pe
     select,
     backoff: { ...retry.backoff, ...backoffGrowth },
     maxAttempts: retry.maxAttempts,
-    outcome: { ...outcome, firstCheck: firstCheckMs, probeTimeout: circuitNumbers.probeTimeout },
+    outcome: { ...outcome, probeTimeout: circuitNumbers.probeTimeout },
     circuit: { ...circuit, ...circuitNumbers },
     sweep: sweepNumbers,
     periodMs,

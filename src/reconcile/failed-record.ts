@@ -14,7 +14,7 @@ export interface PendingOutcome {
   sentAt: number
   /** When the request timed out or broke: the platform may have accepted the PATCH as late as this. */
   lostAt: number | undefined
-  /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`doubtMsOf`) starts here. */
+  /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`firstDoubtMs`) starts here. */
   failedSince: number | undefined
   checkAt: number
   /** Delay of its first check, and of the last check without an outcome (0 for none), in ms after the PATCH. */

@@ -14,10 +14,11 @@ import type { Backlog } from '../retry/backlog.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
-  doubtMsOf,
   evidenceOf,
+  firstCheckMs,
+  firstDoubtMs,
   judge,
-  longerDoubtMs,
+  maxDoubtMs,
   timeOffsetOf,
   verdictOf,
   type AttemptTime,
@@ -130,13 +131,13 @@ function attemptTimeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic,
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, clock, planner, policy, subscriptions, zone } = options
-  let doubtMs = doubtMsOf(policy)
+  let doubtMs = firstDoubtMs
   /** Monotonic ms. */
   let doubtLongerSince = -Infinity
   const pending = new Set<FailedRecord>()
   /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
   const doubted = new Map<string, Map<FailedRecord, number>>()
-  const firstCheck = createFirstCheck(policy.firstCheck)
+  const firstCheck = createFirstCheck(firstCheckMs)
   let soonestCheckAt = Infinity
 
   /** The next check of an outcome is due sooner than before. */
@@ -213,7 +214,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function turned({ ours }: FailedRecord): void {
     // Others of the same time add nothing.
     if (ours.failedAgainAt <= doubtLongerSince) return
-    doubtMs = longerDoubtMs(doubtMs, policy)
+    doubtMs = Math.min(4 * doubtMs, maxDoubtMs)
     doubtLongerSince = clock.monotonic()
   }
 

@@ -1,10 +1,7 @@
 // The delay of first checks follows the platform's deliveries.
 import { expect, test } from 'vitest'
 import { createFirstCheck, type FirstCheck } from '../../../src/reconcile/confirm/first-check.ts'
-import { nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
-import { defaultPolicy } from '../../support/backlog.ts'
-
-const { outcome } = defaultPolicy
+import { firstCheckMs, nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
 
 /** Recovers so many records, `together` at a time; gives how many first checks came too early. */
 function recover(firstCheck: FirstCheck, count: number, takesMs: number, together = 1): number {
@@ -13,7 +10,7 @@ function recover(firstCheck: FirstCheck, count: number, takesMs: number, togethe
     const plannedMs = firstCheck.delayMs()
     for (let index = from; index < from + together; index += 1) {
       let [missedMs, at] = [0, plannedMs]
-      for (; at < takesMs; at = nextCheckAt(0, at, outcome)) missedMs = at
+      for (; at < takesMs; at = nextCheckAt(0, at)) missedMs = at
       if (missedMs > 0) misses += 1
       firstCheck.note({ plannedMs, missedMs })
     }
@@ -30,7 +27,7 @@ test.each([
 ])('deliveries of $takesMs ms: it settles between $from and $to ms, and few checks come too early', (row) => {
   const { from, takesMs, to } = row
   for (const together of [1, 100]) {
-    const firstCheck = createFirstCheck(outcome.firstCheck)
+    const firstCheck = createFirstCheck(firstCheckMs)
     const misses = recover(firstCheck, 24_000, takesMs, together)
     expect(firstCheck.delayMs()).toBeGreaterThanOrEqual(from)
     expect(firstCheck.delayMs()).toBeLessThanOrEqual(to)
