@@ -4,10 +4,7 @@ import type { CircuitPolicy } from './retry/circuit-breaker.ts'
 /** Backoff between two retries of one record. */
 export interface BackoffPolicy {
   initial: number
-  multiplier: number
   max: number
-  /** 0 to 1: maximum share of a delay that the jitter removes. */
-  jitter: number
 }
 
 /** The records to retry. An empty list selects all. */
