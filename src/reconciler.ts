@@ -9,10 +9,8 @@ import type { Transport } from './platform/http/http.ts'
 import { maxRetryAfterMs } from './platform/http/response.ts'
 import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
-import { backoffGrowth } from './reconcile/backoff.ts'
 import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
-import { firstCheckMs } from './reconcile/confirm/evidence.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
 import { decide, retriedUntil, type SituationOf } from './reconcile/decide.ts'
 import type { FailedRecord } from './reconcile/failed-record.ts'
@@ -162,9 +160,9 @@ export function toPolicy({ circuit, outcome, retry, select, window }: Config, pe
   return {
     window,
     select,
-    backoff: { ...retry.backoff, ...backoffGrowth },
+    backoff: retry.backoff,
     maxAttempts: retry.maxAttempts,
-    outcome: { ...outcome, firstCheck: firstCheckMs, probeTimeout: circuitNumbers.probeTimeout },
+    outcome: { ...outcome, probeTimeout: circuitNumbers.probeTimeout },
     circuit: { ...circuit, ...circuitNumbers },
     sweep: sweepNumbers,
     periodMs,

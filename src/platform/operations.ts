@@ -120,8 +120,6 @@ interface ResultMeaning {
   isOfRecord?: true
   /** May concern all records: three in a row trigger a ping (platform breaker). */
   isFailure?: true
-  /** Says nothing about the record: is no attempt. After each in a row the record backs off longer. */
-  restsLonger?: true
   /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true
   /** Counts as not accepted. The others shut a gate, or are no rejection. */
@@ -135,10 +133,10 @@ const retryTable = {
   gone: { isOfRecord: true, isRefusal: true },
   rejected: { isOfRecord: true, isRefusal: true },
   throttled: {},
-  unauthorized: { restsLonger: true },
-  intercepted: { isFailure: true, restsLonger: true, isRefusal: true },
-  'platform-error': { isFailure: true, restsLonger: true, keepsPlace: true, isRefusal: true },
-  unreachable: { isFailure: true, restsLonger: true, isRefusal: true },
+  unauthorized: {},
+  intercepted: { isFailure: true, isRefusal: true },
+  'platform-error': { isFailure: true, keepsPlace: true, isRefusal: true },
+  unreachable: { isFailure: true, isRefusal: true },
 } as const satisfies Record<string, ResultMeaning>
 
 export type RetryResult = keyof typeof retryTable

@@ -1,8 +1,8 @@
 // Backoff between two retries of a record: a pure function of its id and its number of attempts.
 import type { BackoffPolicy } from './policy.ts'
 
-/** Without jitter, records that failed together would be due together. */
-export const backoffGrowth = { multiplier: 2, jitter: 0.5 }
+/** Maximum share of a delay that the jitter removes: without it, records that failed together would be due together. */
+const jitter = 0.5
 
 /** FNV-1a of the text, continued from `hash`. */
 function hashOn(hash: number, text: string): number {
@@ -26,12 +26,8 @@ export function jitterOf(seed: number, attempts: number): number {
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
 }
 
-/**
- * `min(max, initial * multiplier^(n-1)) * (1 - jitter * u)` in ms, `u` in [0, 1) from (id, n).
- * `n` below 1 counts as 1.
- */
-export function backoffDelayMs(seed: number, n: number, policy: BackoffPolicy): number {
+/** `min(max, initial * 2^(n-1)) * (1 - jitter * u)` in ms, `u` in [0, 1) from (id, n). `n` below 1 counts as 1. */
+export function backoffDelayMs(seed: number, n: number, { initial, max }: BackoffPolicy): number {
   const attempts = Math.max(1, n)
-  const grown = policy.initial * policy.multiplier ** (attempts - 1)
-  return Math.min(policy.max, grown) * (1 - policy.jitter * jitterOf(seed, attempts))
+  return Math.min(max, initial * 2 ** (attempts - 1)) * (1 - jitter * jitterOf(seed, attempts))
 }

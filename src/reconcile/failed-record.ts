@@ -14,7 +14,7 @@ export interface PendingOutcome {
   sentAt: number
   /** When the request timed out or broke: the platform may have accepted the PATCH as late as this. */
   lostAt: number | undefined
-  /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`doubtMsOf`) starts here. */
+  /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`firstDoubtMs`) starts here. */
   failedSince: number | undefined
   checkAt: number
   /** Delay of its first check, and of the last check without an outcome (0 for none), in ms after the PATCH. */
@@ -57,7 +57,7 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
-  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled or unsent one restarts the count at 1. */
+  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived; at least 1 after one that was throttled, unsent or a trial. */
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number

@@ -4,10 +4,7 @@ import type { CircuitPolicy } from './retry/circuit-breaker.ts'
 /** Backoff between two retries of one record. */
 export interface BackoffPolicy {
   initial: number
-  multiplier: number
   max: number
-  /** 0 to 1: maximum share of a delay that the jitter removes. */
-  jitter: number
 }
 
 /** The records to retry. An empty list selects all. */
@@ -26,8 +23,6 @@ export interface WindowPolicy {
 
 /** How outcomes are checked. @see confirm/evidence.ts */
 export interface OutcomePolicy {
-  /** Unit of the times of checks: 1, 2, 4 ... of it after the PATCH. The first one begins with it, and learns its delay. */
-  firstCheck: number
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
   /** `CircuitPolicy.probeTimeout`: a check this long after a lost response that shows the record unchanged gives it up. */

@@ -16,10 +16,14 @@ const maxCheckPauseMs = 300_000
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
 export const attemptToleranceMs = 2000
-/** Before it is learned from outcomes. */
+/** Unit of the times of checks. The first one begins with it, and learns its delay. */
 export const firstCheckMs = 500
-/** Maximum doubt, 32 s, in multiples of `firstCheck`. */
-const maxDoubtFactor = 64
+/**
+ * How long a failure is doubted: from the first check that shows it to the one that confirms it. One check is not enough: a
+ * server may lag behind others, and a platform may count an attempt at its start and show the record as failed until it ends.
+ * Up to the maximum, it grows after each believed failure that turned into a success.
+ */
+export const [firstDoubtMs, maxDoubtMs] = [2000, 32_000]
 
 /**
  * Verdict of an outcome on the receiver; `responseStatusCode` is its response, null without one. @see docs/architecture.md
@@ -29,20 +33,6 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
   if (outcome === 'recovered') return 'recovered'
   if (outcome === 'unknown') return 'unknown'
   return refusesRecord(responseStatusCode) ? 'refused' : 'failed-again'
-}
-
-/**
- * How long a failure is doubted: from the first check that shows it to the one that confirms it. One check is not enough: a
- * server may lag behind others, and a platform may count an attempt at its start and show the record as failed until it ends. 2
- * s.
- */
-export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
-  return 4 * firstCheck
-}
-
-/** The doubt after a believed failure turned into a success. */
-export function longerDoubtMs(doubtMs: number, { firstCheck }: OutcomePolicy): number {
-  return Math.min(4 * doubtMs, maxDoubtFactor * firstCheck)
 }
 
 /**
@@ -57,7 +47,6 @@ export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): num
 /** Durations in ms. */
 export interface EvidenceRules {
   policy: OutcomePolicy
-  /** See `doubtMsOf` and `longerDoubtMs`. */
   doubtMs: number
   /** True for an attempt dated after the PATCH, or less than `attemptToleranceMs` before. */
   isSince: (lastAttemptLocal: number) => boolean
@@ -98,15 +87,14 @@ export function evidenceOf(
 }
 
 /**
- * When to check again after a check at `askedAt`: after the first one, at 1, 2, 4, 8 ... times `firstCheck` after the PATCH, at
+ * When to check again after a check at `askedAt`: after the first one, at 1, 2, 4, 8 ... times `firstCheckMs` after the PATCH, at
  * most five minutes apart. A late or extra check postpones the next one, so that two are never close together.
  */
-export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
-  const { firstCheck } = policy
+export function nextCheckAt(sentAt: number, askedAt: number): number {
   const elapsed = askedAt - sentAt
-  if (elapsed < firstCheck) return sentAt + firstCheck
-  const planned = sentAt + firstCheck * 2 ** (Math.floor(Math.log2(elapsed / firstCheck)) + 1)
-  return Math.min(Math.max(planned, askedAt + Math.max(firstCheck, elapsed / 2)), askedAt + maxCheckPauseMs)
+  if (elapsed < firstCheckMs) return sentAt + firstCheckMs
+  const planned = sentAt + firstCheckMs * 2 ** (Math.floor(Math.log2(elapsed / firstCheckMs)) + 1)
+  return Math.min(Math.max(planned, askedAt + Math.max(firstCheckMs, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
 /** A final outcome (`wasNotTaken`: the PATCH was no try), or the new state of the retry. */
@@ -131,12 +119,12 @@ export function judge(
   if (!isDoubtful && askedAt - (lostAt ?? sentAt) >= waitsMs) return { outcome: 'unknown', wasNotTaken }
   // Not from `askedAt`: the call may have waited for the rate since then.
   const failedSince = awaited.failedSince ?? (isDoubtful ? monotonic : undefined)
-  const next = nextCheckAt(sentAt, askedAt, policy)
+  const next = nextCheckAt(sentAt, askedAt)
   const sureAt = (failedSince ?? -Infinity) + rules.doubtMs
   return {
     failedSince,
     // A long doubt has checks in between: most of these deliveries arrive.
-    checkAt: sureAt > askedAt ? Math.min(sureAt, Math.max(next, monotonic + doubtMsOf(policy))) : next,
+    checkAt: sureAt > askedAt ? Math.min(sureAt, Math.max(next, monotonic + firstDoubtMs)) : next,
     missedMs: isDoubtful ? awaited.missedMs : askedAt - sentAt,
   }
 }

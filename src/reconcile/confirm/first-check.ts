@@ -10,44 +10,18 @@ export interface FirstCheck {
 
 const minMs = 50
 const maxMs = 10_000
-/** Number of recovered records that decide together, and of first checks that must have shown the outcome. */
-const batch = 20
-const enoughHits = 18
-const shorter = 0.6
-const longer = 1.25
-/** After a delay proved too short, this many records keep at least the last good one. */
-const recordsBeforeNextTry = 5000
+/** Factors after a first check that showed the outcome, and after one that came too early: about one in fourteen does. */
+const [shorter, longer] = [0.95, 2]
 
 export function createFirstCheck(initialMs: number): FirstCheck {
   let delayMs = initialMs
-  /** The last delay after which nearly all outcomes were known. */
-  let goodMs = 0
-  let recordsBeforeTry = 0
-  let hits = 0
-  let misses: number[] = []
-
-  function change(toMs: number): void {
-    delayMs = Math.min(maxMs, Math.max(minMs, toMs))
-    hits = 0
-    misses = []
-  }
 
   return {
     delayMs: () => delayMs,
     note({ missedMs, plannedMs }) {
       // A record sent with another delay says nothing about this one.
       if (plannedMs !== delayMs) return
-      recordsBeforeTry -= 1
-      if (missedMs < plannedMs) hits += 1
-      else misses.push(missedMs)
-      if (misses.length >= batch / 2) {
-        recordsBeforeTry = recordsBeforeNextTry
-        const [median = delayMs] = misses.toSorted((a, b) => a - b).slice(misses.length / 2)
-        change(delayMs < goodMs ? goodMs : longer * median)
-      } else if (hits + misses.length >= batch) {
-        if (hits >= enoughHits) goodMs = delayMs
-        change(hits >= enoughHits && recordsBeforeTry <= 0 ? shorter * delayMs : delayMs)
-      }
+      delayMs = Math.min(maxMs, Math.max(minMs, delayMs * (missedMs < plannedMs ? shorter : longer)))
     },
   }
 }

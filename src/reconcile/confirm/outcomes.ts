@@ -15,10 +15,11 @@ import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
   attemptToleranceMs,
-  doubtMsOf,
   evidenceOf,
+  firstCheckMs,
+  firstDoubtMs,
   judge,
-  longerDoubtMs,
+  maxDoubtMs,
   timeOffsetOf,
   verdictOf,
   type AttemptTime,
@@ -118,10 +119,9 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try. It rests longer than after the last such one, as long, or as after a first. */
-function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' | 'anew' = 'longer') {
-  const inARow = { longer: refusals + 1, 'as before': Math.max(1, refusals), anew: 1 }
-  return { tries: tries - 1, refusals: inARow[rests] }
+/** A retry without the platform's verdict is no try. After each in a row it rests longer, if that may be of the record. */
+function noTry({ refusals, tries }: FailedRecord, mayBeOfRecord = true): Pick<FailedRecord, 'refusals' | 'tries'> {
+  return { tries: tries - 1, refusals: mayBeOfRecord ? refusals + 1 : Math.max(1, refusals) }
 }
 
 /** The platform's clock may have been set since the PATCH: an attempt may be dated by either. */
@@ -132,13 +132,13 @@ function attemptTimeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic,
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, clock, planner, policy, subscriptions, zone } = options
-  let doubtMs = doubtMsOf(policy)
+  let doubtMs = firstDoubtMs
   /** Monotonic ms. */
   let doubtLongerSince = -Infinity
   const pending = new Set<FailedRecord>()
   /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
   const doubted = new Map<string, Map<FailedRecord, number>>()
-  const firstCheck = createFirstCheck(policy.firstCheck)
+  const firstCheck = createFirstCheck(firstCheckMs)
   let soonestCheckAt = Infinity
 
   /** The next check of an outcome is due sooner than before. */
@@ -215,7 +215,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function turned({ ours }: FailedRecord): void {
     // Others of the same time add nothing.
     if (ours.failedAgainAt <= doubtLongerSince) return
-    doubtMs = longerDoubtMs(doubtMs, policy)
+    doubtMs = Math.min(4 * doubtMs, maxDoubtMs)
     doubtLongerSince = clock.monotonic()
   }
 
@@ -267,10 +267,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
-      const { isOfRecord, restsLonger } = meaningOf(response.result)
-      // That of a trial is no news: the platform breaker has a backoff of its own.
-      const rests = isTrial ? 'as before' : restsLonger === true && response.sent ? 'longer' : 'anew'
-      const ofResponse = isOfRecord === true ? { refusals: 0 } : noTry(record, rests)
+      const isLimited = !response.sent || response.result === 'throttled'
+      // The platform breaker has a backoff of its own for trials.
+      const ofResponse = meaningOf(response.result).isOfRecord ? { refusals: 0 } : noTry(record, !isLimited && !isTrial)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }

@@ -20,7 +20,7 @@ import type { Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
-import { createEvictions, noneEvicted, type Evicted, type Evictions } from './evictions.ts'
+import { createEvictions, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'unreadable' | 'verdict'> {
@@ -44,10 +44,7 @@ export interface Learned {
   excluded: Excluded
   /** Number of expired records back in the backlog: an operator's job found them, or the platform's clock was set back. */
   returned: number
-  /** Number of rows of records that are no longer failed. */
-  stale: number
-  /** Number of records that were not held before, and of those evicted beyond `maxRecords`. */
-  admitted: number
+  /** Number of records evicted beyond `maxRecords`. */
   evicted: number
 }
 
@@ -186,12 +183,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
   }
 
-  /** Drops a record that is not evicted. */
-  function release(entry: FailedRecord, done?: Success): void {
-    if (holds(entry)) evictions.left(entry.localSecond)
-    drop(entry, done)
-  }
-
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
     if (known.awaiting !== undefined) learned.awaiting.push({ record: known, shown: record })
     else if (known.show(record, { zone, now })) learned.changed.push(known)
@@ -216,10 +207,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   ): void {
     const entry = new FailedRecord(record, { zone, now, topicOf })
     const { key } = entry
-    if (isDone(entry, askedAt)) {
-      learned.stale += 1
-      return
-    }
+    if (isDone(entry, askedAt)) return
     const ours = dropped.get(key)?.ours
     if (ours !== undefined) entry.note(ours)
     const exclusion = holdsExcluded ? undefined : exclusionOf(entry, policy)
@@ -228,8 +216,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return
     }
     hold(entry)
+    evictions.admitted(entry.localSecond)
     dropped.delete(key)
-    learned.admitted += 1
     learned.changed.push(entry)
     if (expired.get(key) === false) learned.returned += 1
     if (expired.has(key)) expired.set(key, true)
@@ -263,29 +251,28 @@ export function createBacklog(options: BacklogOptions): Backlog {
     for (const [key, entry] of byKey) {
       if (!contains(span, entry.localSecond)) continue
       if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
-      release(entry)
+      drop(entry)
       if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
       if (entry.triedAt === 0) learned.leftWithoutRetry += 1
     }
   }
 
   /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
-  function* makeRoom(now: number): Steps<Evicted> {
-    const evicted = noneEvicted()
+  function* makeRoom(now: number): Steps<number> {
+    let evicted = 0
     while (byKey.size > maxRecords) {
-      const { dueOf, records } = yield* overflowOf(byKey.values(), {
-        ...{ maxRecords, now, policy, subscriptions },
-        monotonic: clock.monotonic(),
-      })
-      for (const subscriptionId of dueOf) evicted.dueOf.add(subscriptionId)
-      for (const [index, entry] of records.entries()) {
+      const monotonic = clock.monotonic()
+      const overflow = yield* overflowOf(byKey.values(), { maxRecords, now, monotonic, policy, subscriptions })
+      for (const [index, entry] of overflow.entries()) {
         if (index > 0 && index % rowsPerStep === 0) yield
         if (byKey.size <= maxRecords) break
         if (entry.awaiting !== undefined || !holds(entry)) continue
+        const backoffsEndedMs = subscriptions.backoffsEndedMs(entry.subscriptionId, monotonic)
+        const { decision } = decide(entry, policy, { now, backoffsEndedMs })
+        const isOpen = entry.localSecond >= windowFrom && decision !== 'exhausted'
+        evictions.evicted(entry, { isOpen, isDue: decision === 'due' })
         drop(entry)
-        evicted.records += 1
-        if (entry.localSecond >= windowFrom && decide(entry, policy, { now }).decision !== 'exhausted')
-          evicted.oldestOpenAt = Math.min(evicted.oldestOpenAt, entry.eventAt)
+        evicted += 1
       }
     }
     return evicted
@@ -294,8 +281,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function* learn(listing: LearnedListing, now: number): Steps<Learned> {
     const learned = {
       changed: [],
-      stale: 0,
-      admitted: 0,
       awaiting: [],
       turned: [],
       leftWithoutRetry: 0,
@@ -307,16 +292,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const listed = yield* meet(listing, now, learned)
     if (isLarge) yield
     dropAbsent(listed, listing, learned)
+    evictions.listed(listing.span)
     listing.beforeEviction?.()
     if (isLarge) yield
-    const evicted = yield* makeRoom(now)
-    evictions.add(evicted, learned.admitted)
-    return { ...learned, evicted: evicted.records }
+    return { ...learned, evicted: yield* makeRoom(now) }
   }
 
   return {
     learn,
-    release,
+    release: drop,
     forgetBefore(localSecond) {
       windowFrom = localSecond
       const gone = { records: 0, again: 0 }
@@ -324,7 +308,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         const isExcluded = exclusionOf(entry, policy) !== undefined
         if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
           continue
-        release(entry)
+        drop(entry)
         if (isExcluded || neverInWindow.has(entry)) continue
         gone.records += 1
         if (expired.has(entry.key)) gone.again += 1

@@ -78,8 +78,6 @@ interface NotClosed {
   judgement: Judgement
   openUntil: number
   cooldownMs: number
-  /** Responses of the failures that opened it. */
-  responses: ReadonlySet<number | null>
 }
 
 /** Changed only by its receiver's outcomes, and by the clock, which ends a cooldown. */
@@ -170,9 +168,7 @@ function opened(
   policy: CircuitPolicy,
 ): Circuit {
   const before = 'opening' in circuit ? circuit : undefined
-  // A new response shows that something has changed there.
-  const isSame = before?.responses.has(response) === true
-  const cooldownMs = isSame ? Math.min(policy.maxCooldown, 2 * before.cooldownMs) : policy.cooldown
+  const cooldownMs = before === undefined ? policy.cooldown : Math.min(policy.maxCooldown, 2 * before.cooldownMs)
   const firstFailedAt = Math.min(...circuit.outcomes.last.map(({ failedAt = Infinity }) => failedAt))
   const { at = now, failedAgain = 0, failedAt = firstFailedAt, judged = 0 } = before?.opening ?? {}
   return {
@@ -188,7 +184,6 @@ function opened(
     },
     openUntil: now + cooldownMs,
     cooldownMs,
-    responses: new Set([...(before?.responses ?? []), response]),
   }
 }
 

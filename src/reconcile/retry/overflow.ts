@@ -18,14 +18,8 @@ export interface OverflowOptions {
   subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'circuitOf'>
 }
 
-/** The evicted records, and the subscriptions that lose due ones. */
-export interface Overflow {
-  records: FailedRecord[]
-  dueOf: Set<string>
-}
-
-/** Kinds of records, kept in this order: sendable now; first after a cooldown; others. */
-const kinds = ['ready', 'probes', 'others'] as const
+/** Kinds of records, kept in this order: sendable now, or next after a cooldown; others. */
+const kinds = ['ready', 'others'] as const
 
 /** The recent or old records of one subscription, with the number of each kind. */
 interface PlaceShare extends Record<(typeof kinds)[number], number> {
@@ -88,7 +82,7 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
  * that is not closed. Within each kind, those that would be sent last if lanes took turns are evicted first; lanes of receivers that have failed start
  * their turns later. Awaited records stay.
  */
-export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<Overflow> {
+export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOptions): Steps<FailedRecord[]> {
   const { maxRecords, monotonic, now, policy, subscriptions } = options
   const lanes = new Map<string, PlaceShare>()
   const exhausted: FailedRecord[] = []
@@ -105,22 +99,16 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
       const { subscriptionId } = record
       const lane = lanes.getOrInsertComputed(laneOf(record, now), () => {
         const late = Math.ceil(latePerFailure * maxRecords) * failuresOf(subscriptions.circuitOf(subscriptionId))
-        return { subscriptionId, records: [], due: 0, ready: 0, probes: 0, others: 0, late, kept: 0 }
+        return { subscriptionId, records: [], due: 0, ready: 0, others: 0, late, kept: 0 }
       })
       lane.records.push(record)
       if (decision === 'due') lane.due += 1
     }
   }
   for (const lane of lanes.values()) {
-    const probes = Math.min(maxProbes, lane.records.length)
-    const state = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic)
-    if (state === 'closed') lane.ready = lane.due
-    else {
-      // Records that back off must not take the places of others' due probes.
-      lane.ready = state === 'open' ? 0 : Math.min(probes, lane.due)
-      lane.probes = probes - lane.ready
-    }
-    lane.others = lane.records.length - lane.ready - lane.probes
+    const isClosed = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic) === 'closed'
+    lane.ready = isClosed ? lane.due : Math.min(maxProbes, lane.records.length)
+    lane.others = lane.records.length - lane.ready
   }
   let left = Math.max(0, places)
   for (const kind of kinds) {
@@ -128,15 +116,14 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
     if (seen > recordsPerStep) yield
     left = share(left, [...lanes.values()], kind)
   }
-  const overflow: Overflow = { records: exhausted.slice(left), dueOf: new Set() }
+  const overflow = exhausted.slice(left)
   for (const lane of lanes.values()) {
     seen += lane.records.length
     if (seen > recordsPerStep) {
       yield
       seen = 0
     }
-    if (lane.kept < lane.due) overflow.dueOf.add(lane.subscriptionId)
-    for (const record of yield* lastOf(lane, options)) overflow.records.push(record)
+    for (const record of yield* lastOf(lane, options)) overflow.push(record)
   }
   return overflow
 }

@@ -71,7 +71,7 @@ type ReceiverResult = 'taken' | 'failed'
  */
 interface Recent {
   /** Newest first. `record`: hash of its id, as thousands of lines would keep the texts of 20 each. */
-  outcomes: readonly ({ kind: ReceiverResult; record: number; responseStatusCode: number | null } & SeenAt)[]
+  outcomes: readonly { kind: ReceiverResult; record: number; responseStatusCode: number | null; seenAt: number }[]
   /** Since when it accepted all, the last time that it did for long enough. */
   overSince: number
   /** The failures since one was last taken. */
@@ -113,8 +113,11 @@ function inARow({ outcomes }: Pick<Recent, 'outcomes'>, kind: ReceiverResult): n
   return end === -1 ? outcomes.length : end
 }
 
-function goOn(streak: Streak, { event, seenAt }: SeenOutcome, record: number): Streak {
-  const { eventType, isRepeated, responseStatusCode } = event
+function goOn(
+  streak: Streak,
+  { eventType, isRepeated, responseStatusCode }: OutcomeEvent,
+  { record, seenAt }: Pick<Recent['outcomes'][number], 'record' | 'seenAt'>,
+): Streak {
   const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, record])
   const isOwn = own.has(record)
   return {
@@ -134,23 +137,17 @@ interface SeenOutcome extends SeenAt {
 const isAfter = (a: SeenAt, b: SeenAt): boolean => a.seenAt > b.seenAt || (a.seenAt === b.seenAt && a.sentAt > b.sentAt)
 
 function follow(before: Recent, seen: SeenOutcome): Recent {
-  const { event, seenAt, sentAt } = seen
+  const { event } = seen
   const { outcome, responseStatusCode, webhookId } = event
   const kind = outcome === 'recovered' ? 'taken' : 'failed'
   // Earlier failures say nothing about now.
-  if (seenAt < before.overSince) return before
-  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt, sentAt } as const
-  // One that was held for too long counts at its place.
-  const later = before.outcomes.filter((one) => isAfter(one, own))
-  const outcomes = [...later, own, ...before.outcomes.slice(later.length)].slice(0, maxOutcomes)
+  if (seen.seenAt < before.overSince) return before
+  // One that was in doubt for too long counts as the last.
+  const seenAt = Math.max(seen.seenAt, before.outcomes[0]?.seenAt ?? -Infinity)
+  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt } as const
+  const outcomes = [own, ...before.outcomes].slice(0, maxOutcomes)
   const line = { ...before, outcomes }
-  if (later.some((one) => one.kind === 'taken')) return line
-  if (kind === 'failed') return { ...line, streak: goOn(line.streak, seen, own.record) }
-  // It ends a row of failures that began before it.
-  if (later.length > 0)
-    return seenAt > line.streak.since
-      ? { ...line, streak: { ...noStreak, since: later.at(-1)?.seenAt ?? seenAt } }
-      : line
+  if (kind === 'failed') return { ...line, streak: goOn(line.streak, event, own) }
   // Known already of a row without a failure since.
   const isNew = isOver(line) && line.overSince <= (lastFailed(line)?.seenAt ?? -Infinity)
   return {

@@ -97,6 +97,13 @@ function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: Faile
   return best
 }
 
+/** The record that was not tried for longest: one that is rejected for good must not be the only trial. */
+function trialOf({ queue }: Lane, isReady: (record: FailedRecord) => boolean): FailedRecord | undefined {
+  let best: FailedRecord | undefined
+  for (const record of queue.data) if (record.triedAt < (best?.triedAt ?? Infinity) && isReady(record)) best = record
+  return best
+}
+
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   /** Round robin: the first lane with a record that may be sent is served next, and moves to the end. */
   const lanes = new Set<Lane>()
@@ -200,28 +207,9 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       const { subscription } = lane
       if (!isWanted(subscription) || !rules.admits(subscription)) continue
       const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
-      const record = probe ?? nextOf(lane, rules)
+      const record = (rules.isTrial ? trialOf(lane, isReady) : probe) ?? nextOf(lane, rules)
       if (record !== undefined) return { lane, record }
       if (lane.queue.length === 0) close(lane)
-    }
-    return undefined
-  }
-
-  /**
-   * Of the first lane, if possible of another subscription than the last retry: a probe with a record that was not rejected last;
-   * else the record that was not tried for longest.
-   */
-  function trialOf({ admits, standingOf }: PickRules): Picked | undefined {
-    const isReady = (record: FailedRecord): boolean => standingOf(record) === 'ready'
-    const admitted = [...lanes]
-      .filter(({ subscription }) => admits(subscription))
-      .sort((a, b) => Number(a.subscription === last) - Number(b.subscription === last))
-    for (const lane of admitted) {
-      let record = probeOf(lane.subscription, (one) => one.refusals === 0 && isReady(one))
-      if (record !== undefined) return { lane, record }
-      for (const one of lane.queue.data)
-        if ((record === undefined || one.triedAt < record.triedAt) && isReady(one)) record = one
-      if (record !== undefined) return { lane, record }
     }
     return undefined
   }
@@ -230,7 +218,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     pick(rules) {
       bringUpToDate()
       skipped = 0
-      if (rules.isTrial) return trialOf(rules)
       // After one that is not known to be up, one that is comes next, or many dead receivers would take all calls.
       const prefersUp = last !== undefined && !isUp(last.circuit)
       return (prefersUp ? inTurn(rules, ({ circuit }) => isUp(circuit)) : undefined) ?? inTurn(rules, () => true)

@@ -28,7 +28,7 @@ import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
-  outcomes: Pick<Outcomes, 'pending' | 'see' | 'turned'>
+  outcomes: Pick<Outcomes, 'see' | 'turned'>
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   situations: () => SituationOf
@@ -85,10 +85,6 @@ interface Sweep {
   kind: SweepKind
   tally: SweepTally
   excluded: Excluded
-  /** Listed rows of records that are no longer failed. */
-  stale: number
-  /** Awaited records that their slice did not show: they are held in addition to the listed ones. */
-  unshown: Set<FailedRecord>
   unreadable: ReturnType<typeof createUnreadableSum>
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
@@ -164,14 +160,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const listed = inWindow(whole)
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
-    if (current.kind === 'full') backlog.evictions.listed(listed.span)
-    current.stale += learned.stale
-    const { askedAt, span } = listed
-    const shownNow = new Set(learned.awaiting.map(({ record }) => record))
-    for (const record of outcomes.pending())
-      if (contains(span, record.localSecond) && !shownNow.has(record)) current.unshown.add(record)
     for (const { record, shown } of learned.awaiting) {
-      outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
+      outcomes.see(record, shown, { askedAt: listed.askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
     for (let from = 0; from < learned.changed.length; from += plannedPerStep) {
       if (from > 0) await turn()
@@ -249,7 +239,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
-    const { signal, tally } = current
+    const { signal } = current
     if (current.older === undefined) {
       const whole = forget()
       backlog.evictions.begin()
@@ -260,8 +250,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list(left, current)
     unfinished = undefined
     noteSkipped(current, whole)
-    const beside = [...current.unshown].filter(backlog.holds).length
-    backlog.evictions.end(tally.listed - current.stale - sumOf(current.excluded) - backlog.size() + beside)
+    backlog.evictions.end()
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
     const outside = outsideOf(forget(), window, zone)
@@ -325,8 +314,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         ...{ slices: 0, listed: 0, leftWithoutRetry: 0, evicted: 0, unreadable: 0 },
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
-      ...{ excluded: {}, stale: 0, unshown: new Set(), unreadable: createUnreadableSum() },
-      ...{ skipped: [], hasListed: false },
+      ...{ excluded: {}, unreadable: createUnreadableSum(), skipped: [], hasListed: false },
     }
   }
 

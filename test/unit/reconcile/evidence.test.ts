@@ -2,13 +2,11 @@
 import { expect, test } from 'vitest'
 import { nextCheckAt, verdictOf, type Outcome } from '../../../src/reconcile/confirm/evidence.ts'
 import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { defaultPolicy, hourMs } from '../../support/backlog.ts'
-
-const { outcome: policy } = defaultPolicy
+import { hourMs } from '../../support/backlog.ts'
 
 test('when to check: each on its time: 0.5, 1, 2, 4 ... seconds after the PATCH, at last every five minutes', () => {
-  const at = [nextCheckAt(0, 0, policy)]
-  while ((at.at(-1) ?? Infinity) < hourMs) at.push(nextCheckAt(0, at.at(-1) ?? 0, policy))
+  const at = [nextCheckAt(0, 0)]
+  while ((at.at(-1) ?? Infinity) < hourMs) at.push(nextCheckAt(0, at.at(-1) ?? 0))
   const seconds = at.map((ms) => ms / 1000)
   expect(seconds.slice(0, 11)).toEqual([0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
   expect(seconds.slice(11, 14)).toEqual([812, 1112, 1412])

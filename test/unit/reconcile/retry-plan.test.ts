@@ -12,7 +12,7 @@ import { fieldsOf, msOf } from '../../support/script-parts.ts'
 /** `a1 2d attempts=3 type=x`: a record of subscription `a`, whose event is two days old, and which is due. */
 function record(text: string): FailedRecord {
   const [name = '', age = '', ...words] = text.trim().split(' ')
-  const { attempts = '1', refusals = '0', rests = age, tries = '0', type = 'any' } = fieldsOf(words)
+  const { attempts = '1', rests = age, tried, tries = '0', type = 'any' } = fieldsOf(words)
   const row = failedRecord({
     id: name,
     subscriptionId: name.charAt(0),
@@ -22,7 +22,7 @@ function record(text: string): FailedRecord {
     eventType: type,
   })
   const known = new FailedRecord(row, { zone: createTimeZone('UTC'), now: testNow })
-  known.note({ tries: Number(tries), refusals: Number(refusals) })
+  known.note({ tries: Number(tries), triedAt: tried === undefined ? 0 : testNow - msOf(tried) })
   return known
 }
 
@@ -95,15 +95,9 @@ test.each<[string, given: string, order: string, Partial<PickRules>?]>([
     halfOpen,
   ],
   [
-    'while the platform is on trial, a probe goes that was not refused last',
-    'a1 1d refusals=1, a2 3d, a3 2d attempts=9',
-    'a2 a3 a1',
-    { isTrial: true },
-  ],
-  [
-    'and of another subscription than the last retry',
-    'a1 10min, a2 2d, b1 1d refusals=1',
-    'a1 b1 a2',
+    'while the platform is on trial, the record goes that was not tried for longest, and lanes take turns',
+    'a1 1d tried=1h, a2 3d tried=3h, a3 2d attempts=9, b1 1d tried=1h',
+    'a3 b1 a2 a1',
     { isTrial: true },
   ],
 ])('%s', (_, given, order, rules) => {

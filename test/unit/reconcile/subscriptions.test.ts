@@ -17,7 +17,7 @@ const scripts: Record<string, string> = {
     take a 90; settle a 90 recovered; take a 70; settle a 50 failed-again 503; changes -> a open 30s 45/50
     wait 30s; turn; blocks a -> nothing; take b 1; take a 3 as=probe; settle a 20 failed-again
     circuit a -> half-open 3 of 3, 45/50 503, for 30s, rest 0s
-    settle probe 3 failed-again 401; circuit a -> open 0 of 3, 48/53 401, for 30s, rest 30s
+    settle probe 3 failed-again 401; circuit a -> open 0 of 3, 48/53 401, for 30s, rest 60s
     wait 1min; turn; take a 4; settle a 4 recovered; circuit a -> closed`,
   'a cooldown is over when its time has come, whether that was reported or not': `
     ${opened}; wait 29999ms; blocks a -> circuit; change -> 0.001s
