@@ -46,7 +46,7 @@ test.each(Object.entries(scripts))('%s: all arrive', async (title, script) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, ...(title === refused && { deliver: refusesOld }) })
 })
 
-test('no circuit is forgotten as the records of its subscription have no room', async () => {
+test('no circuit is forgotten as the records of its subscription have no room, but with the last of them', async () => {
   const of = (subscription: number, count: number): WebhookRecord[] =>
     Array.from({ length: count }, () => {
       const times = { eventLocal: testNow - 4 * hourMs, lastAttemptLocal: testNow - 3 * hourMs }
@@ -69,4 +69,7 @@ test('no circuit is forgotten as the records of its subscription have no room', 
   }
   expect(evicted).toBeGreaterThan(0)
   expect(changes()).not.toContain('closed')
+  for (const id of world.platform.failedIds()) world.platform.set(id, { status: 'successful' })
+  await ticks(world, minuteMs, 30 * minuteMs)
+  expect(changes().at(-1)).toBe('closed')
 })
