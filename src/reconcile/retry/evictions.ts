@@ -26,13 +26,18 @@ export interface Evictions {
   end(): void
 }
 
+/** `isAny`: only a full sweep shows that none is left out. */
+interface Sums extends Evicted {
+  isAny: boolean
+}
+
 export function createEvictions(): Evictions {
-  const none = (): Evicted => ({ records: 0, oldestOpenAt: Infinity, dueOf: new Set() })
+  const none = (): Sums => ({ isAny: false, records: 0, oldestOpenAt: Infinity, dueOf: new Set() })
   let known = none()
   /** Of what was listed since a full sweep last began. */
   let current = none()
   let spans: Span[] = []
-  const sumsWith = (localSecond: number): Evicted[] =>
+  const sumsWith = (localSecond: number): Sums[] =>
     spans.some((span) => contains(span, localSecond)) ? [known, current] : [known]
 
   function begin(): void {
@@ -41,18 +46,19 @@ export function createEvictions(): Evictions {
   }
 
   return {
-    known: () => known,
+    known: () => ({ ...known, records: known.isAny ? Math.max(1, known.records) : 0 }),
     begin,
     listed(span) {
       if (!isEmpty(span)) spans.push(span)
     },
     admitted(localSecond) {
-      if (known.records + current.records === 0) return
-      // It may be one that was evicted, or new: only a full sweep shows that none is left out.
-      for (const sums of sumsWith(localSecond)) if (sums.records > 1) sums.records -= 1
+      if (!known.isAny && !current.isAny) return
+      // It may be one that was evicted, or new.
+      for (const sums of sumsWith(localSecond)) sums.records = Math.max(0, sums.records - 1)
     },
     evicted({ eventAt, localSecond, subscriptionId }, { isDue, isOpen }) {
       for (const sums of sumsWith(localSecond)) {
+        sums.isAny = true
         sums.records += 1
         if (isOpen) sums.oldestOpenAt = Math.min(sums.oldestOpenAt, eventAt)
         if (isDue) sums.dueOf.add(subscriptionId)
