@@ -18,7 +18,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   let sentSince: number | undefined
   /** When the first refusal by 403 came, until retries are allowed again. */
   let blockedAt: number | undefined
-  /** The record of that refusal. */
+  /** The record of that refusal; empty: several were. */
   let blockedBy = ''
   /** Trials that were refused since. */
   let refused = 0
@@ -64,6 +64,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
     if (isSuspicious && kind === 'told' && status === 200) {
       // The first trial follows at once.
       blockedAt = timeline.now() - atOnceMs
+      blockedBy = ''
       refused = -1
     }
     isSuspicious = false
@@ -118,7 +119,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
           refused -= 1
           trial = call
         } else replays.add(call)
-        if (blockedBy === call.id) blockedAt = undefined
+        if (blockedBy === call.id || blockedBy === '') blockedAt = undefined
         return
       }
       checkTrial(call)
