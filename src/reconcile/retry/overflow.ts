@@ -18,8 +18,8 @@ export interface OverflowOptions {
   subscriptions: Pick<Subscriptions, 'backoffsEndedMs' | 'circuitOf'>
 }
 
-/** Kinds of records, kept in this order: sendable now, or next after a cooldown; others. */
-const kinds = ['ready', 'others'] as const
+/** Kinds of records, kept in this order: sendable now; first after a cooldown; others. */
+const kinds = ['ready', 'probes', 'others'] as const
 
 /** The recent or old records of one subscription, with the number of each kind. */
 interface PlaceShare extends Record<(typeof kinds)[number], number> {
@@ -99,16 +99,22 @@ export function* overflowOf(records: Iterable<FailedRecord>, options: OverflowOp
       const { subscriptionId } = record
       const lane = lanes.getOrInsertComputed(laneOf(record, now), () => {
         const late = Math.ceil(latePerFailure * maxRecords) * failuresOf(subscriptions.circuitOf(subscriptionId))
-        return { subscriptionId, records: [], due: 0, ready: 0, others: 0, late, kept: 0 }
+        return { subscriptionId, records: [], due: 0, ready: 0, probes: 0, others: 0, late, kept: 0 }
       })
       lane.records.push(record)
       if (decision === 'due') lane.due += 1
     }
   }
   for (const lane of lanes.values()) {
-    const isClosed = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic) === 'closed'
-    lane.ready = isClosed ? lane.due : Math.min(maxProbes, lane.records.length)
-    lane.others = lane.records.length - lane.ready
+    const probes = Math.min(maxProbes, lane.records.length)
+    const state = stateOf(subscriptions.circuitOf(lane.subscriptionId), monotonic)
+    if (state === 'closed') lane.ready = lane.due
+    else {
+      // Records that back off must not take the places of others' due probes.
+      lane.ready = state === 'open' ? 0 : Math.min(probes, lane.due)
+      lane.probes = probes - lane.ready
+    }
+    lane.others = lane.records.length - lane.ready - lane.probes
   }
   let left = Math.max(0, places)
   for (const kind of kinds) {
