@@ -122,7 +122,9 @@ type Called<T> = Exchange<T> & {
 
 /** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or whatever an intermediary says. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body', 'intercepted'])
-const isDoubtful = ({ reason }: Exchange<unknown>): boolean => doubtful.has(reason)
+const isDoubtful = ({ reason, status }: Exchange<unknown>, { method }: Operation<unknown>): boolean =>
+  // A record that is gone may be a 404 without an error body.
+  doubtful.has(reason) && !(status === 404 && method === 'PATCH')
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
@@ -230,17 +232,17 @@ function createCall(options: ClientOptions): Call {
   const isYoung = (token: Token): boolean => clock.monotonic() - token.obtainedAt < youngTokenMs
 
   /** A young token that never worked may not be known to every server yet, in whatever way that is said. */
-  function refuses(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+  function refuses(token: Token, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     if (exchange.reason === 'unauthorized') return true
-    const isUnknown = token !== workingToken && worksFor.has(method) && isYoung(token)
-    return isUnknown && isDoubtful(exchange) && clock.monotonic() >= believedUntil
+    const isUnknown = token !== workingToken && worksFor.has(operation.method) && isYoung(token)
+    return isUnknown && isDoubtful(exchange, operation) && clock.monotonic() >= believedUntil
   }
 
   /** Doubts a token, for all its calls, where such calls have worked, with this one or an earlier one; at most once in a while. */
-  function doubts(token: Token, { method }: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+  function doubts(token: Token, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     const now = clock.monotonic()
-    const working = worksFor.get(method)
-    if (!isDoubtful(exchange) || working === undefined || (working !== token && isYoung(token))) return false
+    const working = worksFor.get(operation.method)
+    if (!isDoubtful(exchange, operation) || working === undefined || (working !== token && isYoung(token))) return false
     if (now >= believedUntil) {
       if (now >= believedUntil + doubtMs) doubtMs = firstDoubtMs
       doubted = token
@@ -276,7 +278,7 @@ function createCall(options: ClientOptions): Call {
       const next = await tokenFor(kind, signal)
       const second = await once(kind, operation, next, signal)
       if (second.reason === 'unauthorized') tokens.refused(next, { hasWorked: next === workingToken })
-      if (isDoubted && !isDoubtful(second)) doubtMs = firstDoubtMs
+      if (isDoubted && !isDoubtful(second, operation)) doubtMs = firstDoubtMs
       return { ...second, isReplayed: true }
     } catch (error) {
       if (!(error instanceof TokenError)) throw error

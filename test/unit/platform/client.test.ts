@@ -174,6 +174,17 @@ describe.each(Object.entries(pages))('%s', (_, page) => {
   )
 })
 
+test.each([
+  ['retry', ['1', '1']],
+  ['list', ['1', '1', '2']],
+] as const)('a 404 without an error body to a %s: a record may be gone, lists are not', async (operation, tokens) => {
+  const under = createClientUnderTest()
+  under.server.replies(good[operation], { status: 404, body: '' }, good[operation])
+  await call(under, operation)
+  await call(under, operation).catch(() => undefined)
+  expect(bearers(under)).toEqual(tokens.map((token) => `Bearer token-${token}`))
+})
+
 test('a young token that has not worked rests where earlier ones have worked, and is doubted once it is known everywhere', async () => {
   const under = createClientUnderTest()
   const page = pages['a login page']
