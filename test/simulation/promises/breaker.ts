@@ -140,6 +140,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       learnRefusal(call, told)
     },
     fact(fact) {
+      // An operator's probe is sent at once.
+      if (fact.type === 'operator' && fact.command === 'probe') refused -= 1
       if (fact.type !== 'trouble') return
       // Responses of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
       if (isForbidden && fact.trouble === undefined) forgetRow()
