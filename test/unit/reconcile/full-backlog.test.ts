@@ -46,6 +46,11 @@ test.each(Object.entries(scripts))('%s: all arrive', async (title, script) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, ...(title === refused && { deliver: refusesOld }) })
 })
 
+test('dead receivers that have more records than there are places cause no extra sweeps', async () => {
+  const script = `given maxRecords=10; ${dead(20, '5 # age=6d apart=2h')}; start; ticks 30s 1h; lists -> at most 800`
+  await play(script, { latencyMs: 50, maxPerSecond: 20 })
+})
+
 test('no circuit is forgotten as the records of its subscription have no room, but with the last of them', async () => {
   const of = (subscription: number, count: number): WebhookRecord[] =>
     Array.from({ length: count }, () => {
