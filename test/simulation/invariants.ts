@@ -117,7 +117,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     openGateSince = Math.max(openGateSince, until)
     held(until)
   }
-  let listsFreeSince = timeline.now()
+  let listsFreeSince = Math.max(timeline.now(), scenario.habits.boundsLater?.until ?? 0)
   const limits = createCallLimits({
     config,
     sweep: scenario.sweep,
