@@ -306,7 +306,7 @@ export const metricDefinitions = {
   },
   consecutive_retries_not_accepted: {
     type: 'gauge',
-    help: 'Consecutive retries with the result rejected, gone, intercepted, platform-error or unreachable; 0 after accepted or already-resolved. Or, if more, those with the outcome unknown.',
+    help: 'Consecutive retries with the result rejected, gone, intercepted, platform-error or unreachable; 0 after accepted or already-resolved, and once a check shows that one was accepted. Or, if more, those with the outcome unknown.',
     read: ({ notAccepted, unknownInARow }) => Math.max(notAccepted.inARow, unknownInARow),
   },
   clock_timestamp_seconds: {

@@ -57,7 +57,7 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
-  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived; at least 1 after one that was throttled, unsent or a trial. */
+  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled or unsent one restarts the count at 1. */
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number

@@ -145,7 +145,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
 
   function refuse(known: Known, isLimited = false): void {
     change(known, (tries) => {
-      tries.refusals = known.isTrial || isLimited ? Math.max(1, tries.refusals) : tries.refusals + 1
+      tries.refusals = known.isTrial ? Math.max(1, tries.refusals) : isLimited ? 1 : tries.refusals + 1
     })
   }
 

@@ -119,9 +119,10 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** A retry without the platform's verdict is no try. After each in a row it rests longer, if that may be of the record. */
-function noTry({ refusals, tries }: FailedRecord, mayBeOfRecord = true): Pick<FailedRecord, 'refusals' | 'tries'> {
-  return { tries: tries - 1, refusals: mayBeOfRecord ? refusals + 1 : Math.max(1, refusals) }
+/** A retry without the platform's verdict is no try. It rests longer than after the last such one, as long, or as after a first. */
+function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' | 'anew' = 'longer') {
+  const inARow = { longer: refusals + 1, 'as before': Math.max(1, refusals), anew: 1 }
+  return { tries: tries - 1, refusals: inARow[rests] }
 }
 
 /** The platform's clock may have been set since the PATCH: an attempt may be dated by either. */
@@ -268,8 +269,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
       const isLimited = !response.sent || response.result === 'throttled'
-      // The platform breaker has a backoff of its own for trials.
-      const ofResponse = meaningOf(response.result).isOfRecord ? { refusals: 0 } : noTry(record, !isLimited && !isTrial)
+      // The platform breaker has a backoff of its own for trials. A limit refuses any record, however long that has rested before.
+      const rests = isTrial ? 'as before' : isLimited ? 'anew' : 'longer'
+      const ofResponse = meaningOf(response.result).isOfRecord ? { refusals: 0 } : noTry(record, rests)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
       const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }

@@ -139,7 +139,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
 
 /** A slice that may be half of one that could not be listed. */
 interface SliceAhead extends PlannedSpan {
-  whole?: { seconds: number; listedHalves: number }
+  whole?: { span: Span; listedHalves: number }
 }
 
 /**
@@ -166,7 +166,7 @@ async function goRound(
   if (slice.uncut === true || seconds <= 1 || (isGivenUp && !isRest)) {
     return { skipped: { span: { from: slice.from, to: slice.to }, failure } }
   }
-  const whole = { seconds, listedHalves: 0 }
+  const whole = { span: slice, listedHalves: 0 }
   const halves = cut(slice, 2).map((half): SliceAhead =>
     isGivenUp && half.to !== end ? { ...half, uncut: true } : { ...half, whole },
   )
@@ -179,7 +179,7 @@ function learnWidth(slice: SliceAhead, { options }: Context): void {
   options.unlistable.listed(slice)
   if (whole === undefined) return
   whole.listedHalves += 1
-  if (whole.listedHalves === 2) options.unlistable.learnWidth(whole.seconds)
+  if (whole.listedHalves === 2) options.unlistable.learnWidth(whole.span)
 }
 
 async function step(slice: SliceAhead, context: Context): Promise<SweepStep | SliceAhead[]> {

@@ -6,6 +6,9 @@ import { contains, cut, isEmpty, type Span } from '../window.ts'
 const byTime = (a: UnlistedPart, b: UnlistedPart): number => a.span.from - b.span.from
 const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
+/** True if `listed` shows that `other` is not too long to be listed. Elsewhere there may be fewer records in a longer span. */
+const showsListable = (listed: Span, other: Span): boolean =>
+  lengthOf(listed) >= lengthOf(other) && contains(listed, Math.floor((other.from + other.to) / 2))
 
 /** A span to be listed. `uncut`: if that fails, it is not cut. */
 export interface PlannedSpan extends Span {
@@ -58,8 +61,8 @@ export interface Unlistable {
   narrow(span: PlannedSpan): PlannedSpan[]
   /** A span could be listed. */
   listed(span: Span): void
-  /** The halves of a span this long could be listed, although the whole could not: spans longer than any listed lately are cut. */
-  learnWidth(seconds: number): void
+  /** The halves of a span could be listed, although the whole could not: later spans are cut to their length. */
+  learnWidth(whole: Span): void
   /** Forgets everything before a local second, or all. */
   forgetBefore(localSecond: number): void
   parts(): readonly UnlistedPart[]
@@ -77,9 +80,9 @@ const maxPieces = 64
 const edgeSeconds = 300
 /** Minimum length to which a limit on the length cuts spans. */
 const minWidth = 1800
-/** Time until twice the limit is tried. */
-const widthMs = 600_000
-/** A failure of a span no longer than one listed this recently is not for its length. */
+/** Time until twice the limit is tried: lists that fail now and then suggest one, but not again. */
+const [foundMs, foundAgainMs] = [120_000, 600_000]
+/** A span no longer than one listed this recently at its time has not failed for its length. */
 const recentMs = 3_600_000
 
 export function createUnlistable(monotonic: () => number): Unlistable {
@@ -88,8 +91,8 @@ export function createUnlistable(monotonic: () => number): Unlistable {
   /** Parts being retried: the end of the sweep shows the result. */
   let trying: UnlistedPart[] = []
   let width = { seconds: Infinity, until: -Infinity }
-  /** The longest span listed lately. */
-  let longest = { seconds: 0, until: -Infinity }
+  /** Spans listed lately; of those at the same time, the last one of the longest. */
+  let lately: { span: Span; until: number }[] = []
 
   function add(part: UnlistedPart): void {
     const { span } = part
@@ -159,16 +162,22 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       return [{ from: first.from, to }, ...others]
     },
     listed(span) {
-      const [now, seconds] = [monotonic(), lengthOf(span)]
-      width.seconds = Math.max(width.seconds, seconds)
-      if (now >= longest.until || seconds > longest.seconds) longest = { seconds, until: now + recentMs }
-    },
-    learnWidth(ofWhole) {
       const now = monotonic()
-      const listed = now < longest.until ? longest.seconds : 0
-      const seconds = Math.max(Math.ceil(ofWhole / 2), listed)
-      if (seconds < minWidth || ofWhole <= listed) return
-      width = { seconds, until: now + widthMs }
+      width.seconds = Math.max(width.seconds, lengthOf(span))
+      lately = [
+        ...lately.filter((one) => now < one.until && !showsListable(span, one.span)),
+        { span, until: now + recentMs },
+      ]
+    },
+    learnWidth(whole) {
+      const now = monotonic()
+      const seconds = lengthOf(whole)
+      const wasListed = lately.some(({ span, until }) => now < until && showsListable(span, whole))
+      if (seconds < 2 * minWidth || wasListed) return
+      const isAgain = seconds > width.seconds
+      width = isAgain
+        ? { ...width, until: now + foundAgainMs }
+        : { seconds: Math.ceil(seconds / 2), until: now + foundMs }
     },
     forgetBefore(localSecond) {
       const isLater = ({ span }: UnlistedPart): boolean => span.to > localSecond

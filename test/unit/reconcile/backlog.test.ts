@@ -150,6 +150,21 @@ describe('learning from a listing', () => {
     expect(backlog.size()).toBe(isHeld ? 1 : 0)
   })
 
+  test('a retry that a limit refuses is not held up by earlier rejections of the platform', () => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const refusals: unknown[] = []
+    const note = (result: 'platform-error' | 'throttled', reason: 'server-error' | 'throttled'): void => {
+      noted(backlog, record, { result, reason, sent: true })
+      refusals.push(backlog.get(record.id)?.refusals)
+    }
+    for (let times = 0; times < 5; times += 1) note('platform-error', 'server-error')
+    note('throttled', 'throttled')
+    note('throttled', 'throttled')
+    expect(refusals).toEqual([1, 2, 3, 4, 5, 1, 1])
+  })
+
   test('the summary counts what is held, however a record went', () => {
     const backlog = testBacklog()
     const [expires, released, absent, ...stay] = ['a', 'b', 'a', 'a', 'c'].map((subscriptionId, index) =>

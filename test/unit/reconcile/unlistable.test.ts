@@ -27,6 +27,12 @@ interface World {
 /** Whether a list call, or a record alone, is refused. Bounds in seconds. */
 type Refuses = (asked: World) => boolean
 
+/** Busy seconds of a span: every third day has few records. */
+const busySeconds = ({ from, to }: World): number => {
+  const days = Array.from({ length: 9 }, (_, n) => start - n * day).filter((_, n) => n % 3 > 0)
+  return days.reduce((sum, end) => sum + Math.max(0, Math.min(to, end) - Math.max(from, end - day)), 0)
+}
+
 const overlaps = ({ from, to }: World, first: number, last: number): boolean => from < last && to > first
 
 test.each<[name: string, refuses: Refuses, first: number, later: number]>([
@@ -35,6 +41,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
   ['all older than 2 hours', ({ from, now }) => from < now - 2 * hour, 60, 80],
   ['spans of more than 24 h', ({ from, to }) => to - from > day + 4, 4, 12],
   ['spans of more than 1 h', ({ from, to }) => to - from > hour + 4, 9, 12],
+  ['spans with more than 10 busy hours', (asked) => busySeconds(asked) > 10 * hour, 9, 40],
   ['both', ({ from, now, to }) => to - from > day + 4 || from < now - 72 * hour, 100, 90],
   ['a day in the middle', (asked) => overlaps(asked, start - 4 * day, start - 3 * day), 50, 70],
   ['two days', (asked) => [6, 3].some((n) => overlaps(asked, start - n * day, start - (n - 1) * day)), 50, 130],
