@@ -18,9 +18,9 @@ function costOf(text: string): number {
   const work = (): unknown => redact(text)
   work()
   for (let repeats = 1; ; repeats *= 2) {
-    const ms = threadMs(work, repeats)
     // The least of five: a collection of garbage, or a compilation, may fall into one of them.
-    if (ms >= measurableMs) return Math.min(ms, ...Array.from({ length: 4 }, () => threadMs(work, repeats))) / repeats
+    const least = Math.min(...Array.from({ length: 5 }, () => threadMs(work, repeats)))
+    if (least >= measurableMs) return least / repeats
   }
 }
 
