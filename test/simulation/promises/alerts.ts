@@ -197,6 +197,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       case 'UnreadableRecords':
       case 'ManyUnreadable':
         return records.some(({ unreadable }) => unreadable !== undefined)
+      case 'UnexpectedRecords':
+        return habits.boundsLater !== undefined
       case 'FailedAhead':
         // A clock that is set back leaves its events ahead.
         return records.some(({ aheadMs }) => aheadMs !== undefined) || isSetBack
