@@ -18,8 +18,8 @@ export function createExpiryWatcher(options: WatcherOptions): Watcher {
   /** One whose event lies an hour back or forward by the wall clock is left aside. */
   const isWatched = scenario.platformJumps.length === 0 && config.window.lookback <= 3 * hourMs
 
-  /** One that gave way to others is counted only while it is held. */
-  const isRoomy = scenario.records.length <= config.backlog.maxRecords
+  /** One that was evicted is counted only while it is held, and one that a retry job wants does not expire. */
+  const isRoomy = scenario.records.length <= config.backlog.maxRecords && scenario.jobs.length === 0
 
   const hasExpired = (record: SimulatedRecord, agoMs: number): boolean =>
     expectations.isExpired(record, platform.now(), -agoMs)
