@@ -132,7 +132,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
 
   function observeOutcome({ outcome, timeOffsetMs }: FactOf<'outcome'>): void {
     known.unknownInARow = outcome === 'unknown' ? known.unknownInARow + 1 : 0
-    // The platform accepted it, whatever its response was.
+    // The platform accepted it, even if its response did not say so.
     if (outcome !== 'unknown') known.notAccepted = { inARow: 0 }
     if (timeOffsetMs !== undefined) observeOffset(timeOffsetMs)
   }

@@ -133,7 +133,7 @@ export function createControl(options: ControlOptions): Control {
     if (command === undefined && !isJobsPath(path)) return undefined
     const admitted = access(request)
     if ('error' in admitted) return Promise.resolve(refuseAccess(admitted))
-    // An ignored one would pause all retries without end in place of one subscription's for 2 h.
+    // If the query were ignored, a pause of one subscription for 2 h would pause all retries until a command ends it.
     if (request.method !== 'GET' && request.url?.includes('?') === true)
       return Promise.resolve(refuse(400, 'Send the fields in the body, and no query.'))
     return command === undefined ? respondToJob(request, admitted.by) : run(command, request)

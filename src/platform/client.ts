@@ -120,10 +120,10 @@ type Called<T> = Exchange<T> & {
   tokenError?: TokenError
 }
 
-/** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or whatever an intermediary says. */
+/** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or a response of an intermediary. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body', 'intercepted'])
 const isDoubtful = ({ reason, status }: Exchange<unknown>, { method }: Operation<unknown>): boolean =>
-  // A record that is gone may be a 404 without an error body.
+  // A PATCH of a missing record may get a 404 without an error body.
   doubtful.has(reason) && !(status === 404 && method === 'PATCH')
 
 /**

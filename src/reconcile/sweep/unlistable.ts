@@ -57,7 +57,10 @@ export interface Unlistable {
   failed(span: Span, failure: PlatformFailure): void
   /** A sweep has tried this span completely: of the retried parts, only those that failed remain. */
   tried(span: Span): void
-  /** Cuts a span into pieces no longer than the platform lists at once; usually one. Now and then the first is twice as long: it may list more. */
+  /**
+   * Cuts a span into pieces no longer than the platform lists at once; usually one. From time to time the first is twice as long,
+   * to find out whether the limit still holds.
+   */
   narrow(span: PlannedSpan): PlannedSpan[]
   /** A span could be listed. */
   listed(span: Span): void
@@ -80,7 +83,7 @@ const maxPieces = 64
 const edgeSeconds = 300
 /** Minimum length to which a limit on the length cuts spans. */
 const minWidth = 1800
-/** Time until twice the limit is tried: lists that fail now and then suggest one, but not again. */
+/** Time until twice the limit is tried: short at first, because lists that fail at random suggest a limit too, but rarely again. */
 const [foundMs, foundAgainMs] = [120_000, 600_000]
 /** A span no longer than one listed this recently at its time has not failed for its length. */
 const recentMs = 3_600_000
@@ -158,8 +161,8 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       const pieces = cut(span, Math.ceil(lengthOf(span) / width.seconds))
       if (span.uncut) return pieces.map((piece) => ({ ...piece, uncut: true }))
       if (monotonic() < width.until) return pieces
-      const [first = span, { to } = first, ...others] = pieces
-      return [{ from: first.from, to }, ...others]
+      const [first, second, ...others] = pieces
+      return first && second ? [{ from: first.from, to: second.to }, ...others] : pieces
     },
     listed(span) {
       const now = monotonic()
