@@ -244,7 +244,7 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const known = isPartlyKnown(status) ? ', for those known by now' : ''
   const others = [
     ...(openOf(status) < missing ? ['those given up'] : []),
-    ...(drain.failedShare * openOf(status) >= 1 ? ['those that fail again'] : []),
+    ...(drain.failedShare > 0 ? ['those that fail again'] : []),
   ].join(' and ')
   return [fromNow(end, now), `about ${at}, ${basis}${known}${others && `, without ${others}`}`]
 }

@@ -34,7 +34,7 @@ export interface DrainSource {
 /** With more failures, the rest will not arrive at this pace. */
 const maxFailedShare = 0.1
 /** With more outcomes awaited than this time of the pace, they take longer, and what was sent since arrives at another pace. */
-const maxAwaitedMs = 120_000
+const maxAwaitedMs = 60_000
 
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
