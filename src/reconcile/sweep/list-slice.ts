@@ -76,6 +76,8 @@ interface Reading {
   unreadableIds: Set<string>
   unexpected: { time: number; status: number }
   end: End
+  /** True if a page after the first had rows. */
+  isLong: boolean
   /** The first page's total, and the last one given; undefined if totals don't count. */
   total: number | undefined
   lastTotal: number
@@ -148,7 +150,7 @@ export function isShort(page: ListPage): boolean {
   return page.rows < ((isTotalUsable ? page.size : undefined) ?? 1)
 }
 
-/** For a slice with fewer rows than promised: a platform may echo a page size that it does not use. */
+/** For a second reading: a platform may echo a page size that it does not use. */
 function isEmptyPage(page: ListPage): boolean {
   return page.rows === 0
 }
@@ -207,7 +209,7 @@ async function readSlice(
   const { concurrency, isLast, status, totalsCount } = options
   const unexpected = { time: 0, status: 0 }
   const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
-  const reading: Reading = { ...nothing, end: 'last-page', total: undefined }
+  const reading: Reading = { ...nothing, end: 'last-page', isLong: false, total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
@@ -243,6 +245,7 @@ async function readSlice(
   const lastAllowed = Math.ceil(maxRows / size)
   if (!isLast(first)) {
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
+    reading.isLong = rowsOf(reading) > first.rows
     reading.end = end ?? (mayBeCut ? 'too-many' : 'capped')
   }
   // After full pages that are not all, a platform lists no further, or shows its last page again: of a shorter span it shows all.
@@ -265,9 +268,9 @@ const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable
 const [maxReadings, maxNothingNew] = [20, 5]
 
 /**
- * Lists the records of a slice; repeats once if the first reading was incomplete but below the limit. Records of any status do
- * not leave the list: reading continues until as many as the total were seen, because ties may change their order. @throws
- * FiltersIgnored, and the errors of the list call
+ * Lists the records of a slice; repeats once if the first reading was incomplete but below the limit, or if no total proves that
+ * it was complete. Records of any status do not leave the list: reading continues until as many as the total were seen, because
+ * ties may change their order. @throws FiltersIgnored, and the errors of the list call
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing> {
   const { monotonic, status } = options
@@ -275,6 +278,9 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   const staysListed = status === 'any'
   let reading = await readSlice(span, { ...options, isLast: isShort }, signal)
   let verdict = verdictOf(reading, rowsOf(reading))
+  // No total shows that rows left the list meanwhile, which moves others to pages that were read before.
+  const isUnproven = reading.isLong && (reading.total ?? 0) < rowsOf(reading)
+  if (verdict === 'whole' && isUnproven && !staysListed) verdict = 'missed'
   let nothingNew = 0
   for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
     if (verdict !== 'missed') break
