@@ -107,6 +107,8 @@ test.each([
 ])('%i ms after the last arrival, newer failures may be unknown', (ms, basis) => {
   const status = toStatus(aStatusState({ ...swept, recovered: { lastDay: 1, lastAt: incidentNow - ms } }))
   expect(doneOf(status)).toEqual(['Now', basis])
+  const books = { unprocessed: { total: 0 } } as NonNullable<typeof status.books>
+  expect(doneOf({ ...status, books })).toEqual(['Now', basis])
   expect(status.summary.headline.includes('newer failures')).toBe(ms < 300_000)
   const stuck = { ...status, stuckProcessing: 1 }
   expect(doneOf(stuck)).toEqual(['Unknown', 'The platform is still processing some.'])

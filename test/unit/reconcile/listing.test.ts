@@ -116,6 +116,14 @@ test.each<[string, FakePlatformOptions, Seen]>([
   expect(platform.lists.length).toBeLessThanOrEqual(calls)
 })
 
+test('what no list call may hide ends the listing, also where it asks for one event', async () => {
+  const onList = ({ eventId }: { eventId?: string }): void => {
+    if (eventId !== undefined) throw new Error('no token')
+  }
+  const records = [...failed(5), ...foreign]
+  await expect(list(createFakePlatform({ records, ignores: ['from', 'to'], onList }))).rejects.toThrow('no token')
+})
+
 test('pages are read side by side, but no more than allowed', async () => {
   let [under, most] = [0, 0]
   const onList = async (): Promise<void> => {
