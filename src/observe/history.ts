@@ -33,8 +33,8 @@ export interface HistoryStep extends ChartedState {
 
 /** The current pace of recovery. */
 export interface RecoveryPace {
-  /** Recovered deliveries per ms: in the last minute, or in the last five if none recovered then. */
-  recoveredPerMs: number
+  /** Recovered deliveries of the last minute. */
+  recoveredPerMinute: number
   /** Share of retries that failed again in the last five minutes. */
   failedShare: number
   /** True when the last two minutes had enough recoveries, and similar numbers. */
@@ -80,8 +80,8 @@ const keptMinutes = 7 * dayMinutes
 /** Sums reach back so far. */
 export const keptMs = keptMinutes * minuteMs
 const maxSteps = 120
-/** Minutes of the pace, and the minimum of its time. */
-const [recent, all, minPaceMs] = [1, 5, 5000]
+/** Minutes of the share that failed again. */
+const failedMinutes = 5
 /** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
 
@@ -116,10 +116,8 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   const minutes: Minute[] = []
   /** Number of the last minute. */
   let last = -1
-  /** Monotonic ms. */
-  let lastAt: number | undefined
-  /** When deliveries began to arrive, after a minute without. */
-  let arrivingSince = startedAt
+  /** When the last delivery was recovered, monotonic ms. */
+  let recoveredAt: number | undefined
 
   const current = (): MinuteState => ({ ...state(), missing: missing() })
 
@@ -144,9 +142,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   function countRecovered(minute: Minute, sinceEventMs: number): void {
     minute.recovered += 1
     minute.longestMs = Math.max(minute.longestMs, sinceEventMs)
-    const now = clock.monotonic()
-    if (lastAt === undefined || now - lastAt >= minuteMs) arrivingSince = now
-    lastAt = now
+    recoveredAt = clock.monotonic()
   }
 
   /** Of the last minutes, up to now: the oldest minute counts in part. */
@@ -186,24 +182,20 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
     },
     pace() {
       present()
-      const ageMs = clock.monotonic() - startedAt
-      const perMs = (length: number): number =>
-        countIn('recovered', length) / Math.max(minPaceMs, Math.min(length * minuteMs, ageMs))
-      const arrivingMs = clock.monotonic() - arrivingSince
-      const arrived = sumOf('recovered', minutes.slice(-2))
-      // Of a few, the time of the first says nothing.
-      const resumed = arrivingMs < minuteMs && arrived >= minSteady ? arrived / Math.max(minPaceMs, arrivingMs) : 0
-      const [newer, both] = [countIn('recovered', recent), countIn('recovered', 2 * recent)]
-      const failed = countIn('failedAgain', all)
+      const [newer, both] = [countIn('recovered', 1), countIn('recovered', 2)]
+      const failed = countIn('failedAgain', failedMinutes)
       return {
-        recoveredPerMs: resumed || perMs(recent) || perMs(all),
-        failedShare: failed / Math.max(1, failed + countIn('recovered', all)),
+        recoveredPerMinute: newer,
+        failedShare: failed / Math.max(1, failed + countIn('recovered', failedMinutes)),
         isSteady: both >= minSteady && Math.max(newer, both - newer) <= maxRatio * Math.min(newer, both - newer),
       }
     },
     recovered() {
       present()
-      return { lastDay: sumOf('recovered', minutes.slice(-dayMinutes)), lastAt: lastAt && onWallClock(clock, lastAt) }
+      return {
+        lastDay: sumOf('recovered', minutes.slice(-dayMinutes)),
+        lastAt: recoveredAt && onWallClock(clock, recoveredAt),
+      }
     },
     sums(since) {
       present()

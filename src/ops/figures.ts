@@ -108,7 +108,7 @@ function unknownEnd(status: StatusFacts): string {
     case 'pace':
       return drain.recoveredPerMinute > 0
         ? 'The pace has not been steady for two minutes.'
-        : 'Nothing recovered in the last 5 min.'
+        : 'Nothing recovered in the last minute.'
     case 'failing':
       return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
     case 'backoff':

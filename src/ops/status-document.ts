@@ -132,7 +132,7 @@ function drainStatus(state: StatusState) {
   const { limitedBy, ...drain } = drainOf(state)
   const doneAt = toDate(drain.doneAt)
   return {
-    recoveredPerMinute: Math.round(state.pace.recoveredPerMs * 600_000) / 10,
+    recoveredPerMinute: Math.round(10 * state.pace.recoveredPerMinute) / 10,
     seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
     doneAt,
     limitedBy,

@@ -24,7 +24,7 @@ export interface DrainSource {
   /** End of the last backoff, by the platform's clock; undefined if none backs off. */
   lastDueAt: number | undefined
   now: number
-  pace: { recoveredPerMs: number; failedShare: number; isSteady: boolean }
+  pace: { recoveredPerMinute: number; failedShare: number; isSteady: boolean }
   skewMs: Readonly<Record<'api', number>>
   timeOffsetMs: number | undefined
   /** Remaining pause of lists, as after a Retry-After. */
@@ -33,8 +33,7 @@ export interface DrainSource {
 
 /** With more failures, the rest will not arrive at this pace. */
 const maxFailedShare = 0.1
-/** With more outcomes awaited than this time of the pace, they take longer, and what was sent since arrives at another pace. */
-const maxAwaitedMs = 60_000
+const minuteMs = 60_000
 
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
@@ -49,22 +48,23 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
 /** The daemon's estimate at its present pace. It is given only with evidence that it will come true. */
 export function drainOf(source: DrainSource): Drain {
   const { failed, lastDueAt = -Infinity, now, onlyCounted, pace, skewMs, throttledForMs, timeOffsetMs } = source
-  const { failedShare, isSteady, recoveredPerMs } = pace
+  const { failedShare, isSteady, recoveredPerMinute } = pace
   const pending = failed.due + failed.blocked + failed.awaiting + onlyCounted
   const open = pending + failed['backing-off']
   if (isZoneWrong(timeOffsetMs)) return { doneAt: undefined, limitedBy: 'zone' }
   if (open === 0) return { doneAt: now, limitedBy: 'pace' }
   const obstacle = obstacleOf(source)
   if (obstacle !== undefined) return { doneAt: undefined, limitedBy: obstacle }
-  const hasPace = recoveredPerMs > 0
-  const atPace = hasPace ? now + throttledForMs + open / recoveredPerMs : pending > 0 ? Infinity : now
+  const hasPace = recoveredPerMinute > 0
+  const atPace = hasPace ? now + throttledForMs + (open * minuteMs) / recoveredPerMinute : pending > 0 ? Infinity : now
   const backoffEndsAt = lastDueAt - skewMs.api
   const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
   const doneAt = Math.max(atPace, backoffEndsAt)
   // Each record backing off has failed, and may fail again while others do.
   const isSure = limitedBy === 'pace' || failedShare === 0
-  // Where outcomes alone are left, these are the ones that take longest, or fail.
+  // Where outcomes alone are left, these are the ones that take longest, or fail. Where more than a minute's are awaited, they take
+  // longer, or what was sent since arrives at another pace.
   const { awaiting } = failed
-  const isOfPace = awaiting === 0 || (awaiting < pending && awaiting <= recoveredPerMs * maxAwaitedMs)
+  const isOfPace = awaiting === 0 || (awaiting < pending && awaiting <= recoveredPerMinute)
   return { doneAt: hasPace && isSure && isOfPace && isSteady ? doneAt : undefined, limitedBy }
 }

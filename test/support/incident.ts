@@ -130,7 +130,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     causes: incidentCauses(),
     history: anHour(),
     recovered: { lastDay: 1240, lastAt: incidentNow - 2000 },
-    pace: { recoveredPerMs: 95 / minuteMs, failedShare: 0, isSteady: true },
+    pace: { recoveredPerMinute: 95, failedShare: 0, isSteady: true },
     skewMs: { auth: 20, api: -310 },
     timeOffsetMs: 0,
     ...changes,

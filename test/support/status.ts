@@ -106,7 +106,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     incident: undefined,
     history: [],
     recovered: { lastDay: 0, lastAt: undefined },
-    pace: { recoveredPerMs: 0, failedShare: 0, isSteady: true },
+    pace: { recoveredPerMinute: 0, failedShare: 0, isSteady: true },
     skewMs: { auth: 0, api: 0 },
     timeZone: 'UTC',
     timeOffsetMs: undefined,

@@ -171,41 +171,18 @@ describe('the pace', () => {
     expect(history.pace().isSteady).toBe(isSteady)
   })
 
-  test('is that of the last minute, of the last five when nothing arrived in that, and then nothing', async () => {
-    const { clock, history, tell } = scene()
-    for (let second = 0; second < 600; second += 1) {
-      tell('recovered', second < 300 ? 1 : 10)
-      await clock.advance(1000)
-    }
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(10, 0)
-    await clock.advance(3 * minuteMs)
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(4, 0)
-    await clock.advance(3 * minuteMs)
-    expect(history.pace().recoveredPerMs).toBe(0)
-  })
-
-  test('is nothing before anything has arrived, and in its first seconds not that of a moment', async () => {
+  test('is what has arrived in the last minute', async () => {
     const { clock, history, tell } = scene()
     tell('failed-again', 50)
-    expect(history.pace().recoveredPerMs).toBe(0)
+    expect(history.pace().recoveredPerMinute).toBe(0)
     tell('recovered', 10)
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(2, 5)
-    await clock.advance(10_000)
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(1, 5)
-  })
-
-  test('after a minute without one, the pace is that since they arrive again; of a few, that of the minute', async () => {
-    const { clock, history, tell } = scene()
-    await clock.advance(10 * minuteMs)
-    tell('recovered', 9)
-    await clock.advance(10_000)
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(9 / 60, 5)
-    tell('recovered')
-    expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(1, 5)
-    for (let second = 0; second < 45; second += 1) {
+    expect(history.pace().recoveredPerMinute).toBe(10)
+    for (let second = 0; second < 300; second += 1) {
       await clock.advance(1000)
       tell('recovered')
-      expect(history.pace().recoveredPerMs * 1000).toBeCloseTo(1, 0)
     }
+    expect(history.pace().recoveredPerMinute).toBeCloseTo(60, -1)
+    await clock.advance(2 * minuteMs)
+    expect(history.pace().recoveredPerMinute).toBe(0)
   })
 })

@@ -139,7 +139,7 @@ describe('a snapshot', () => {
       lastCompleteSweepAt: 11_500,
       lastIncompleteSweepAt: 12_500,
       progressDueAt: 7_500,
-      pace: { recoveredPerMs: 0.002, failedShare: 0, isSteady: true },
+      pace: { recoveredPerMinute: 120, failedShare: 0, isSteady: true },
       timeOffsetMs: -14_500,
       notAccepted: { inARow: 11, reason: 'server-error' },
       unknownInARow: 12,

@@ -23,7 +23,7 @@ test.each<[object, object, string]>([
   [{ lastBackoff: now }, { limitedBy: 'backoff' }, 'Not before 12:00:00, when the last backoff ends.'],
   [{ unproven: 1 }, { limitedBy: 'unproven' }, 'The outcome of 1 retry is unknown.'],
   [{}, { limitedBy: 'gate' }, 'Retries are blocked.'],
-  [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last 5 min.'],
+  [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last minute.'],
   [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace has not been steady for two minutes.'],
   [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
   [

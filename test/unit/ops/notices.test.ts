@@ -106,7 +106,7 @@ describe('the headline', () => {
     expect(summaryOf({ failed: blocked, sweeps: sweptAgo(120_001) }).headline).toContain('At least 10 deliveries')
     const due = {
       failed: { ...noDecisions, due: 10 },
-      pace: { recoveredPerMs: 1 / minuteMs, failedShare: 0, isSteady: true },
+      pace: { recoveredPerMinute: 1, failedShare: 0, isSteady: true },
       fullSweepUnderWay: true,
     }
     expect(doneOf(toStatus(aStatusState({ ...swept, ...due })))).toEqual([

@@ -154,7 +154,7 @@ describe('in one look', () => {
     expect(read(anIncident({ endless }))).toContain(
       'Done in 1 h 14 min about 13:14, at this pace, without those given up',
     )
-    const pace = { recoveredPerMs: 0.0015, failedShare: 0.05, isSteady: true }
+    const pace = { recoveredPerMinute: 90, failedShare: 0.05, isSteady: true }
     expect(read(anIncident({ endless, pace }))).toContain('without those given up and those that fail again')
     const later = read(anIncident({ endless, lastDueAt: incidentNow + 120 * minuteMs }))
     expect(later).toContain('Done in 2 h 1 min about 14:01, when the last backoff ends, without those given up')

@@ -12,12 +12,12 @@ interface Open {
   pending?: number
   backingOff?: number
   lastDueAt?: number
-  recoveredPerMs?: number
+  recoveredPerMinute?: number
 }
 
-function estimate({ backingOff = 0, lastDueAt, pending = 0, recoveredPerMs = 0 }: Open): number | undefined {
+function estimate({ backingOff = 0, lastDueAt, pending = 0, recoveredPerMinute = 0 }: Open): number | undefined {
   const failed = { ...noCounts(), due: pending, 'backing-off': backingOff }
-  const pace = { recoveredPerMs, failedShare: 0, isSteady: true }
+  const pace = { recoveredPerMinute, failedShare: 0, isSteady: true }
   const drain = drainOf(aStatusState({ failed, lastDueAt, pace, now }))
   return drain.doneAt && drain.doneAt - now
 }
@@ -25,13 +25,13 @@ function estimate({ backingOff = 0, lastDueAt, pending = 0, recoveredPerMs = 0 }
 const hour = 3_600_000
 
 test.each<[string, Open, number | undefined]>([
-  ['at the present pace', { pending: 600, recoveredPerMs: 0.01 }, 60_000],
-  ['with those that back off', { pending: 500, backingOff: 100, lastDueAt: now + 10, recoveredPerMs: 0.01 }, 60_000],
-  ['not before the last backoff', { pending: 6, backingOff: 1, lastDueAt: now + hour, recoveredPerMs: 1 }, hour],
-  ['backoffs alone', { backingOff: 3, lastDueAt: now + 5000, recoveredPerMs: 1 }, 5000],
+  ['at the present pace', { pending: 600, recoveredPerMinute: 600 }, 60_000],
+  ['with those that back off', { pending: 500, backingOff: 100, lastDueAt: now + 10, recoveredPerMinute: 600 }, 60_000],
+  ['not before the last backoff', { pending: 6, backingOff: 1, lastDueAt: now + hour, recoveredPerMinute: 999 }, hour],
+  ['backoffs alone', { backingOff: 3, lastDueAt: now + 5000, recoveredPerMinute: 999 }, 5000],
   ['backoffs alone, without a pace', { backingOff: 3, lastDueAt: now + 5000 }, undefined],
   ['no estimate while nothing arrives', { pending: 1 }, undefined],
-  ['none without a pace', { pending: 1, recoveredPerMs: NaN }, undefined],
+  ['none without a pace', { pending: 1, recoveredPerMinute: NaN }, undefined],
 ])('%s', (_, changes, expected) => {
   expect(estimate(changes)).toBe(expected)
 })
@@ -42,7 +42,7 @@ describe('the daemon', () => {
   const state = aStatusState({
     failed,
     lastDueAt: 0,
-    pace: { recoveredPerMs: 0.002, failedShare: 0, isSteady: true },
+    pace: { recoveredPerMinute: 120, failedShare: 0, isSteady: true },
   })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
     const drain = drainOf({ ...state, ...changes })
@@ -71,11 +71,11 @@ describe('the daemon', () => {
       {
         failed: { ...none, awaiting: 1 },
         lastDueAt: undefined,
-        pace: { recoveredPerMs: 1, failedShare: 0, isSteady: false },
+        pace: { recoveredPerMinute: 999, failedShare: 0, isSteady: false },
       },
       'pace',
     ],
-    ['while more is awaited than arrives in two minutes', { failed: { ...failed, awaiting: 241 } }, 'pace'],
+    ['while more is awaited than arrives in a minute', { failed: { ...failed, awaiting: 121 } }, 'pace'],
     ['where outcomes alone are left', { failed: { ...none, awaiting: 4 } }, 'pace'],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
