@@ -280,7 +280,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   let verdict = verdictOf(reading, rowsOf(reading))
   // No total shows that rows left the list meanwhile, which moves others to pages that were read before.
   const isUnproven = reading.isLong && (reading.total ?? 0) < rowsOf(reading)
-  if (verdict === 'whole' && isUnproven && !staysListed) verdict = 'missed'
+  if (verdict === 'whole' && isUnproven && status === 'failed') verdict = 'missed'
   let nothingNew = 0
   for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
     if (verdict !== 'missed') break
