@@ -117,7 +117,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     openGateSince = Math.max(openGateSince, until)
     held(until)
   }
-  let listsFreeSince = Math.max(timeline.now(), scenario.habits.boundsLater?.until ?? 0)
+  const { boundsLater, hidden } = scenario.habits
+  let listsFreeSince = Math.max(timeline.now(), boundsLater?.until ?? hidden?.until ?? 0)
   const limits = createCallLimits({
     config,
     sweep: scenario.sweep,

@@ -325,6 +325,11 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return timeline.now() < until ? ms / 1000 : 0
   }
 
+  function isHidden({ from, status, to }: Asked): boolean {
+    const { by, until } = habits.hidden ?? { by: 'status', until: 0 }
+    return timeline.now() < until && (by === 'status' ? status : (from ?? to)) !== undefined
+  }
+
   const isBehind = ({ page, size }: Asked): boolean => (page + 1) * size > (habits.firstRows?.rows ?? Infinity)
 
   function isRefused(asked: Asked): boolean {
@@ -351,7 +356,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const size = Math.min(pages?.max ?? maxPageSize, askedSize)
     const number = firstRows?.behind === 'again' ? Math.min(asked.page, firstRows.rows / size - 1) : asked.page
     const found: SimulatedRecord[] = []
-    for (const record of shown()) {
+    for (const record of isHidden(asked) ? [] : shown()) {
       if (status !== undefined && record.status !== status) continue
       if (isOfEvent(record, eventId) && isInside(record, from, to)) found.push(record)
     }

@@ -102,12 +102,14 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
   return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }
 }
 
-/** Bounds of lists mean earlier times than those of the rows, so that the newest are not listed for some time. */
-function boundsEarlier(draw: Draw, scenario: Scenario): Scenario {
+/** For some time bounds of lists mean earlier times than those of the rows, so that the newest are not listed, or a filter hides all. */
+function hiding(draw: Draw, scenario: Scenario): Scenario {
   const { habits, ...stage } = plain(draw, scenario, draw.pick([3, 20, 100]))
-  const calmAt = draw.within(10, 60) * minuteMs
-  const boundsLater = { ms: -draw.within(1, 8) * hourMs, until: calmAt }
-  return { ...stage, calmAt, patienceMs: 4 * hourMs, habits: { ...habits, boundsLater } }
+  const until = draw.within(10, 60) * minuteMs
+  const hides = draw.chance(0.5)
+    ? { boundsLater: { ms: -draw.within(1, 8) * hourMs, until } }
+    : { hidden: { by: draw.pick(['status', 'time'] as const), until } }
+  return { ...stage, calmAt: until, patienceMs: 4 * hourMs, habits: { ...habits, ...hides } }
 }
 
 export const saidStages = {
@@ -115,5 +117,5 @@ export const saidStages = {
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,
   'a receiver that is mended': fixedLate,
-  'bounds of another zone': boundsEarlier,
+  'bounds of another zone, or filters that hide': hiding,
 }

@@ -11,6 +11,8 @@ interface Readings {
   order?: 'event-asc' | 'event-desc' | 'unstable'
   /** Parameters that a gateway drops. */
   ignores?: readonly ('status' | 'from' | 'to' | 'page')[]
+  /** True for lists that show no rows: a filter hides all. */
+  hides?: (query: ListQuery) => boolean
   /** Rows on a page at most, no matter what was asked. Default 100. */
   maxPageSize?: number
   /** The page size in the response: its own, an echo of the question, or none. Default `own`. */
@@ -116,6 +118,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   function isInside(record: WebhookRecord, query: ListQuery): boolean {
     const at = Math.floor(record.eventLocal / 1000)
     const { eventId, from, to } = query
+    if (options.hides?.(query) === true) return false
     if (eventId !== undefined && record.eventId.toLowerCase() !== eventId.toLowerCase()) return false
     const afterFrom = from === undefined || ignores.has('from') || at >= from
     const beforeTo = to === undefined || ignores.has('to') || at <= to

@@ -7,7 +7,7 @@ import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
 import type { Policy, WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
-import { isListedAtItsTime, isShort, listSlice } from './list-slice.ts'
+import { asked, isListedAtItsTime, isShort, listSlice } from './list-slice.ts'
 
 /** Maximum number of records in processing that are listed. */
 const maxProcessing = 10_000
@@ -63,6 +63,35 @@ export async function countOutside(
     isLast = isShort(listed)
   }
   return count
+}
+
+/** Lists may lag behind each other by so much. */
+const maxLagMs = 300_000
+
+/**
+ * False if the filters of lists hide a record that is listed without them; undefined if none is, or only such as changed lately.
+ * @throws PlatformFailure, TokenError, or the signal's reason
+ */
+export async function showFiltered(
+  client: Pick<PlatformClient, 'list' | 'now'>,
+  zone: TimeZone,
+  signal: AbortSignal,
+): Promise<boolean | undefined> {
+  const until = zone.toLocal(client.now() - maxLagMs)
+  const isSettled = ({ eventLocal, lastAttemptLocal, status }: WebhookRecord): boolean =>
+    status !== 'processing' && Math.max(eventLocal, lastAttemptLocal ?? 0) < until
+  // The newest may all be too new.
+  for (const bound of [{}, { to: Math.floor(until / 1000) }]) {
+    const { records } = await client.list({ ...bound, page: 0, size: maxPageSize }, signal)
+    if (records.length === 0) return undefined
+    const settled = records.find(isSettled)
+    if (settled === undefined) continue
+    const { eventLocal, status } = settled
+    const from = Math.floor(eventLocal / 1000)
+    const { rows } = await client.list({ status, ...asked({ from, to: from + 1 }), page: 0, size: 1 }, signal)
+    return rows > 0
+  }
+  return undefined
 }
 
 export interface StuckOptions {

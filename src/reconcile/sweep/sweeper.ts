@@ -19,7 +19,7 @@ import { sumOf, type Excluded } from '../reasons.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
-import { countOutside, countStuck, outsideOf } from './other-counts.ts'
+import { countOutside, countStuck, outsideOf, showFiltered } from './other-counts.ts'
 import { sweep, type SkippedSlice } from './sweep.ts'
 import { sweepKinds, type SweeperEvent, type SweepKind, type SweepReport, type SweepTally } from './sweep-report.ts'
 import { createSweepSchedule } from './sweep-schedule.ts'
@@ -102,6 +102,8 @@ interface Sweep {
 
 /** A failed full sweep is resumed within this time of its last progress; later, what it has listed is old. */
 const maxResumeMs = 3_600_000
+/** After this time without a failed record, filters are proven again. */
+const maxBelievedMs = 3_600_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
@@ -117,6 +119,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let unfinished: Sweep | undefined
   /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
+  /** Whether lists were last seen to hide what they filter for; and until when they are believed not to, monotonic ms. */
+  let filters = { hide: false, believedUntil: -Infinity }
   const findings: SweepFindings = {
     ...{ excluded: {}, unreadable: undefined, seenUntil: undefined },
     ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
@@ -222,19 +226,34 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return span
   }
 
+  /** Undefined if the platform fails. */
+  async function unlessTrouble<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+    try {
+      return await asked
+    } catch (error) {
+      if (!isPlatformTrouble(error)) throw error
+      return undefined
+    }
+  }
+
   /** Updates a count; a failed or unknown one keeps its last number. */
   async function note(
     what: 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing',
     count: Promise<number | 'missed' | undefined>,
     { tally }: Sweep,
   ): Promise<void> {
-    try {
-      const counted = await count
-      if (counted === 'missed') tally.incompleteSlices += 1
-      else findings[what] = counted ?? findings[what]
-    } catch (error) {
-      if (!isPlatformTrouble(error)) throw error
-    }
+    const counted = await unlessTrouble(count)
+    if (counted === 'missed') tally.incompleteSlices += 1
+    else findings[what] = counted ?? findings[what]
+  }
+
+  /** Where no failed record was listed: filters that hide all of them look the same. */
+  async function proveFilters({ signal, tally }: Sweep): Promise<void> {
+    const now = clock.monotonic()
+    if (tally.listed === 0 && now < filters.believedUntil) return
+    const show = tally.listed > 0 || (await unlessTrouble(showFiltered(client, zone, signal)))
+    if (show !== undefined) filters = { hide: !show, believedUntil: show ? now + maxBelievedMs : -Infinity }
+    if (filters.hide) tally.incompleteSlices += 1
   }
 
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
@@ -258,6 +277,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await note('beyondWindow', countOutside(client, outside.before, signal), current)
     await note('aheadOfClock', countOutside(client, outside.ahead, signal), current)
     await note('stuckProcessing', countStuck(stuck, signal), current)
+    await proveFilters(current)
     schedule.done('full', current.worked())
   }
 

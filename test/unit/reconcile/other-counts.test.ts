@@ -107,3 +107,30 @@ test('a full sweep counts once, a recent one never; counts that fail do not fail
   const beyond = world.platform.lists.filter(({ from, to }) => from === undefined && to !== undefined)
   expect(beyond).toMatchObject(Array.from({ length: 2 }, () => ({ status: 'failed', size: 1 })))
 })
+
+test.each(['status', 'from'] as const)('no sweep is complete while the filter %s hides all records', async (filter) => {
+  let isHiding = true
+  const records = many(3, testNow - dayMs)
+  await using world = reconcile({ records, hides: (query) => isHiding && query[filter] !== undefined })
+  const touch = (lastAttemptLocal: number): void => {
+    for (const { id } of records) world.platform.set(id, { lastAttemptLocal })
+  }
+  expect(await world.sweep()).toMatchObject({ result: 'incomplete', listed: 0 })
+  // Tried just now, they may be on their way.
+  touch(testNow)
+  expect(await world.sweep()).toMatchObject({ result: 'incomplete', listed: 0 })
+  isHiding = false
+  touch(testNow - hourMs)
+  expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 3 })
+})
+
+test('for an hour after a list has shown what it filters for, none is asked', async () => {
+  const [record] = many(1, testNow - dayMs, { status: 'successful' })
+  await using world = reconcile({ records: record ? [record] : [] })
+  const asked = (): number => world.platform.lists.filter(({ status }) => status === undefined).length
+  for (const expected of [1, 1, 2]) {
+    expect(await world.sweep()).toMatchObject({ result: 'complete' })
+    expect(asked()).toBe(expected)
+    await world.clock.advance(hourMs / 2)
+  }
+})
