@@ -56,7 +56,6 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
     const latencyMs = latencyOf(drawn)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)
     const context: FaultContext = {
-      now: now(),
       random: ids,
       errorResponse: (status, code, message) =>
         errorResponse(platform, status, { code, message, messageParameters: [] }),

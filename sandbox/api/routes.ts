@@ -101,11 +101,11 @@ export function errorResponse(
 function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return undefined
-  const { errorStatus, voidToken } = platform.readings()
+  const { unauthorizedStatus, voidToken } = platform.readings()
   if (voidToken === 'page') return textResponse(200, loginPage, { 'content-type': 'text/html' })
   if (voidToken === 'redirect') return textResponse(302, '', { location: '/login' })
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
-  const refusal = errorResponse(platform, errorStatus.unauthorized, error)
+  const refusal = errorResponse(platform, unauthorizedStatus, error)
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
@@ -166,7 +166,7 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
   const record = store.find(id)
   if (record === undefined) {
     const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
-    return errorResponse(platform, readings().errorStatus.notFound, error)
+    return errorResponse(platform, readings().errorStatus ?? 404, error)
   }
   if (record.status !== 'failed') return notFailed(platform, record)
   record.acceptedRetries++
@@ -184,7 +184,7 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
 function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxResponse {
   platform.stats.retryAnswered('invalidStatus')
   const found = status.charAt(0).toUpperCase() + status.slice(1)
-  return errorResponse(platform, platform.readings().errorStatus.invalidStatus, {
+  return errorResponse(platform, platform.readings().errorStatus ?? 400, {
     code: invalidStatusCode,
     message: `Webhook status must be Failed to retry, but it is ${found}.`,
     messageParameters: ['Failed', found],
@@ -219,7 +219,7 @@ function parse(body: string): Record<string, unknown> | undefined {
 }
 
 function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxResponse {
-  return errorResponse(platform, platform.readings().errorStatus.invalidRequest, {
+  return errorResponse(platform, platform.readings().errorStatus ?? 400, {
     code: errorCode.invalidRequest,
     message: `${parameter} ${problem}.`,
     messageParameters: [parameter, problem],

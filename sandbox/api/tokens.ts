@@ -40,14 +40,11 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   let keys = [readKey(options.certificatePem)]
 
   function issue(): SandboxResponse {
-    const { expiresIn, tokenKnownAfterSeconds, tokenLivesSeconds, tokenScope, unknownFields } = readings()
+    const { expiresIn, tokenKnownAfterSeconds, tokenScope, unknownFields } = readings()
     const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
     const now = options.monotonic()
     for (const [old, { until }] of lives) if (until <= now) lives.delete(old)
-    lives.set(token, {
-      from: now + tokenKnownAfterSeconds * 1000,
-      until: now + (tokenLivesSeconds ?? expiresIn) * 1000,
-    })
+    lives.set(token, { from: now + tokenKnownAfterSeconds * 1000, until: now + expiresIn * 1000 })
     options.stats.tokenIssued()
     const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
     if (tokenScope !== null) body.scope = tokenScope
@@ -56,7 +53,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   }
 
   function refuse(error: string, description: string): SandboxResponse {
-    const status = error === 'invalid_client' ? readings().errorStatus.invalidClient : 400
+    const status = error === 'invalid_client' ? 401 : 400
     return jsonResponse(status, { error, error_description: description }, noStore)
   }
 

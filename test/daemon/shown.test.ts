@@ -119,7 +119,7 @@ test.each<[string, Fault]>([
   ['a gateway without PATCH', { kind: 'status', status: 405, body: 'html' }],
   ['an error', { kind: 'status', status: 500 }],
   ['no response', { kind: 'hang' }],
-  ['a rate limit', { kind: 'throttle', retryAfter: 'absent' }],
+  ['a rate limit', { kind: 'status', status: 429 }],
 ])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
   await using day = await beginDay()
   day.seed(20, [20, 10])

@@ -65,14 +65,14 @@ test.each<[ReadingsInput, rows: number, metadata: object]>([
   expect(body.data.webhooks).toHaveLength(rows)
 })
 
-test('unknown statuses and fields can be in it, long answers too, and fields can be missing', async () => {
-  await using sandbox = await startPlatform({ unknownFields: true, responseLength: 3 })
+test('unknown statuses and fields can be in it, and fields can be missing', async () => {
+  await using sandbox = await startPlatform({ unknownFields: true })
   const odd = sandbox.addWebhook({ status: 'on-hold', eventInstant: from })
   sandbox.addWebhook({ wire: { numberOfAttempts: '3', eventDateTime: undefined }, eventInstant: to })
   const { list } = await client(sandbox)
   const [first, second] = (await list()).data.webhooks
   expect(first).toMatchObject({ id: odd, status: 'on-hold', deliveryChannel: { kind: 'http' } })
-  expect(second).toMatchObject({ numberOfAttempts: '3', responsePayload: 'xxx' })
+  expect(second).toMatchObject({ numberOfAttempts: '3' })
   expect(second).not.toHaveProperty('eventDateTime')
   expect((await list({ 'data.webhook.status': 'failed' })).data.webhooks).toEqual([second])
 })
