@@ -4,6 +4,7 @@ import { retryWorkflowCode, type WireError, type WirePage, type WireRetryRespons
 import type { ReceiverLedger } from '../delivery/ledger.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
+import { jsonFields } from '../fields.ts'
 import { jsonResponse, jsonTextResponse, textResponse, type SandboxResponse, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
@@ -170,7 +171,7 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
   }
   if (record.status !== 'failed') return notFailed(platform, record)
   record.acceptedRetries++
-  stats.retryAnswered('accepted')
+  stats.counts.retries.accepted++
   await engine.retry(record)
   const body: WireRetryResponse = {
     workflow: { code: retryWorkflowCode },
@@ -182,7 +183,7 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
 }
 
 function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxResponse {
-  platform.stats.retryAnswered('invalidStatus')
+  platform.stats.counts.retries.invalidStatus++
   const found = status.charAt(0).toUpperCase() + status.slice(1)
   return errorResponse(platform, platform.readings().errorStatus ?? 400, {
     code: invalidStatusCode,
@@ -197,7 +198,7 @@ function retryProblem({ headers, body }: SandboxRequest, id: string): BadParamet
   if (!/^application\/json\s*(;|$)/i.test([headers['content-type'] ?? ''].flat().join())) {
     return { parameter: 'Content-Type', problem: 'must be application/json' }
   }
-  const envelope = parse(body)
+  const envelope = jsonFields(body)
   if (envelope === undefined) return { parameter: 'body', problem: 'must be a JSON object' }
   for (const part of ['workflow', 'data', 'connect', 'metadata'] as const) {
     if (typeof envelope[part] !== 'object' || envelope[part] === null)
@@ -207,15 +208,6 @@ function retryProblem({ headers, body }: SandboxRequest, id: string): BadParamet
   return code === retryWorkflowCode
     ? undefined
     : { parameter: 'workflow.code', problem: `must be ${retryWorkflowCode}` }
-}
-
-function parse(body: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(body)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxResponse {
