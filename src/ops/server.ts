@@ -1,5 +1,6 @@
 // The ops server: metrics for Prometheus, health for the orchestrator, status for people, commands for operators.
 import type { IncomingMessage } from 'node:http'
+import { expositionType } from '../observe/registry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
@@ -15,8 +16,8 @@ export interface OpsServerOptions {
   host: string
   /** 0: any free port. */
   port: number
-  /** All metrics as text, and their content type. */
-  metrics: () => Promise<{ text: string; contentType: string }>
+  /** All metrics as text. */
+  metrics: () => Promise<string>
   /** Reasons why the process is not alive, or not ready; empty if it is. */
   live: () => readonly string[]
   ready: () => readonly string[]
@@ -102,10 +103,7 @@ function readsOf(
     contentType: json,
     body: `${redactedJson(await statusNow(), 2)}\n`,
   })
-  const exposition: Make = async () => {
-    const { text: body, contentType } = await metrics()
-    return { status: 200, contentType, body }
-  }
+  const exposition: Make = async () => ({ status: 200, contentType: expositionType, body: await metrics() })
   const readPage: Read = async (query) => {
     const asked = readRecordsQuery(query)
     if (asked !== undefined) return pageOf({ refreshes: false, found: await findForPage(asked, records) })

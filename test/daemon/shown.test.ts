@@ -129,7 +129,7 @@ test.each<[string, Fault]>([
   let alerts: readonly Alert[] = []
   for (let minute = 0; minute < 20; minute += 1) {
     await daemon.goOn(1)
-    const samples = [...parseSamples((await daemon.ops().metrics()).text)]
+    const samples = [...parseSamples(await daemon.ops().metrics())]
     const scraped = samples.map(([series, value]) => [ofTarget(series, 'job="a",instance="a"'), value] as const)
     alerts = scrape(day.clock.now(), scraped)
   }
