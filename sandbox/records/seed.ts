@@ -6,8 +6,6 @@ import { knownEventTypes } from './payload.ts'
 import { noResult, resultSchema, type AttemptResult, type StoredRecord } from './store.ts'
 import type { Zone } from './zone.ts'
 
-const partialResultSchema = resultSchema.partial()
-
 const range = z.strictObject({ min: z.number().min(0), max: z.number().min(0) })
 const attempts = z.number().int().min(0)
 
@@ -32,7 +30,7 @@ export const seedSchema = z.strictObject({
   /** `even`: equal distances. */
   spread: z.enum(['even', 'random']).default('random'),
   /** Results of the last attempts of failed records; default: a mix of responses and errors. */
-  result: partialResultSchema.optional(),
+  result: resultSchema.partial().optional(),
 })
 
 export type SeedOptions = z.input<typeof seedSchema>
@@ -140,7 +138,7 @@ export function newRecord(options: WebhookOptions, { ids, now, zone }: SeedConte
 }
 
 /** `base` with what is given of another result. */
-function resultOf(base: AttemptResult, given: z.infer<typeof partialResultSchema>): AttemptResult {
+function resultOf(base: AttemptResult, given: NonNullable<SeedPlan['result']>): AttemptResult {
   const {
     responseStatusCode = base.responseStatusCode,
     responsePayload = base.responsePayload,
