@@ -18,8 +18,6 @@ interface About extends Omit<Kind<z.ZodMiniType>, 'schema'> {
 
 const registry = z.registry<About>()
 
-type Flags = Pick<About, 'secret' | 'fileTwin'>
-
 function register<S extends z.ZodMiniType>(
   leaf: S,
   { schema: _, ...kind }: Kind<z.ZodMiniType>,
@@ -42,7 +40,7 @@ export function setting<S extends z.ZodMiniType>(
 export function optional<S extends z.ZodMiniType>(
   kind: Kind<S>,
   explanation: string,
-  flags: Flags = {},
+  flags: Pick<About, 'secret' | 'fileTwin'> = {},
 ): z.ZodMiniOptional<S> {
   return register(z.optional(kind.schema), kind, { explanation, ...flags })
 }
