@@ -48,7 +48,7 @@ interface Shared {
 
 /** Caches each response for a second: many clients cost one rendering, and one copy in memory. */
 function createShared({ clock, onError }: OpsServerOptions): Shared {
-  const last = new Map<Make, { at: number; isMade: boolean; response: Promise<OpsResponse> }>()
+  const last = new Map<Make, { until: number; response: Promise<OpsResponse> }>()
 
   async function render(make: Make): Promise<OpsResponse> {
     try {
@@ -66,11 +66,12 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
     of(make) {
       const at = clock.monotonic()
       const known = last.get(make)
-      if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.response
-      const made = { at, isMade: false, response: render(make) }
+      if (known !== undefined && at < known.until) return known.response
+      // A rendering may take longer.
+      const made = { until: Infinity, response: render(make) }
       last.set(make, made)
       void made.response.then(() => {
-        made.isMade = true
+        made.until = at + sharedForMs
       })
       return made.response
     },
