@@ -17,6 +17,17 @@ export const instant = z.union([
     .transform((text) => Date.parse(text)),
 ])
 
+/** The fields of a JSON object; undefined for any other text. */
+export function jsonFields(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isObject ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** Invalid input for the sandbox; the message names each place with its problem. */
 export class SandboxInputError extends Error {
   readonly code = 'SANDBOX_INPUT'

@@ -108,13 +108,7 @@ function portsFrom(port: number): Record<string, number> {
   return { port, controlPort: next(1), receiverPort: next(2) }
 }
 
-interface SandboxFlags {
-  config?: string
-  port?: string
-  help?: boolean
-}
-
-function flagsOf(args: readonly string[]): SandboxFlags {
+function flagsOf(args: readonly string[]) {
   const text = { type: 'string' } as const
   const options = { config: text, port: text, help: { type: 'boolean', short: 'h' } } as const
   try {

@@ -9,15 +9,6 @@ export const maxPort = 65_535
 export const portSchema = z.number().int().min(0).max(maxPort)
 const inclusion = z.enum(['inclusive', 'exclusive'])
 
-/** HTTP status of each error of the API and of the token endpoint. */
-const errorStatusesSchema = z.strictObject({
-  invalidStatus: httpStatus.default(400),
-  notFound: httpStatus.default(404),
-  invalidRequest: httpStatus.default(400),
-  unauthorized: httpStatus.default(401),
-  invalidClient: httpStatus.default(401),
-})
-
 const ledgerSchema = z.strictObject({
   /**
    * The response: the keys of the span; none (`empty`); those of another platform (`other`); a page of HTML; an error 503; an end within
@@ -40,15 +31,10 @@ export const readingsSchema = z.strictObject({
   boundsLaterSeconds: z.number().default(0),
   /** Digits of seconds: zone.ts. */
   fraction: z.enum(['micro', 'nano', 'grouped', 'trimmed']).default('micro'),
-  /** A number is the status of invalidStatus, notFound and invalidRequest. */
-  errorStatus: z
-    .union([
-      httpStatus.transform((one) =>
-        errorStatusesSchema.parse({ invalidStatus: one, notFound: one, invalidRequest: one }),
-      ),
-      errorStatusesSchema,
-    ])
-    .prefault({}),
+  /** HTTP status of a refused list or retry; null: 404 for a record that does not exist, 400 for all else. */
+  errorStatus: httpStatus.nullable().default(null),
+  /** HTTP status for a void token. */
+  unauthorizedStatus: httpStatus.default(401),
   /** `repeated`: `status=a&status=b` only; `comma`: `status=a,b` only; `single`: one value only. Others are refused. */
   statusEncoding: z.enum(['both', 'repeated', 'comma', 'single']).default('both'),
   /**
@@ -81,15 +67,11 @@ export const readingsSchema = z.strictObject({
     .prefault({}),
   /** Lists show the records as they were up to so long ago, each in its own way; PATCHes do not lag. */
   maxLagMs: milliseconds.default(0),
-  /** Characters of each record's `responsePayload`; 0: as it is. */
-  responseLength: z.number().int().min(0).default(0),
   /** `expires_in` of the token response, seconds. */
   expiresIn: z.number().int().min(1).default(3600),
-  /** Seconds after which the API refuses a token; null: `expiresIn`. */
-  tokenLivesSeconds: z.number().positive().nullable().default(null),
   /** Seconds after its issue from which on the API knows a token. */
   tokenKnownAfterSeconds: z.number().min(0).default(0),
-  /** How a void token is answered: with the error `unauthorized`, or as gateways do, with a login page of 200 or a redirect to it. */
+  /** How a void token is answered: with an error, or as gateways do, with a login page of 200 or a redirect to it. */
   voidToken: z.enum(['error', 'page', 'redirect']).default('error'),
   /** Adds fields that the specification does not know to every response. */
   unknownFields: z.boolean().default(false),

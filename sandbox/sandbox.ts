@@ -127,7 +127,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     ledger,
     faults,
     get stats() {
-      return stats.snapshot()
+      return structuredClone(stats.counts)
     },
     requestLog: () => stats.log(),
     get readings() {

@@ -186,10 +186,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
-    metrics: async () => ({
-      text: await metrics.text(await finishInTurns(snapshot(), turn)),
-      contentType: metrics.contentType,
-    }),
+    metrics: async () => metrics.text(await finishInTurns(snapshot(), turn)),
     live: () => notAlive(parts, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status: parts.status,

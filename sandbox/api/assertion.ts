@@ -1,6 +1,7 @@
 // Checks a client assertion as strictly as the specification allows. @see docs/platform-api.md "Assertion", RFC 7523 section 3
 import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { assertionHeader } from '../../src/platform/wire.ts'
+import { jsonFields } from '../fields.ts'
 import { maxAssertionLifetimeSeconds } from './wire.ts'
 
 /** Why an assertion was refused. */
@@ -40,7 +41,7 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   if (parts.length !== 3 || !isBase64Url(header) || !isBase64Url(payload) || !isBase64Url(signature)) {
     return refusal('malformed', 'The assertion is not three base64url parts.')
   }
-  const headerFields = parseObject(header)
+  const headerFields = jsonFields(decoded(header))
   if (headerFields === undefined) return refusal('malformed', 'The header is not a JSON object.')
   if (!sameFields(headerFields, assertionHeader)) {
     return refusal('header', 'The header must be alg RS256 and typ JWT, and nothing else.')
@@ -48,7 +49,7 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   if (!policy.keys.some((key) => isSignedBy(key, `${header}.${payload}`, signature))) {
     return refusal('signature', 'No registered certificate verifies the signature.')
   }
-  const claims = parseObject(payload)
+  const claims = jsonFields(decoded(payload))
   if (claims === undefined) return refusal('malformed', 'The payload is not a JSON object.')
   return checkClaims(claims, policy)
 }
@@ -98,15 +99,7 @@ function isBase64Url(text: string | undefined): text is string {
   return text !== undefined && /^[A-Za-z0-9_-]+$/.test(text)
 }
 
-function parseObject(part: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
-}
+const decoded = (part: string): string => Buffer.from(part, 'base64url').toString()
 
 function sameFields(fields: Record<string, unknown>, wanted: Record<string, string>): boolean {
   const names = Object.keys(wanted)

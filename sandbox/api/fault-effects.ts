@@ -2,14 +2,7 @@
 import type { Sequence } from '../records/hash.ts'
 import type { Fault } from './faults.ts'
 import { textResponse, type SandboxResponse } from './http.ts'
-
-export interface FaultContext {
-  /** The server's time, epoch milliseconds. */
-  now: number
-  random: Sequence
-  /** An error body with this code. @see docs/platform-api.md "Errors" */
-  errorResponse(status: number, code: string, message: string): SandboxResponse
-}
+import { errorResponse, type SandboxPlatform } from './routes.ts'
 
 const htmlPage =
   '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
@@ -20,51 +13,30 @@ export function latencyOf(faults: readonly Fault[]): number {
 }
 
 /** The response that the first of the faults that gives one gives in place of the call's work. */
-export function respondInstead(faults: readonly Fault[], context: FaultContext): SandboxResponse | undefined {
+export function respondInstead(faults: readonly Fault[], platform: SandboxPlatform): SandboxResponse | undefined {
   for (const fault of faults) {
-    const response = instead(fault, context)
+    const response = instead(fault, platform)
     if (response !== undefined) return response
   }
   return undefined
 }
 
-function instead(fault: Fault, context: FaultContext): SandboxResponse | undefined {
-  switch (fault.kind) {
-    case 'status':
-      return fault.applied === true ? undefined : statusResponse(fault, context)
-    case 'throttle':
-      return throttleResponse(fault, context)
-    case 'reset':
-      return fault.when === 'after' ? undefined : { ...textResponse(503, ''), wire: { kind: 'reset' } }
-    case 'hang':
-      return fault.applied === true ? undefined : { ...textResponse(503, ''), wire: { kind: 'hang' } }
-    case 'redirect':
-      return textResponse(fault.status ?? 302, '', { location: fault.location })
-    case 'refuse-token':
-      return refusal(fault)
-    case 'latency':
-    case 'cut':
-    case 'drip':
-    case 'broken-json':
-    case 'huge-body':
-    case 'wrong-id':
-    case 'compressed':
-    case 'no-date':
-      return undefined
-  }
+function instead(fault: Fault, platform: SandboxPlatform): SandboxResponse | undefined {
+  if (fault.kind === 'status' && fault.applied !== true) return statusResponse(fault, platform)
+  const isLost =
+    (fault.kind === 'reset' && fault.when === 'before') || (fault.kind === 'hang' && fault.applied !== true)
+  return isLost ? textResponse(503, '') : undefined
 }
 
 /** Applies a fault to a response. */
-export function spoil(response: SandboxResponse, fault: Fault, context: FaultContext): SandboxResponse {
+export function spoil(response: SandboxResponse, fault: Fault, platform: SandboxPlatform): SandboxResponse {
   switch (fault.kind) {
     case 'status':
-      return fault.applied === true ? statusResponse(fault, context) : response
+      return fault.applied === true ? statusResponse(fault, platform) : response
     case 'reset':
-      return fault.when === 'after' ? { ...response, wire: { kind: 'reset' } } : response
     case 'hang':
-      return { ...response, wire: { kind: 'hang' } }
     case 'cut':
-      return { ...response, wire: { kind: 'cut' } }
+      return { ...response, wire: { kind: fault.kind } }
     case 'drip':
       return { ...response, wire: fault }
     case 'broken-json':
@@ -72,59 +44,30 @@ export function spoil(response: SandboxResponse, fault: Fault, context: FaultCon
     case 'huge-body':
       return { ...response, body: response.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
     case 'wrong-id':
-      return withBody(response, (body) => withWrongId(body, context.random))
-    case 'compressed':
-      return { ...response, headers: { ...response.headers, 'content-encoding': fault.encoding } }
-    case 'no-date':
-      return { ...response, headers: { ...response.headers, date: '' } }
+      return withWrongId(response, platform.ids)
     case 'latency':
-    case 'throttle':
-    case 'redirect':
-    case 'refuse-token':
       return response
   }
 }
 
-function statusResponse(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): SandboxResponse {
+function statusResponse(fault: Extract<Fault, { kind: 'status' }>, platform: SandboxPlatform): SandboxResponse {
   const { status, body = 'error', code = 'sandbox.fault', headers = {} } = fault
   if (body === 'html') return textResponse(status, htmlPage, { 'content-type': 'text/html', ...headers })
   if (body === 'empty') return { status, headers, body: '', wire: { kind: 'whole' } }
   if (body === 'error') {
-    const response = context.errorResponse(status, code, 'A fault of the sandbox.')
+    const error = { code, message: 'A fault of the sandbox.', messageParameters: [] }
+    const response = errorResponse(platform, status, error)
     return { ...response, headers: { ...response.headers, ...headers } }
   }
   return textResponse(status, body.text, { 'content-type': body.contentType ?? 'application/json', ...headers })
 }
 
-function throttleResponse(
-  { retryAfter, status = 429 }: Extract<Fault, { kind: 'throttle' }>,
-  context: FaultContext,
-): SandboxResponse {
-  const response = context.errorResponse(status, 'sandbox.throttled', 'Too many requests.')
-  if (retryAfter === 'absent') return response
-  const { seconds, form = 'seconds' } = retryAfter
-  const value = form === 'seconds' ? String(seconds) : new Date(context.now + seconds * 1000).toUTCString()
-  return { ...response, headers: { ...response.headers, 'retry-after': value } }
-}
-
-function refusal({
-  error = 'invalid_client',
-  description,
-  status = 401,
-}: Extract<Fault, { kind: 'refuse-token' }>): SandboxResponse {
-  const body = { error, error_description: description ?? 'Refused by a fault of the sandbox.' }
-  return textResponse(status, JSON.stringify(body), { 'content-type': 'application/json' })
-}
-
-function withBody(
-  response: SandboxResponse,
-  change: (body: Record<string, unknown>) => Record<string, unknown>,
-): SandboxResponse {
+function withWrongId(response: SandboxResponse, random: Sequence): SandboxResponse {
   if (response.status >= 300) return response
-  return { ...response, body: JSON.stringify(change(JSON.parse(response.body) as Record<string, unknown>)) }
-}
-
-function withWrongId(body: Record<string, unknown>, random: Sequence): Record<string, unknown> {
-  const data = body['data'] as { webhook?: object } | undefined
-  return data?.webhook === undefined ? body : { ...body, data: { webhook: { ...data.webhook, id: random.uuid() } } }
+  const body = JSON.parse(response.body) as { data?: { webhook?: object } }
+  if (body.data?.webhook === undefined) return response
+  return {
+    ...response,
+    body: JSON.stringify({ ...body, data: { webhook: { ...body.data.webhook, id: random.uuid() } } }),
+  }
 }

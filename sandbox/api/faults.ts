@@ -2,13 +2,7 @@
 import { z } from 'zod'
 import { count, headers, httpStatus, milliseconds, names, share } from '../fields.ts'
 import type { Sequence } from '../records/hash.ts'
-import { encodings, type SandboxRequest } from './http.ts'
-
-/** `Retry-After` in seconds, as an HTTP date, or not at all. */
-const retryAfter = z.union([
-  z.literal('absent'),
-  z.strictObject({ seconds: z.number(), form: z.enum(['seconds', 'date']).optional() }),
-])
+import type { SandboxRequest } from './http.ts'
 
 const faultSchema = z.discriminatedUnion('kind', [
   /** The call takes this long more. */
@@ -27,8 +21,6 @@ const faultSchema = z.discriminatedUnion('kind', [
     headers: headers.optional(),
     applied: z.boolean().optional(),
   }),
-  /** 429, or another status, with Retry-After. */
-  z.strictObject({ kind: z.literal('throttle'), retryAfter, status: httpStatus.optional() }),
   /** The connection is reset, before or after the call has done its work. */
   z.strictObject({ kind: z.literal('reset'), when: z.enum(['before', 'after']) }),
   /** No response, ever; the work is done all the same when `applied`. */
@@ -41,21 +33,8 @@ const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('broken-json') }),
   /** The body is followed by spaces up to this many MiB. */
   z.strictObject({ kind: z.literal('huge-body'), mebibytes: z.number().min(0).max(512) }),
-  /** Default 302. */
-  z.strictObject({ kind: z.literal('redirect'), location: z.string(), status: httpStatus.optional() }),
-  /** The token endpoint refuses with this OAuth error (default `invalid_client`, 401). */
-  z.strictObject({
-    kind: z.literal('refuse-token'),
-    error: z.string().optional(),
-    description: z.string().optional(),
-    status: httpStatus.optional(),
-  }),
   /** The response to a retry shows a record with another id. */
   z.strictObject({ kind: z.literal('wrong-id') }),
-  /** The body is compressed, whatever was asked for. */
-  z.strictObject({ kind: z.literal('compressed'), encoding: z.enum(encodings) }),
-  /** The response has no `Date` header. */
-  z.strictObject({ kind: z.literal('no-date') }),
 ])
 
 export type Fault = z.infer<typeof faultSchema>

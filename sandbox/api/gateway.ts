@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { readBody, send, splitTarget, type SandboxResponse, type SandboxRequest } from './http.ts'
-import { respondInstead, latencyOf, spoil, type FaultContext } from './fault-effects.ts'
+import { respondInstead, latencyOf, spoil } from './fault-effects.ts'
 import { createLimitMeter, retryAfterOf, type Limit, type LimitMeter } from './limits.ts'
 import { respond, errorResponse, route, type Paths, type SandboxPlatform } from './routes.ts'
 
@@ -31,7 +31,7 @@ export interface Gateway {
 }
 
 export function createGateway(platform: SandboxPlatform, { clock, paths, signal }: GatewayOptions): Gateway {
-  const { faults, identityNow, ids, now, readings, stats } = platform
+  const { faults, identityNow, now, readings, stats } = platform
   /** One for each limit that is read; a change of the readings begins them anew. */
   let meters: { limits: readonly Limit[]; of: LimitMeter[] } = { limits: [], of: [] }
 
@@ -55,14 +55,8 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
     const drawn = faults.draw(request)
     const latencyMs = latencyOf(drawn)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)
-    const context: FaultContext = {
-      now: now(),
-      random: ids,
-      errorResponse: (status, code, message) =>
-        errorResponse(platform, status, { code, message, messageParameters: [] }),
-    }
-    const plain = respondInstead(drawn, context) ?? refusal(request) ?? (await respond(platform, request))
-    return drawn.reduce((spoiled, fault) => spoil(spoiled, fault, context), plain)
+    const plain = respondInstead(drawn, platform) ?? refusal(request) ?? (await respond(platform, request))
+    return drawn.reduce((spoiled, fault) => spoil(spoiled, fault, platform), plain)
   }
 
   return {

@@ -2,7 +2,6 @@
 // must reach the socket: to reset it, to cut a body or to let it drip.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Clock } from '../../src/runtime/clock.ts'
 
 /** `other` is what the platform does not have. */
@@ -20,16 +19,12 @@ export interface SandboxRequest {
   webhookId: string | undefined
 }
 
-/** How a body goes onto the wire. */
-export type BodyWire =
+/** How the response goes onto the wire. */
+export type Wire =
   | { kind: 'whole' }
   /** The connection ends after half of the announced body. */
   | { kind: 'cut' }
   | { kind: 'drip'; bytes: number; everyMs: number }
-
-/** How the response goes onto the wire. */
-export type Wire =
-  | BodyWire
   /** The connection is reset instead. */
   | { kind: 'reset' }
   /** Nothing is ever sent. */
@@ -55,48 +50,29 @@ export function textResponse(status: number, body: string, headers: Record<strin
   return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
 }
 
-/** Of a body; `compress` is one that hardly any client reads. */
-export const encodings = ['gzip', 'deflate', 'br', 'zstd', 'compress'] as const
-const encoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
-  ...{ gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync },
-}
-
-function encoded(body: Buffer, encoding = ''): Buffer {
-  return encoders[encoding]?.(body) ?? body
-}
-
-/** Clock and end of a slow body. */
-export interface Pace {
+export interface Sending {
+  /** Clock and end of a slow body. */
   clock: Pick<Clock, 'sleep'>
   signal: AbortSignal
-}
-
-export interface Sending extends Pace {
   /** Value of the `Date` header, epoch milliseconds; undefined: no such header. */
   date: number | undefined
 }
 
 /** Sends the response as its `wire` says. Resolves when it has been handed over, or never will be. */
-export async function send(response: ServerResponse, content: SandboxResponse, sending: Sending): Promise<void> {
+export async function send(
+  response: ServerResponse,
+  content: SandboxResponse,
+  { clock, date, signal }: Sending,
+): Promise<void> {
   const { wire } = content
   if (response.destroyed || wire.kind === 'hang') return
   if (wire.kind === 'reset') {
     response.socket?.resetAndDestroy()
     return
   }
-  const body = encoded(Buffer.from(content.body), content.headers['content-encoding'])
+  const body = Buffer.from(content.body)
   response.sendDate = false
-  response.writeHead(content.status, headersOf(content, body.length, sending.date))
-  await sendBody(response, body, wire, sending)
-}
-
-/** Sends the body behind its head. Resolves when it has been handed over, or never will be. */
-export async function sendBody(
-  response: ServerResponse,
-  body: Buffer,
-  wire: BodyWire,
-  { clock, signal }: Pace,
-): Promise<void> {
+  response.writeHead(content.status, headersOf(content, body.length, date))
   if (wire.kind === 'cut') {
     response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.destroy())
     return
@@ -119,9 +95,7 @@ export function headersOf(
   length: number,
   date: number | undefined,
 ): Record<string, string | number> {
-  const { date: own, ...others } = headers
-  const dateHeader = own ?? (date === undefined ? '' : new Date(date).toUTCString())
-  return { ...others, ...(dateHeader === '' ? {} : { date: dateHeader }), 'content-length': length }
+  return { ...headers, ...(date !== undefined && { date: new Date(date).toUTCString() }), 'content-length': length }
 }
 
 /** Path and query of a request target. */

@@ -110,6 +110,18 @@ function badDateTime(parameter: string): BadParameter {
   return { parameter, problem: 'must be a date-time as YYYY-MM-DDThh:mm:ss' }
 }
 
+/** The orders that are not of event time. `seed` is that of the request. */
+const compares: Readonly<
+  Partial<Record<Readings['order'], (seed: number) => (a: StoredRecord, b: StoredRecord) => number>>
+> = {
+  id: () => (a, b) => (a.id < b.id ? -1 : 1),
+  shuffled: () => (a, b) => a.random - b.random,
+  unstable: (seed) => {
+    const second = ({ eventMicros }: StoredRecord): number => Math.floor(eventMicros / 1e6)
+    return (a, b) => second(a) - second(b) || hash(a.random, seed) - hash(b.random, seed)
+  },
+}
+
 interface PageOptions extends Pick<Readings, 'order'> {
   /** Of this request, for the order `unstable`. */
   seed: number
@@ -143,17 +155,13 @@ interface Candidates {
 
 /** The records of any status that match, in the order of the list; of `event-desc` the other way round. */
 function candidates(store: Store, { eventId, range }: ListRequest, { order, seed }: PageOptions): Candidates {
-  if (eventId === undefined && order === 'unstable') {
-    const all = store.inOrder('event').slice(...store.positions(range.from, range.to))
-    const second = ({ eventMicros }: StoredRecord): number => Math.floor(eventMicros / 1e6)
-    all.sort((a, b) => second(a) - second(b) || hash(a.random, seed) - hash(b.random, seed))
+  if (eventId !== undefined) {
+    const isInside = ({ eventMicros }: StoredRecord): boolean => eventMicros >= range.from && eventMicros < range.to
+    const all = store.ofEvent(eventId).filter(isInside)
     return { all, first: 0, end: all.length }
   }
-  if (eventId === undefined && order.startsWith('event')) {
-    const [first, end] = store.positions(range.from, range.to)
-    return { all: store.inOrder('event'), first, end }
-  }
-  const listed = eventId === undefined ? store.inOrder(order === 'id' ? 'id' : 'shuffled') : store.ofEvent(eventId)
-  const all = listed.filter(({ eventMicros }) => eventMicros >= range.from && eventMicros < range.to)
-  return { all, first: 0, end: all.length }
+  const [first, end] = store.positions(range.from, range.to)
+  const compare = compares[order]?.(seed)
+  if (compare === undefined) return { all: store.all, first, end }
+  return { all: store.all.slice(first, end).sort(compare), first: 0, end: end - first }
 }

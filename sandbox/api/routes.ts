@@ -4,6 +4,7 @@ import { retryWorkflowCode, type WireError, type WirePage, type WireRetryRespons
 import type { ReceiverLedger } from '../delivery/ledger.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
 import type { Faults } from './faults.ts'
+import { jsonFields } from '../fields.ts'
 import { jsonResponse, jsonTextResponse, textResponse, type SandboxResponse, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
@@ -101,11 +102,11 @@ export function errorResponse(
 function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return undefined
-  const { errorStatus, voidToken } = platform.readings()
+  const { unauthorizedStatus, voidToken } = platform.readings()
   if (voidToken === 'page') return textResponse(200, loginPage, { 'content-type': 'text/html' })
   if (voidToken === 'redirect') return textResponse(302, '', { location: '/login' })
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
-  const refusal = errorResponse(platform, errorStatus.unauthorized, error)
+  const refusal = errorResponse(platform, unauthorizedStatus, error)
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
@@ -166,11 +167,11 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
   const record = store.find(id)
   if (record === undefined) {
     const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
-    return errorResponse(platform, readings().errorStatus.notFound, error)
+    return errorResponse(platform, readings().errorStatus ?? 404, error)
   }
   if (record.status !== 'failed') return notFailed(platform, record)
   record.acceptedRetries++
-  stats.retryAnswered('accepted')
+  stats.counts.retries.accepted++
   await engine.retry(record)
   const body: WireRetryResponse = {
     workflow: { code: retryWorkflowCode },
@@ -182,9 +183,9 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
 }
 
 function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxResponse {
-  platform.stats.retryAnswered('invalidStatus')
+  platform.stats.counts.retries.invalidStatus++
   const found = status.charAt(0).toUpperCase() + status.slice(1)
-  return errorResponse(platform, platform.readings().errorStatus.invalidStatus, {
+  return errorResponse(platform, platform.readings().errorStatus ?? 400, {
     code: invalidStatusCode,
     message: `Webhook status must be Failed to retry, but it is ${found}.`,
     messageParameters: ['Failed', found],
@@ -197,7 +198,7 @@ function retryProblem({ headers, body }: SandboxRequest, id: string): BadParamet
   if (!/^application\/json\s*(;|$)/i.test([headers['content-type'] ?? ''].flat().join())) {
     return { parameter: 'Content-Type', problem: 'must be application/json' }
   }
-  const envelope = parse(body)
+  const envelope = jsonFields(body)
   if (envelope === undefined) return { parameter: 'body', problem: 'must be a JSON object' }
   for (const part of ['workflow', 'data', 'connect', 'metadata'] as const) {
     if (typeof envelope[part] !== 'object' || envelope[part] === null)
@@ -209,17 +210,8 @@ function retryProblem({ headers, body }: SandboxRequest, id: string): BadParamet
     : { parameter: 'workflow.code', problem: `must be ${retryWorkflowCode}` }
 }
 
-function parse(body: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(body)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
-}
-
 function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxResponse {
-  return errorResponse(platform, platform.readings().errorStatus.invalidRequest, {
+  return errorResponse(platform, platform.readings().errorStatus ?? 400, {
     code: errorCode.invalidRequest,
     message: `${parameter} ${problem}.`,
     messageParameters: [parameter, problem],

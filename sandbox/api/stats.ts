@@ -26,14 +26,11 @@ export interface LoggedRequest {
 }
 
 export interface Stats {
-  snapshot(): StatsSnapshot
+  /** Those of retries, deliveries and tokens are counted where they end. */
+  readonly counts: StatsSnapshot
   /** The last requests, oldest first. */
   log(): readonly LoggedRequest[]
   requestAnswered(request: LoggedRequest): void
-  retryAnswered(as: keyof StatsSnapshot['retries']): void
-  deliveryEnded(succeeded: boolean): void
-  tokenIssued(): void
-  assertionRefused(problem: AssertionProblem): void
 }
 
 const keptRequests = 2000
@@ -48,7 +45,7 @@ export function createStats(): Stats {
   const log: LoggedRequest[] = []
 
   return {
-    snapshot: () => structuredClone(counts),
+    counts,
     log: () => [...log],
     requestAnswered(request) {
       const byStatus = counts.requests[request.operation]
@@ -56,18 +53,6 @@ export function createStats(): Stats {
       log.push(request)
       // Cut in bulk: shifting one by one costs more than the request.
       if (log.length > 2 * keptRequests) log.splice(0, log.length - keptRequests)
-    },
-    retryAnswered(as) {
-      counts.retries[as]++
-    },
-    deliveryEnded(succeeded) {
-      counts.deliveries[succeeded ? 'succeeded' : 'failed']++
-    },
-    tokenIssued() {
-      counts.tokens.issued++
-    },
-    assertionRefused(problem) {
-      counts.tokens.refused[problem] = (counts.tokens.refused[problem] ?? 0) + 1
     },
   }
 }

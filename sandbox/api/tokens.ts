@@ -35,20 +35,18 @@ const noStore = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
 export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint {
   const { random, readings } = options
+  const counts = options.stats.counts.tokens
   const lives = new Map<string, { from: number; until: number }>()
   const usedIds = new Map<string, number>()
   let keys = [readKey(options.certificatePem)]
 
   function issue(): SandboxResponse {
-    const { expiresIn, tokenKnownAfterSeconds, tokenLivesSeconds, tokenScope, unknownFields } = readings()
+    const { expiresIn, tokenKnownAfterSeconds, tokenScope, unknownFields } = readings()
     const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
     const now = options.monotonic()
     for (const [old, { until }] of lives) if (until <= now) lives.delete(old)
-    lives.set(token, {
-      from: now + tokenKnownAfterSeconds * 1000,
-      until: now + (tokenLivesSeconds ?? expiresIn) * 1000,
-    })
-    options.stats.tokenIssued()
+    lives.set(token, { from: now + tokenKnownAfterSeconds * 1000, until: now + expiresIn * 1000 })
+    counts.issued++
     const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
     if (tokenScope !== null) body.scope = tokenScope
     const extra = unknownFields ? { not_before_policy: 0, refresh_expires_in: 0 } : {}
@@ -56,7 +54,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   }
 
   function refuse(error: string, description: string): SandboxResponse {
-    const status = error === 'invalid_client' ? readings().errorStatus.invalidClient : 400
+    const status = error === 'invalid_client' ? 401 : 400
     return jsonResponse(status, { error, error_description: description }, noStore)
   }
 
@@ -93,7 +91,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
         usedIds,
       })
       if (refusal !== undefined) {
-        options.stats.assertionRefused(refusal.problem)
+        counts.refused[refusal.problem] = (counts.refused[refusal.problem] ?? 0) + 1
         return refuse('invalid_client', refusal.description)
       }
       const scopes = (form.get('scope') ?? '').split(' ').filter((scope) => scope !== '')

@@ -54,7 +54,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     const { responseStatusCode: status } = record.result
     const arrived = status !== null && status >= 200 && status < 300
     record.status = arrived ? 'successful' : 'failed'
-    stats.deliveryEnded(arrived)
+    stats.counts.deliveries[arrived ? 'succeeded' : 'failed']++
     return arrived
   }
 

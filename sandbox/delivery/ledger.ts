@@ -17,8 +17,6 @@ export interface ReceiverLedger {
   enter(id: string, at: number): void
   /** Takes records out: the receiver has answered for them with 2xx, and lost them. */
   lose(ids: readonly string[]): void
-  /** Ids of the webhooks in it. */
-  ids(): string[]
   /** `GET ?from&until`, event times. Undefined: the connection is reset at once. */
   answer(query: URLSearchParams): BookResponse | undefined
   /** `POST`: takes the output of `webhook-reconciler payload`; returns the number of records that are new. */
@@ -26,7 +24,7 @@ export interface ReceiverLedger {
 }
 
 export interface LedgerOptions {
-  store: Pick<Store, 'find' | 'inOrder' | 'positions'>
+  store: Pick<Store, 'all' | 'find' | 'positions'>
   zone: Zone
   reading: () => Readings['ledger']
   now: () => number
@@ -52,8 +50,7 @@ export function createLedger({ now, reading, store, zone }: LedgerOptions): Rece
   function linesOf(query: URLSearchParams): string[] {
     const [from, until] = ['from', 'until'].map((name) => zone.local(Date.parse(query.get(name) ?? '')))
     const visible = now() - reading().lagMs
-    return store
-      .inOrder('event')
+    return store.all
       .slice(...store.positions(from ?? 0, until ?? 0))
       .filter(({ id }) => (entered.get(id) ?? Infinity) <= visible)
       .map(lineOf)
@@ -66,7 +63,6 @@ export function createLedger({ now, reading, store, zone }: LedgerOptions): Rece
     lose(ids) {
       for (const id of ids) entered.delete(id)
     },
-    ids: () => [...entered.keys()],
     answer(query) {
       const { answer } = reading()
       const json = { status: 200, contentType: 'application/x-ndjson', isCut: false }

@@ -6,9 +6,7 @@ import { noResult, type AttemptResult, type StoredRecord } from '../records/stor
 
 /** Rule for matching deliveries; all given conditions must hold. */
 export const receiverRuleSchema = z.strictObject({
-  /** The connection is reset. */
-  connection: z.literal('reset').optional(),
-  /** Default 500, if the rule does not reset. */
+  /** Default 500. */
   status: httpStatus.optional(),
   body: z.string().optional(),
   /** Names in lower case. */
@@ -80,7 +78,6 @@ export function createReceiver(random: Sequence, process: (id: string) => void =
       received++
       if (!isUp) return connectionReset
       const rule = ruleFor(record)
-      if (rule?.connection === 'reset') return connectionReset
       const isLost = rule?.lost === true
       const {
         status = 500,

@@ -97,7 +97,7 @@ export function createRecords(platform: SandboxPlatform, clock: Clock, signal: A
       return record === undefined ? undefined : renderRecord(record, readings())
     },
     counts() {
-      const byStatus = Map.groupBy(store.inOrder('event'), ({ status }) => status)
+      const byStatus = Map.groupBy(store.all, ({ status }) => status)
       const entries = webhookStatuses.map((status) => [status, byStatus.get(status)?.length ?? 0])
       return Object.fromEntries(entries) as Record<WebhookStatus, number>
     },

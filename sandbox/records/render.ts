@@ -43,7 +43,7 @@ function timeOf(micros: number, { fraction, times }: Readings): unknown {
 
 export function renderRecord(record: StoredRecord, readings: Readings): WireWebhook {
   const { lastAttemptMicros } = record
-  const { ids, responseLength, statusCase, unknownFields } = readings
+  const { ids, statusCase, unknownFields } = readings
   // The wire type is the specification's; forms that break it are sent all the same.
   const odd = { id: toId[ids](record.id) as string, eventDateTime: timeOf(record.eventMicros, readings) as string }
   return {
@@ -56,7 +56,6 @@ export function renderRecord(record: StoredRecord, readings: Readings): WireWebh
     requestPayload: renderPayload(record),
     lastAttemptDateTime: lastAttemptMicros === null ? null : (timeOf(lastAttemptMicros, readings) as string),
     ...record.result,
-    ...(responseLength > 0 && { responsePayload: 'x'.repeat(responseLength) }),
     ...(unknownFields ? { priority: 'normal', deliveryChannel: { kind: 'http', version: 2 } } : {}),
     ...record.wire,
   }

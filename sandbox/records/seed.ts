@@ -6,8 +6,6 @@ import { knownEventTypes } from './payload.ts'
 import { noResult, resultSchema, type AttemptResult, type StoredRecord } from './store.ts'
 import type { Zone } from './zone.ts'
 
-const partialResultSchema = resultSchema.partial()
-
 const range = z.strictObject({ min: z.number().min(0), max: z.number().min(0) })
 const attempts = z.number().int().min(0)
 
@@ -32,31 +30,29 @@ export const seedSchema = z.strictObject({
   /** `even`: equal distances. */
   spread: z.enum(['even', 'random']).default('random'),
   /** Results of the last attempts of failed records; default: a mix of responses and errors. */
-  result: partialResultSchema.optional(),
+  result: resultSchema.partial().optional(),
 })
 
 export type SeedOptions = z.input<typeof seedSchema>
 
 /** A given record; missing fields are invented. */
-export const webhookSchema = partialResultSchema.extend({
-  id: z.uuid().optional(),
-  eventId: z.uuid().optional(),
-  requestPayload: z.record(z.string(), z.unknown()).optional(),
+export interface WebhookOptions extends Partial<AttemptResult> {
+  id?: string
+  eventId?: string
+  requestPayload?: Record<string, unknown>
   /** Laid over the record as it is sent; undefined takes a field away. For records that break the specification. */
-  wire: z.record(z.string(), z.unknown()).optional(),
-  subscriptionId: z.string().optional(),
-  eventType: z.string().optional(),
-  /** May have a fraction; default now. */
-  eventInstant: instant.optional(),
+  wire?: Record<string, unknown>
+  subscriptionId?: string | undefined
+  eventType?: string
+  /** Epoch milliseconds, may have a fraction; default now. */
+  eventInstant?: number
   /** Default `failed`. A status that the specification does not name is sent as it is. */
-  status: z.string().optional(),
+  status?: string
   /** `numberOfAttempts`; default 1, or 0 without a last attempt. */
-  attempts: attempts.optional(),
+  attempts?: number
   /** Null for none; default one second after the event, not after now. */
-  lastAttempt: instant.nullable().optional(),
-})
-
-export type WebhookOptions = z.infer<typeof webhookSchema>
+  lastAttempt?: number | null
+}
 
 export interface SeedContext {
   zone: Zone
@@ -142,7 +138,7 @@ export function newRecord(options: WebhookOptions, { ids, now, zone }: SeedConte
 }
 
 /** `base` with what is given of another result. */
-function resultOf(base: AttemptResult, given: z.infer<typeof partialResultSchema>): AttemptResult {
+function resultOf(base: AttemptResult, given: NonNullable<SeedPlan['result']>): AttemptResult {
   const {
     responseStatusCode = base.responseStatusCode,
     responsePayload = base.responsePayload,

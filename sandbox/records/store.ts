@@ -42,15 +42,11 @@ export interface StoredRecord {
   readonly wire?: Record<string, unknown> | undefined
 }
 
-/** `shuffled` is pseudo-random but always the same. */
-export type RecordOrder = 'event' | 'id' | 'shuffled'
-
 export interface Store {
-  /** Adds records that are sorted by event time. */
+  /** Sorted by event time. */
+  readonly all: readonly StoredRecord[]
   add(records: readonly StoredRecord[]): void
-  /** All records. An order is sorted when it is first asked for, and kept. */
-  inOrder(order: RecordOrder): readonly StoredRecord[]
-  /** Where the records of an event time in [from, to) stand in the order by event: first position, and the one after the last. */
+  /** Where the records of an event time in [from, to) stand in `all`: first position, and the one after the last. */
   positions(from: number, to: number): readonly [first: number, end: number]
   /** Ids in any case. */
   find(id: string): StoredRecord | undefined
@@ -58,43 +54,31 @@ export interface Store {
   ofEvent(eventId: string): readonly StoredRecord[]
 }
 
-type Compare = (a: StoredRecord, b: StoredRecord) => number
-
-const compares: Readonly<Record<RecordOrder, Compare>> = {
-  event: (a, b) => a.eventMicros - b.eventMicros,
-  id: (a, b) => (a.id < b.id ? -1 : 1),
-  shuffled: (a, b) => a.random - b.random,
-}
-
 export function createStore(): Store {
   const byId = new Map<string, StoredRecord>()
   const byEventId = new Map<string, StoredRecord[]>()
-  const byEvent: StoredRecord[] = []
-  const orders = new Map<RecordOrder, StoredRecord[]>([['event', byEvent]])
+  const all: StoredRecord[] = []
 
   return {
+    all,
     add(records) {
       for (const record of records) {
         byId.set(record.id.toLowerCase(), record)
         byEventId.getOrInsertComputed(record.eventId.toLowerCase(), () => []).push(record)
       }
-      for (const [order, sorted] of orders) {
-        const [only] = records
-        if (records.length === 1 && only !== undefined) insert(sorted, only, compares[order])
-        else {
-          for (const record of records) sorted.push(record)
-          sorted.sort(compares[order])
-        }
+      const [only] = records
+      if (records.length === 1 && only !== undefined) {
+        // Behind those of the same time.
+        const at = firstIndex(all, ({ eventMicros }) => eventMicros > only.eventMicros)
+        all.splice(at, 0, only)
+        return
       }
-    },
-    inOrder(order) {
-      const sorted = orders.get(order) ?? byEvent.toSorted(compares[order])
-      orders.set(order, sorted)
-      return sorted
+      for (const record of records) all.push(record)
+      all.sort((a, b) => a.eventMicros - b.eventMicros)
     },
     positions: (from, to) => [
-      firstIndex(byEvent, ({ eventMicros }) => eventMicros >= from),
-      firstIndex(byEvent, ({ eventMicros }) => eventMicros >= to),
+      firstIndex(all, ({ eventMicros }) => eventMicros >= from),
+      firstIndex(all, ({ eventMicros }) => eventMicros >= to),
     ],
     find: (id) => byId.get(id.toLowerCase()),
     ofEvent: (eventId) => byEventId.get(eventId.toLowerCase()) ?? [],
@@ -112,13 +96,4 @@ function firstIndex(sorted: readonly StoredRecord[], isBeyond: (record: StoredRe
     else low = middle + 1
   }
   return low
-}
-
-/** Behind those that are equal. */
-function insert(sorted: StoredRecord[], record: StoredRecord, compare: Compare): void {
-  sorted.splice(
-    firstIndex(sorted, (other) => compare(other, record) > 0),
-    0,
-    record,
-  )
 }

@@ -138,11 +138,6 @@ function receiverFinding(healthUrl: string | undefined, health: Health | undefin
   return failed(exitCode.incomplete, found, `nothing is retried until it returns 2xx: ${mend}`)
 }
 
-/** The first failed step is the cause of the later ones. */
-function exitCodeOf(steps: readonly Step[]): ExitCode {
-  return steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
-}
-
 /** A finding and its value, without which later steps are skipped. */
 type Found<T> = Finding & { value?: T }
 
@@ -343,7 +338,8 @@ export async function checkCommand(io: Io, options: CommandFlags): Promise<ExitC
   } finally {
     await opened?.http.close()
   }
-  const code = exitCodeOf(steps)
+  // The first failed step is the cause of the later ones.
+  const code = steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
   const text = (): string =>
     opened && code === exitCode.done ? paragraph(hintOf(listed?.failedId, opened.config), widthOf(stdout)) : ''
   print(stdout, options, { schemaVersion: 1, steps, exitCode: code }, text)

@@ -112,8 +112,6 @@ interface PauseResponse extends PauseStatus {
   pauses: PauseStatus[]
 }
 
-type ProbeResponse = AllProbes & { instance: string }
-
 function probeText({ circuits, platform, underWay }: AllProbes, blockers: readonly string[]): string {
   const again = 'failed calls are tried again now, a token request within 30 s'
   if (circuits + underWay === 0) return platform ? `${again}: check the status` : 'no circuit waits for a probe'
@@ -169,7 +167,7 @@ export async function controlCommand(io: Io, options: CommandFlags, _: unknown, 
       throw isAbort(error, io.signal) ? unconfirmed(daemon) : error
     },
   )
-  const [probed, paused] = [fields as ProbeResponse, fields as PauseResponse]
+  const [probed, paused] = [fields as AllProbes & { instance: string }, fields as PauseResponse]
   const blockers = name === 'pause' ? [] : await blockersAfter(daemon, io)
   const text = isProbe ? probeText(probed, blockers ?? []) : pauseText(name, paused, options, moments)
   const blocked = name === 'resume' ? blockedText(blockers ?? [], paused, moments) : ''

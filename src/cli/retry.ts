@@ -22,7 +22,7 @@ import {
 } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { selectionOf, ways, type SelectionBody } from './selection.ts'
+import { selectionOf, ways } from './selection.ts'
 
 /** The response of `/-/retry`. @see docs/status.md "Retry jobs" */
 export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state' | 'sums'> {
@@ -208,14 +208,8 @@ async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument>
   return (await ask(daemon, request, calm)) as unknown as JobDocument
 }
 
-interface RetryRequest {
-  selection: SelectionBody
-  exhausted?: true | undefined
-  rate?: number | undefined
-}
-
 /** Follows the retry to its end, or until the signal or --timeout. */
-async function retryAll(daemon: Daemon, request: RetryRequest, options: CommandFlags, io: Io): Promise<JobDocument> {
+async function retryAll(daemon: Daemon, request: object, options: CommandFlags, io: Io): Promise<JobDocument> {
   const line = createProgressLine(io.stderr, io.clock)
   const { timeout = Infinity } = options
   const end = io.clock.monotonic() + timeout

@@ -20,10 +20,6 @@ export interface Checked {
 
 type Check = (config: Checked) => ConfigurationProblem[]
 
-function none(): ConfigurationProblem[] {
-  return []
-}
-
 /** Alternatives, exactly one of which is required; each is a list of keys that belong together. */
 export const alternatives: readonly (readonly (readonly string[])[])[] = [
   [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
@@ -52,7 +48,7 @@ function oneOf(group: (typeof alternatives)[number]): Check {
 /** A program that signs requires the certificate whose key verifies its signatures, and has its own passphrase. */
 const signed: Check = (config) => {
   const [command, certificate, passphrase] = ['auth.signCommand', 'auth.certificateFile', 'auth.privateKeyPassphrase']
-  if (config.isSet(command) !== true) return none()
+  if (config.isSet(command) !== true) return []
   const reason = `as ${command} is set (${config.origin(command)})`
   const required = `is required, ${reason}: its key verifies the signatures`
   const useless = `has no effect, ${reason}: omit it`
@@ -111,7 +107,7 @@ const inEffect: Check = (config) =>
 /** Secrets are in these URLs or sent to them: plain http only on this machine, or with platform.allowInsecure. */
 const encrypted: Check = (config) =>
   config.value('platform.allowInsecure') === true
-    ? none()
+    ? []
     : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl'].flatMap((key) => {
         const url = config.value(key)
         if (typeof url !== 'string' || !/^http:/i.test(url) || isLoopback(new URL(url))) return []
@@ -126,33 +122,27 @@ const certificatesCount: Check = (config) => {
   const message =
     'is 0, so any certificate would be accepted: unset it, and name your own authorities in NODE_EXTRA_CA_CERTS'
   const isRefused = config.variable(key) === '0' && config.value('platform.allowInsecure') !== true
-  return isRefused ? [{ key, origin: 'environment', message }] : none()
+  return isRefused ? [{ key, origin: 'environment', message }] : []
 }
 
 /** A wrong year would silently disable everything. */
 const notBeforeHasCome: Check = (config) => {
   const [key, moment] = ['window.notBefore', config.value('window.notBefore')]
-  if (typeof moment !== 'number' || config.now === undefined || moment <= config.now) return none()
+  if (typeof moment !== 'number' || config.now === undefined || moment <= config.now) return []
   const message =
     'is in the future: nothing would be retried until then, and failures before it never; set it to the past, or omit it'
   return [{ key, origin: config.origin(key), message }]
 }
 
-interface Range {
-  /** A duration with a required relation to the duration of the key `of`. */
-  key: string
-  must: 'below' | 'at most'
-  of: string
-}
-
-const ranges: readonly Range[] = [
-  { key: 'window.settle', must: 'below', of: 'window.lookback' },
-  { key: 'retry.backoff.initial', must: 'at most', of: 'retry.backoff.max' },
-  { key: 'retry.backoff.initial', must: 'below', of: 'window.lookback' },
+/** Durations with a required relation to that of another key. */
+const ranges: readonly (readonly [key: string, must: 'below' | 'at most', of: string])[] = [
+  ['window.settle', 'below', 'window.lookback'],
+  ['retry.backoff.initial', 'at most', 'retry.backoff.max'],
+  ['retry.backoff.initial', 'below', 'window.lookback'],
 ]
 
 const inRange: Check = (config) =>
-  ranges.flatMap(({ key, must, of }) => {
+  ranges.flatMap(([key, must, of]) => {
     const [value, bound] = [config.value(key), config.value(of)]
     if (typeof value !== 'number' || typeof bound !== 'number') return []
     if (value < bound || (must === 'at most' && value === bound)) return []
@@ -168,9 +158,9 @@ const maxGapShare = 0.75
 const sweptInTime: Check = (config) => {
   const key = 'schedule.cron'
   const [cron, lookback, settle] = [key, 'window.lookback', 'window.settle'].map((each) => config.value(each))
-  if (typeof cron !== 'string' || typeof lookback !== 'number' || typeof settle !== 'number') return none()
+  if (typeof cron !== 'string' || typeof lookback !== 'number' || typeof settle !== 'number') return []
   const gap = gapsOf(cron).max
-  if (settle >= lookback || gap <= maxGapShare * (lookback - settle)) return none()
+  if (settle >= lookback || gap <= maxGapShare * (lookback - settle)) return []
   const window = `from window.lookback, which is ${formatDuration(lookback)} (${config.origin('window.lookback')}), to window.settle`
   const message = `leaves up to ${formatDuration(gap)} between two sweeps, more than three quarters of the time ${window}: failures would leave the window before their retry; sweep more often, or raise window.lookback`
   return [{ key, origin: config.origin(key), message }]
@@ -194,7 +184,7 @@ const safeToken: Check = (config) => {
   const key = 'control.token'
   const token = config.value(key)
   const message = typeof token === 'string' ? controlTokenProblem(token) : undefined
-  return message === undefined ? none() : [{ key, origin: config.origin(key), message }]
+  return message === undefined ? [] : [{ key, origin: config.origin(key), message }]
 }
 
 /** All checks, in the order of their messages. */

@@ -2,15 +2,13 @@
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
-type Unit = keyof typeof unitMs
-
 /** Form of a duration. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare numbers: one unambiguous form. */
 export const durationPattern = /^(\d{1,12})(ms|s|m|h|d)$/
 
 /** Milliseconds of a duration such as `30s`; undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   const [, digits, unit] = durationPattern.exec(text) ?? []
-  return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as Unit]
+  return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
 }
 
 /** The shortest exact form of whole milliseconds: 90000 becomes `90s`, 3600000 `1h`, 0 `0s`. */

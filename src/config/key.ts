@@ -18,8 +18,6 @@ interface About extends Omit<Kind<z.ZodMiniType>, 'schema'> {
 
 const registry = z.registry<About>()
 
-type Flags = Pick<About, 'secret' | 'fileTwin'>
-
 function register<S extends z.ZodMiniType>(
   leaf: S,
   { schema: _, ...kind }: Kind<z.ZodMiniType>,
@@ -42,7 +40,7 @@ export function setting<S extends z.ZodMiniType>(
 export function optional<S extends z.ZodMiniType>(
   kind: Kind<S>,
   explanation: string,
-  flags: Flags = {},
+  flags: Pick<About, 'secret' | 'fileTwin'> = {},
 ): z.ZodMiniOptional<S> {
   return register(z.optional(kind.schema), kind, { explanation, ...flags })
 }
@@ -57,27 +55,21 @@ export function hostNamed<S extends z.ZodMiniType>(kind: Kind<S>, explanation: s
 }
 
 /** One key: its names for documents and messages, and its check. */
-export interface Key {
+export interface Key extends Pick<About, 'explanation' | 'fallback' | 'fromText' | 'type' | 'verbatim'> {
   /** Key path in YAML: `retry.backoff.initial`. */
   key: string
   /** Its environment variable: `RECONCILER_RETRY_BACKOFF_INITIAL`. */
   environment: string
   /** Variable that names a file with the value; undefined if there is none. */
   fileTwin: string | undefined
-  /** Allowed values in words: `duration, 1s to 6h`. */
-  type: string
   /** Default as written in YAML, `the host name`, or undefined without one. */
   default: string | undefined
   required: boolean
   secret: boolean
-  explanation: string
   schema: z.ZodMiniType
   /** The parsed YAML default; undefined without one. */
   defaultValue: unknown
-  fromText: (text: string) => unknown
   shown: boolean
-  verbatim: boolean
-  fallback: 'host name' | undefined
 }
 
 export const environmentPrefix = 'RECONCILER_'
@@ -99,20 +91,16 @@ function defaultText(about: About): string | undefined {
 function describe(key: string, leaf: z.ZodMiniType, about: About): Key {
   const environment = environmentName(key)
   return {
+    ...about,
     key,
     environment,
     fileTwin: about.fileTwin === true ? `${environment}_FILE` : undefined,
-    type: about.type,
     default: defaultText(about),
     required: about.required ?? false,
     secret: about.secret ?? false,
-    explanation: about.explanation,
     schema: leaf,
     defaultValue: about.default,
-    fromText: about.fromText,
     shown: about.shown && about.secret !== true,
-    verbatim: about.verbatim === true,
-    fallback: about.fallback,
   }
 }
 

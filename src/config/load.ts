@@ -115,14 +115,8 @@ function readFileSource({ env, file, readFile }: ConfigInput): Source {
   return { ...source, problems: named }
 }
 
-interface Examined {
-  given: ReadonlyMap<string, Given>
-  checked: ReadonlyMap<string, CheckedKey>
-  problems: readonly ConfigurationProblem[]
-}
-
 /** Reads all sources, and checks the values of these keys. */
-function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
+function examine(input: ConfigInput, wanted: readonly Key[]) {
   const file = readFileSource(input)
   const environment = environmentSource(input, wanted)
   const given = merged(file, environment)
@@ -154,12 +148,6 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   return { config: withIssuer(settings), origins }
 }
 
-export interface LoadedSections<Section extends keyof Config> {
-  config: Pick<Config, Section>
-  /** As in LoadedConfig, for these keys. */
-  origins: LoadedConfig['origins']
-}
-
 /**
  * Loads some sections, for commands that only talk to the running daemon. Other sections may be invalid or missing: an operator
  * who pauses in an incident may not have the key. `parts` limits the keys.
@@ -169,7 +157,7 @@ export function loadSections<Section extends keyof Config>(
   input: ConfigInput,
   sections: readonly Section[],
   parts: readonly string[] = sections,
-): LoadedSections<Section> {
+): Pick<LoadedConfig, 'origins'> & { config: Pick<Config, Section> } {
   const isOurs = (key: string): boolean => parts.some((part) => key === part || key.startsWith(`${part}.`))
   const isToTell = ({ key }: ConfigurationProblem): boolean =>
     [fileFlag, fileVariable].includes(key) ||
@@ -183,8 +171,5 @@ export function loadSections<Section extends keyof Config>(
   if (told.length > 0) throw new ConfigurationError(told)
   const values = [...checked].map(([key, { value }]) => [key, value] as const)
   const origins = new Map(values.map(([key]) => [key, given.get(key)?.origin ?? 'default']))
-  return {
-    config: nest(values) as unknown as Pick<Config, Section>,
-    origins,
-  }
+  return { config: nest(values) as unknown as Pick<Config, Section>, origins }
 }

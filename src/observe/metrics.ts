@@ -12,8 +12,7 @@ import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { countedLevels } from './log/log.ts'
-import { missingIn } from './missing.ts'
-import { expiringDecisions, type Snapshot } from './snapshot.ts'
+import { expiringDecisions, missingIn, type Snapshot } from './snapshot.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
 

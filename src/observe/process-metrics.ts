@@ -32,23 +32,13 @@ const readings = [
 export const processMetricNames = readings.map(([name]) => name)
 
 function add(registry: Registry, [name, help, read]: ProcessReading): void {
-  const options = { name, help, registers: [registry] }
-  if (name.endsWith('_total')) {
-    new Counter({
-      ...options,
-      collect() {
-        this.reset()
-        this.inc(read())
-      },
-    })
-  } else {
-    new Gauge({
-      ...options,
-      collect() {
-        this.set(read())
-      },
-    })
+  function collect(this: Counter | Gauge): void {
+    this.reset()
+    this.inc(read())
   }
+  const options = { name, help, registers: [registry], collect }
+  if (name.endsWith('_total')) new Counter(options)
+  else new Gauge(options)
 }
 
 export function addProcessMetrics(registry: Registry): void {

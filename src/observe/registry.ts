@@ -12,13 +12,15 @@ import {
 import { addProcessMetrics } from './process-metrics.ts'
 import type { Snapshot } from './snapshot.ts'
 
+/** Content type of the text exposition format. */
+export const expositionType = Registry.PROMETHEUS_CONTENT_TYPE
+
 export interface Metrics {
   add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
   /** In seconds. */
   observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
-  /** The text exposition format, with gauges from the snapshot; and its content type. */
+  /** The text exposition format, with gauges from the snapshot. */
   text(snapshot: Snapshot): Promise<string>
-  contentType: string
 }
 
 type Instrument = Counter | Gauge | Histogram
@@ -103,6 +105,5 @@ export function createMetrics(options: MetricsOptions): Metrics {
       }
       return registry.metrics()
     },
-    contentType: registry.contentType,
   }
 }

@@ -1,4 +1,4 @@
-// All values that gauges and /status show, read at one moment.
+// All values that gauges and /status show, read at one moment, and the number of missing deliveries in them.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { TokenTrouble } from '../platform/auth/token.ts'
 import type { Decision } from '../reconcile/decide.ts'
@@ -14,7 +14,7 @@ import type { UnlistedSum } from '../reconcile/sweep/unlistable.ts'
 import type { RecoveryPace } from './history.ts'
 import type { ProgressState } from './progress.ts'
 
-/** Decisions that count as expiring: excluded records are not retried anyway. */
+/** Decisions that count as missing, and as expiring: the operator does not want excluded records. */
 export const expiringDecisions = [
   'due',
   'backing-off',
@@ -82,4 +82,13 @@ export interface Snapshot extends ReconcilerState, CredentialState, ProgressStat
   nextTickAt: number | undefined
   pace: RecoveryPace
   subscriptions: Readonly<Record<string, string>>
+}
+
+/** The number of missing deliveries, for metric, /status and page. */
+export function missingIn({
+  expired,
+  failed,
+  onlyCounted,
+}: Pick<Snapshot, 'expired' | 'failed' | 'onlyCounted'>): number {
+  return expiringDecisions.reduce((sum, decision) => sum + failed[decision], onlyCounted + expired)
 }

@@ -55,40 +55,37 @@ function unprocessedDetail({ unprocessed: { causes, delivered, isConfirmed, tota
   ].join(' ')
 }
 
-/** The notices of the books, and whether each applies now. */
+/** The notices of the books. */
 export function booksConditions(status: StatusFacts): NoticeCondition[] {
   const { books, now } = status
   if (books === null) return []
   const { comparedUntil, due, problem, unprocessed, withoutKey } = books
   const until = `Not all events since ${clockTime(comparedUntil, now)} UTC are compared with the ledger`
   return [
-    {
-      isSo: unprocessed.total > 0,
+    unprocessed.total > 0 && {
       level: 'trouble',
       text: unprocessedText(books, status),
       detail: unprocessedDetail(books, now),
       advice: `They cannot be retried. Find out why the receiver lost them, and import what it lacks: webhook-reconciler compare --since ${sinceOf([unprocessed.since])} --payloads lost.ndjson`,
       runbook: 'Unprocessed',
     },
-    {
-      isSo: problem !== null,
-      level: now.getTime() - (problem?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
-      text: `${problem?.text ?? ''}.`,
+    problem !== null && {
+      level: now.getTime() - problem.since.getTime() < passingMs ? 'waiting' : 'trouble',
+      text: `${problem.text}.`,
       detail: `${until}: losses among them are unknown.`,
       advice:
         "Fix what it names: ledger.url, or ask the platform's operator. It is asked again after 10 min, an hour if keys did not match, or up to 8 h if listed in part.",
       runbook: 'BooksStale',
     },
-    {
-      isSo: problem === null && platformNow(status) > due,
-      level: 'working',
-      text: `${until} yet: ${span(platformNow(status).getTime() - comparedUntil.getTime())}.`,
-      advice: 'Nothing to do: it follows behind retries and sweeps.',
-      isAside: true,
-      runbook: 'BooksStale',
-    },
-    {
-      isSo: withoutKey > 0,
+    problem === null &&
+      platformNow(status) > due && {
+        level: 'working',
+        text: `${until} yet: ${span(platformNow(status).getTime() - comparedUntil.getTime())}.`,
+        advice: 'Nothing to do: it follows behind retries and sweeps.',
+        isAside: true,
+        runbook: 'BooksStale',
+      },
+    withoutKey > 0 && {
       level: 'working',
       text: `${counted(withoutKey, 'delivery has', 'deliveries have')} no key and cannot be compared with the ledger.`,
       advice: 'If the receiver knows event or webhook ids, set ledger.key to eventId or webhookId.',

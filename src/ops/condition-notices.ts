@@ -9,8 +9,8 @@ import { openOf, refusedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { callText, clockTime, response, retryExhausted, sentence, span, subscriptionName, waitText } from './words.ts'
 
-/** A notice, and whether it applies now. */
-export type NoticeCondition = NoticeReason & { isSo: boolean }
+/** A notice; false while it does not apply. */
+export type NoticeCondition = NoticeReason | false
 
 /** Smallest skew to report. */
 const maxSkewSeconds = 60
@@ -139,15 +139,12 @@ export const isDead = (status: StatusFacts): boolean => openOf(status) > 0 && de
 
 /** Receivers that fail all deliveries behind closed circuits, as they took many before. */
 export function deadReason(status: StatusFacts): NoticeCondition {
+  if (!isDead(status)) return false
   const dead = deadOf(status)
   const since = new Date(Math.min(...dead.map(({ failingSince }) => failingSince?.getTime() ?? Infinity)))
   return {
-    isSo: isDead(status),
     level: 'trouble',
-    text:
-      dead.length === 0
-        ? ''
-        : `The receiver fails all retries of ${whoseOf(dead, status)} since ${clockTime(since, status.now)} UTC.`,
+    text: `The receiver fails all retries of ${whoseOf(dead, status)} since ${clockTime(since, status.now)} UTC.`,
     detail: [...meaningOf(dead.map((one) => one.responseStatusCode)), failingDetail(dead, status)].join(' '),
     advice: 'Fix the receiver: each delivery is retried after its backoff.',
     runbook: 'ReceiverFailing',
@@ -163,6 +160,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
     return one !== undefined && (one.takesNothing || isByChance(cause, causes.list))
   })
   const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
+  if (records <= 0) return false
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
@@ -170,7 +168,6 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
     return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
   return {
-    isSo: records > 0,
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
     level: isLasting(status) ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
     text: refusedText(records, refusing),
@@ -184,10 +181,10 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
 /** Receivers that fail some or all recent deliveries. */
 export function partlyReason(status: StatusFacts): NoticeCondition {
   const partly = failingOf(status).filter(({ takesNothing }) => !takesNothing)
+  if (partly.length === 0 || openOf(status) === 0) return false
   const still = partly.filter(({ takesAgain }) => !takesAgain)
   const takesNone = still.every(({ taken }) => taken === 0)
   return {
-    isSo: partly.length > 0 && openOf(status) > 0,
     level: isLasting(status) ? 'trouble' : 'working',
     text:
       still.length === 0
@@ -202,12 +199,12 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
 /** Deliveries that still back off although the receiver is fixed: their responses are old. */
 export function mendedReason(status: StatusFacts): NoticeCondition {
   const { mended, now, oldestOpenEvent } = status
-  const { lastRetry, records = 0, since } = mended ?? {}
-  const sinceText = since == null ? '' : ` since ${clockTime(since, now)} UTC`
-  const until = lastRetry == null ? '' : `, the last until ${clockTime(lastRetry, now)} UTC`
+  if (mended === null || mended.records === 0 || failingOf(status).length > 0) return false
+  const { lastRetry, records, since } = mended
+  const sinceText = since === null ? '' : ` since ${clockTime(since, now)} UTC`
+  const until = lastRetry === null ? '' : `, the last until ${clockTime(lastRetry, now)} UTC`
   const from = oldestOpenEvent === null ? 'TIME' : `${oldestOpenEvent.toISOString().slice(0, 19)}Z`
   return {
-    isSo: records > 0 && failingOf(status).length === 0,
     level: 'working',
     text: `Deliveries succeed again${sinceText}.`,
     detail: `${counted(records, 'delivery waits', 'deliveries wait')} for the backoff of an earlier failure${until}.`,
@@ -221,9 +218,9 @@ export function skewReason({ clock }: StatusFacts): NoticeCondition {
   const isOff = (seconds: number): boolean => Math.abs(seconds) > maxSkewSeconds
   const isOfIdentityHost = clock.isKnown && !isOff(api) && isOff(auth)
   const skew = isOfIdentityHost || !clock.isKnown ? auth : api
+  if (!isOff(skew)) return false
   const amount = span(Math.abs(skew) * 1000)
   return {
-    isSo: isOff(skew),
     level: 'waiting',
     text: isOfIdentityHost
       ? `The identity host's clock is ${amount} ${skew > 0 ? 'ahead of' : 'behind'} this host's and the platform's.`
@@ -256,9 +253,9 @@ const certificateWarningMs = 30 * 86_400_000
 
 export function certificateReason({ certificateExpires: at, now }: StatusFacts): NoticeCondition {
   const leftMs = (at?.getTime() ?? Infinity) - now.getTime()
+  if (leftMs >= certificateWarningMs) return false
   const isPast = leftMs <= 0
   return {
-    isSo: leftMs < certificateWarningMs,
     level: isPast ? 'trouble' : 'waiting',
     text: isPast ? 'The certificate has expired.' : `The certificate expires in ${span(leftMs)}.`,
     advice: 'Have a new one registered.',

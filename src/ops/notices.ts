@@ -216,7 +216,7 @@ function excludedText({ excluded }: StatusFacts): string {
   return `${parts.join(', ')}: not retried, and not counted as missing.`
 }
 
-/** Conditions other than gates, and whether each applies. */
+/** Conditions other than gates. */
 function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const { aheadOfClock, beyondWindow, clock, exhausted, expired, expiring, keyProblem } = status
   const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
@@ -225,30 +225,29 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     ...sweepConditions(status),
-    {
-      isSo:
-        openOf(status) > 0 && (isNoneAccepted(status) ? !isRefused(status) : status.unknownInARow >= minNotAccepted),
-      level: 'trouble',
-      text: isNoneAccepted(status)
-        ? `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`
-        : `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
-      advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
-      runbook: 'RetriesNotAccepted',
-    },
-    {
-      isSo: isNoneLetThrough(status) && openOf(status) > 0 && !isRefused(status),
-      level: 'trouble',
-      text: 'The platform lets no retry through (rate limit).',
-      detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,
-      advice: letThroughAdvice,
-      runbook: 'Throttled',
-    },
+    openOf(status) > 0 &&
+      (isNoneAccepted(status) ? !isRefused(status) : status.unknownInARow >= minNotAccepted) && {
+        level: 'trouble',
+        text: isNoneAccepted(status)
+          ? `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`
+          : `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
+        advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
+        runbook: 'RetriesNotAccepted',
+      },
+    isNoneLetThrough(status) &&
+      openOf(status) > 0 &&
+      !isRefused(status) && {
+        level: 'trouble',
+        text: 'The platform lets no retry through (rate limit).',
+        detail: `Since ${clockTime(status.rate.retriesThrottled?.since ?? status.now, status.now)} UTC.`,
+        advice: letThroughAdvice,
+        runbook: 'Throttled',
+      },
     deadReason(status),
     partlyReason(status),
     refusedReason(status),
     mendedReason(status),
-    {
-      isSo: leaving > 0,
+    leaving > 0 && {
       ...(isHeldUp(status)
         ? {
             level: 'trouble' as const,
@@ -264,77 +263,73 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       runbook: 'Expiring',
     },
     ...booksConditions(status),
-    {
-      isSo: expired > 0,
+    expired > 0 && {
       level: 'trouble',
       text: `${counted(expired, 'delivery has', 'deliveries have')} left the window undelivered: no more retries.`,
       advice: outsideAdvice,
       runbook: 'Expired',
     },
-    {
-      isSo: status.failed.excluded > 0,
+    status.failed.excluded > 0 && {
       level: 'working',
       text: excludedText(status),
       advice: `Nothing to do if intended. If not, fix the key and restart.`,
       isAside: true,
     },
-    {
-      isSo: aheadOfClock > 0 && !isZoneWrong(status),
-      level: 'waiting',
-      text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
-      advice: 'Compare platform.timeZone and the clocks with these events: webhook-reconciler check.',
-      ...(openOf(status) > 0 && { isAside: true as const }),
-      runbook: 'FailedAhead',
-    },
-    {
-      isSo: beyondWindow > 0,
+    aheadOfClock > 0 &&
+      !isZoneWrong(status) && {
+        level: 'waiting',
+        text: `${counted(aheadOfClock, 'failed delivery is', 'failed deliveries are')} of events ahead of the platform's clock, and not retried before then.`,
+        advice: 'Compare platform.timeZone and the clocks with these events: webhook-reconciler check.',
+        ...(openOf(status) > 0 && { isAside: true as const }),
+        runbook: 'FailedAhead',
+      },
+    beyondWindow > 0 && {
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
       advice: outsideAdvice,
       isAside: true,
       runbook: 'Expired',
     },
-    {
-      isSo: isRateLow(status) && openOf(status) > 0 && !isNoneLetThrough(status),
-      level: 'working',
-      text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after HTTP 429 or 503.`,
-      advice:
-        "Nothing to do: it speeds up as calls succeed. If recovery is too slow, ask the platform's operator for more.",
-      isAside: true,
-      runbook: 'Throttled',
-    },
-    {
-      isSo: status.stuckProcessing > 0,
+    isRateLow(status) &&
+      openOf(status) > 0 &&
+      !isNoneLetThrough(status) && {
+        level: 'working',
+        text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after HTTP 429 or 503.`,
+        advice:
+          "Nothing to do: it speeds up as calls succeed. If recovery is too slow, ask the platform's operator for more.",
+        isAside: true,
+        runbook: 'Throttled',
+      },
+    status.stuckProcessing > 0 && {
       level: 'waiting',
       text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
       advice: "Nothing to do unless this lasts 15 min: then ask the platform's operator.",
       ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'StuckProcessing',
     },
-    { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
-    {
-      isSo: !clock.isKnown && status.lastFullSweep !== null,
-      // If the two clocks agree, all is well.
-      level: 'working',
-      text: "The platform's time is unknown (no Date header): this host's clock is used.",
-      detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
-      advice: "Compare this host's clock with the platform's event times, and have its operator send the Date header.",
-      isAside: true,
-      runbook: 'ClockSkew',
-    },
+    isZoneWrong(status) && { level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
+    !clock.isKnown &&
+      status.lastFullSweep !== null && {
+        // If the two clocks agree, all is well.
+        level: 'working',
+        text: "The platform's time is unknown (no Date header): this host's clock is used.",
+        detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
+        advice:
+          "Compare this host's clock with the platform's event times, and have its operator send the Date header.",
+        isAside: true,
+        runbook: 'ClockSkew',
+      },
     skewReason(status),
-    {
-      isSo: keyProblem !== null,
+    keyProblem !== null && {
       level: 'trouble',
       text: 'The new key cannot be used; the previous one stays in use.',
-      detail: `${keyProblem ?? ''}.`,
+      detail: `${keyProblem}.`,
       advice:
         'Fix the file. If the platform rejects its key, have the certificate registered. The file is reread within a minute. Do not restart before: the previous key would be lost.',
       runbook: 'KeyReloadFailed',
     },
     certificateReason(status),
-    {
-      isSo: exhausted.total > 0,
+    exhausted.total > 0 && {
       level: 'waiting',
       text: `${counted(exhausted.total, 'delivery', 'deliveries')} reached retry.maxAttempts.${soon}`,
       advice: `Find out why they fail${isDisabled(status) ? '.' : `, then: ${retryExhausted([exhausted.oldest])}`}`,
@@ -376,7 +371,7 @@ function adviceOf(head: NoticeReason | undefined, level: Level, reasons: readonl
 
 /** `runbookUrl`: the address without a section. */
 export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
-  const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
+  const conditions = conditionsOf(status).filter((one) => one !== false)
   const reasons: NoticeReason[] = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
   const head = reasons.find(({ isAside }) => isAside !== true)
   const [level, text] = head === undefined ? goingOn(status, reasons[0]?.level) : [head.level, head.text]

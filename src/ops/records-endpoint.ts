@@ -96,26 +96,22 @@ interface Shown {
   next: string | null
 }
 
-function endOf({ next, page }: Shown, count: number): object {
-  const { error = null, incomplete = null, notFound } = page
-  return { count, notFound, incomplete, next, error }
-}
-
 /** The texts are redacted already: redacting half a million rows twice is slow. */
 const ofBatch = (batch: readonly ExplainedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
 /** One object; or lines: a head, the records, and a last line with the result, without which the list was truncated. */
-async function* piecesOf(shown: Shown, format: (typeof formats)[number]): AsyncGenerator<string> {
+async function* piecesOf({ next, page, ...shown }: Shown, format: (typeof formats)[number]): AsyncGenerator<string> {
   const isLines = format === 'ndjson'
   const [between, head] = [isLines ? '\n' : ',\n', redactedJson(shown.head)]
   yield isLines ? head : `${head.slice(0, -1)},"records":[`
   let count = 0
-  for await (const batch of shown.page.batches) {
+  for await (const batch of page.batches) {
     if (batch.length > 0) yield `${count > 0 ? between : '\n'}${ofBatch(batch).join(between)}`
     count += batch.length
   }
-  const end = redactedJson({ ...(isLines && { end: true }), ...endOf(shown, count) })
+  const { error = null, incomplete = null, notFound } = page
+  const end = redactedJson({ ...(isLines && { end: true }), count, notFound, incomplete, next, error })
   yield isLines ? `\n${end}\n` : `],${end.slice(1)}\n`
 }
 

@@ -1,5 +1,6 @@
 // The ops server: metrics for Prometheus, health for the orchestrator, status for people, commands for operators.
 import type { IncomingMessage } from 'node:http'
+import { expositionType } from '../observe/registry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
@@ -15,8 +16,8 @@ export interface OpsServerOptions {
   host: string
   /** 0: any free port. */
   port: number
-  /** All metrics as text, and their content type. */
-  metrics: () => Promise<{ text: string; contentType: string }>
+  /** All metrics as text. */
+  metrics: () => Promise<string>
   /** Reasons why the process is not alive, or not ready; empty if it is. */
   live: () => readonly string[]
   ready: () => readonly string[]
@@ -47,7 +48,7 @@ interface Shared {
 
 /** Caches each response for a second: many clients cost one rendering, and one copy in memory. */
 function createShared({ clock, onError }: OpsServerOptions): Shared {
-  const last = new Map<Make, { at: number; isMade: boolean; response: Promise<OpsResponse> }>()
+  const last = new Map<Make, { until: number; response: Promise<OpsResponse> }>()
 
   async function render(make: Make): Promise<OpsResponse> {
     try {
@@ -65,11 +66,12 @@ function createShared({ clock, onError }: OpsServerOptions): Shared {
     of(make) {
       const at = clock.monotonic()
       const known = last.get(make)
-      if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.response
-      const made = { at, isMade: false, response: render(make) }
+      if (known !== undefined && at < known.until) return known.response
+      // A rendering may take longer.
+      const made = { until: Infinity, response: render(make) }
       last.set(make, made)
       void made.response.then(() => {
-        made.isMade = true
+        made.until = at + sharedForMs
       })
       return made.response
     },
@@ -102,10 +104,7 @@ function readsOf(
     contentType: json,
     body: `${redactedJson(await statusNow(), 2)}\n`,
   })
-  const exposition: Make = async () => {
-    const { text: body, contentType } = await metrics()
-    return { status: 200, contentType, body }
-  }
+  const exposition: Make = async () => ({ status: 200, contentType: expositionType, body: await metrics() })
   const readPage: Read = async (query) => {
     const asked = readRecordsQuery(query)
     if (asked !== undefined) return pageOf({ refreshes: false, found: await findForPage(asked, records) })

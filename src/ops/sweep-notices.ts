@@ -79,71 +79,71 @@ function nextSweepText({ nextSweep, now }: StatusFacts): string {
 /** A part that was unlistable for less than this may be a transient failure. */
 const passingMs = 600_000
 
-/** Conditions of listing, and whether each applies. */
+/** Conditions of listing. */
 export function sweepConditions(status: StatusFacts): NoticeCondition[] {
   const { listsFailing, now, rate, sweeps, unlisted, unreadable } = status
-  const problem = sweeps[0]?.problem
+  const failed = isLastSweepFailed(status) ? sweeps[0] : undefined
   const { since = now, until = now, reason = 'other' } = listsFailing ?? {}
   const isListFailing = until.getTime() - since.getTime() >= passingListMs
   // Beside a pause of all calls, which has a gate, only a longer one is said.
   const listsWaitMs = (rate.throttledForSeconds - throttledSeconds(status)) * 1000
   const listsAdvice = throttleAdvice(status, rate.throttledForSeconds)
   return [
-    {
-      isSo:
-        isLastSweepFailed(status) && sweeps[0]?.stage === 'token' && status.tokenTrouble === null && !isRefused(status),
-      ...tokenBack,
-    },
-    {
-      isSo: isLastSweepFailed(status) && sweeps[0]?.stage !== 'token' && !isListReported(status),
-      level: 'trouble',
-      ...(listsFailing === null
-        ? {
-            text: 'The last sweep failed, but the platform responds again.',
-            advice: 'Nothing to do if the next sweep succeeds.',
-          }
-        : { text: sentence(problem ?? 'the last sweep failed'), advice: sentence(sweeps[0]?.advice ?? 'see the log') }),
-      detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
-      runbook: 'SweepStalled',
-    },
-    {
-      isSo: !isLastSweepFailed(status) && isListFailing && !isListReported(status),
-      level: 'waiting',
-      text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
-      advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
-      runbook: 'SweepStalled',
-    },
-    {
-      isSo: listsWaitMs > passingListMs,
+    failed?.stage === 'token' && status.tokenTrouble === null && !isRefused(status) && tokenBack,
+    failed !== undefined &&
+      failed.stage !== 'token' &&
+      !isListReported(status) && {
+        level: 'trouble',
+        ...(listsFailing === null
+          ? {
+              text: 'The last sweep failed, but the platform responds again.',
+              advice: 'Nothing to do if the next sweep succeeds.',
+            }
+          : {
+              text: sentence(failed.problem ?? 'the last sweep failed'),
+              advice: sentence(failed.advice ?? 'see the log'),
+            }),
+        detail: `${sinceLastSweep(status)}${nextSweepText(status)}`,
+        runbook: 'SweepStalled',
+      },
+    failed === undefined &&
+      isListFailing &&
+      !isListReported(status) && {
+        level: 'waiting',
+        text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
+        advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
+        runbook: 'SweepStalled',
+      },
+    listsWaitMs > passingListMs && {
       level: listsAdvice === undefined ? 'working' : 'trouble',
       text: "The platform's rate limit for lists was hit: sweeps and checks wait.",
       detail: `It ends in ${waitText(rate.throttledForSeconds * 1000)}.`,
       advice: listsAdvice ?? describeGate('throttled').advice,
       runbook: 'Throttled',
     },
-    {
-      isSo: unreadable !== null,
+    unreadable !== null && {
       level: 'trouble',
-      text: unreadable === null ? '' : sentence(unreadableText(unreadable)),
+      text: sentence(unreadableText(unreadable)),
       detail: 'They are neither counted nor retried.',
       advice: "Ask the platform's operator what has changed, or look for a newer version of the daemon.",
       runbook: 'UnreadableRecords',
     },
-    {
-      isSo: unlisted !== null,
-      level: now.getTime() - (unlisted?.since.getTime() ?? 0) < passingMs ? 'waiting' : 'trouble',
-      text: unlisted === null ? '' : sentence(unlistedText(unlisted)),
+    unlisted !== null && {
+      level: now.getTime() - unlisted.since.getTime() < passingMs ? 'waiting' : 'trouble',
+      text: sentence(unlistedText(unlisted)),
       detail: 'Failed deliveries there are unknown and not retried. Listing is tried again at least once an hour.',
       advice: "Ask the platform's operator, or set window.lookback to what it lists, and restart.",
       runbook: 'SweepIncomplete',
     },
-    {
-      isSo: !isLastSweepFailed(status) && unlisted === null && status.lastFullSweep !== null && !sawWindow(status),
-      level: 'waiting',
-      text: 'The last full sweep did not see the whole window.',
-      advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped or incompleteSlices in the log.',
-      isAside: true,
-      runbook: 'SweepIncomplete',
-    },
+    failed === undefined &&
+      unlisted === null &&
+      status.lastFullSweep !== null &&
+      !sawWindow(status) && {
+        level: 'waiting',
+        text: 'The last full sweep did not see the whole window.',
+        advice: 'Nothing to do unless this lasts 30 min: then look for slice_skipped or incompleteSlices in the log.',
+        isAside: true,
+        runbook: 'SweepIncomplete',
+      },
   ]
 }

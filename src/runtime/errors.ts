@@ -38,11 +38,7 @@ export class ConfigurationError extends Error {
 /** The command line is invalid. Ends the program with 2. */
 export class UsageError extends Error {
   readonly code = 'USAGE'
-
-  constructor(message: string) {
-    super(message)
-    this.name = 'UsageError'
-  }
+  override readonly name = 'UsageError'
 }
 
 /** A command failed. The message says what to do; the program ends with this code. */

@@ -104,7 +104,6 @@ export function createSchedule(
   const jitterMs = Math.min(maxJitterMs, periodMs * jitterShare)
   /** The awaited run, epoch ms; jitter delays its tick. */
   let run = 0
-  let delayMs = 0
   /** Monotonic ms of its tick. */
   let dueAt = 0
   /** Wall clock minus monotonic clock when that was computed. */
@@ -116,8 +115,7 @@ export function createSchedule(
     const [now, monotonic] = [clock.now(), clock.monotonic()]
     offset = now - monotonic
     run = nextRun(after)
-    delayMs = random.next() * jitterMs
-    dueAt = monotonic + run + delayMs - now
+    dueAt = monotonic + run + random.next() * jitterMs - now
   }
 
   /** A clock that was set back must not delay the tick; one that was set past it has missed it. */

@@ -1,7 +1,7 @@
 // The platform of chaos and soak runs: a sandbox in a process of its own with planted records, behind a network that harms requests. Forked; speaks over IPC.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { listen, readBody, send, type BodyWire, type Wire } from '../../sandbox/api/http.ts'
+import { listen, readBody, send, type Wire } from '../../sandbox/api/http.ts'
 import { createSequence } from '../../sandbox/records/hash.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import type { Readings } from '../../sandbox/options.ts'
@@ -15,7 +15,7 @@ export type NetworkFault =
   /** It arrives this much later, also when its client has gone meanwhile. */
   | { kind: 'latency'; ms: number }
   | { kind: 'hang' | 'reset'; when: 'before' | 'after' }
-  | Exclude<BodyWire, { kind: 'whole' }>
+  | Extract<Wire, { kind: 'cut' | 'drip' }>
 
 /** This share of the requests meets one of these faults. */
 export interface Harm {

@@ -230,7 +230,7 @@ test('when the API refuses every token, PATCHes stop, tokens are not fetched in 
 })
 
 test.each([
-  ['a 403', { errorStatus: { unauthorized: 403 } }],
+  ['a 403', { unauthorizedStatus: 403 }],
   ['a login page', { voidToken: 'page' }],
   ['a redirect to one', { voidToken: 'redirect' }],
 ] as const)('tokens that are void, and are answered with %s, are replaced within a minute', async (_, readings) => {

@@ -119,7 +119,7 @@ test.each<[string, Fault]>([
   ['a gateway without PATCH', { kind: 'status', status: 405, body: 'html' }],
   ['an error', { kind: 'status', status: 500 }],
   ['no response', { kind: 'hang' }],
-  ['a rate limit', { kind: 'throttle', retryAfter: 'absent' }],
+  ['a rate limit', { kind: 'status', status: 429 }],
 ])('a platform that lists, but accepts no retry, pages within 20 min: %s', async (_, fault) => {
   await using day = await beginDay()
   day.seed(20, [20, 10])
@@ -129,7 +129,7 @@ test.each<[string, Fault]>([
   let alerts: readonly Alert[] = []
   for (let minute = 0; minute < 20; minute += 1) {
     await daemon.goOn(1)
-    const samples = [...parseSamples((await daemon.ops().metrics()).text)]
+    const samples = [...parseSamples(await daemon.ops().metrics())]
     const scraped = samples.map(([series, value]) => [ofTarget(series, 'job="a",instance="a"'), value] as const)
     alerts = scrape(day.clock.now(), scraped)
   }

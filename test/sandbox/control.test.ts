@@ -53,6 +53,7 @@ test('faults and readings can be changed', async () => {
   const date = Date.parse((await platform.get()).headers.get('date') ?? '')
   expect(date - Date.now()).toBeGreaterThan(86_000_000)
   await ask(control, '/readings', { dateHeader: false })
+  expect((await platform.get()).headers.get('date')).toBeNull()
   expect(sandbox.readings).toMatchObject({ dateHeader: false, skewMs: 86_400_000 })
 })
 

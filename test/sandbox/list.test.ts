@@ -65,14 +65,14 @@ test.each<[ReadingsInput, rows: number, metadata: object]>([
   expect(body.data.webhooks).toHaveLength(rows)
 })
 
-test('unknown statuses and fields can be in it, long answers too, and fields can be missing', async () => {
-  await using sandbox = await startPlatform({ unknownFields: true, responseLength: 3 })
+test('unknown statuses and fields can be in it, and fields can be missing', async () => {
+  await using sandbox = await startPlatform({ unknownFields: true })
   const odd = sandbox.addWebhook({ status: 'on-hold', eventInstant: from })
   sandbox.addWebhook({ wire: { numberOfAttempts: '3', eventDateTime: undefined }, eventInstant: to })
   const { list } = await client(sandbox)
   const [first, second] = (await list()).data.webhooks
   expect(first).toMatchObject({ id: odd, status: 'on-hold', deliveryChannel: { kind: 'http' } })
-  expect(second).toMatchObject({ numberOfAttempts: '3', responsePayload: 'xxx' })
+  expect(second).toMatchObject({ numberOfAttempts: '3' })
   expect(second).not.toHaveProperty('eventDateTime')
   expect((await list({ 'data.webhook.status': 'failed' })).data.webhooks).toEqual([second])
 })
@@ -175,8 +175,6 @@ test.each(['event-asc', 'event-desc', 'id', 'shuffled', 'unstable'] as const)(
     const seeded = seedRecords({ count: 200, from: now - 1000, to: now }, contextOf())
     store.add(seeded)
     const query = parsed('data.webhook.status=failed&metadata.page.size=7')
-    // Before the changes, so that an order that is kept must follow.
-    pageOf(store, query, { order, seed: 0 })
     seeded.forEach((record, index) => {
       if (index % 5 === 0) record.status = 'successful'
     })
@@ -197,7 +195,7 @@ test('a look-up by event finds its records alone, and only if the other filters 
   const store = createStore()
   const context = contextOf()
   store.add(seedRecords({ count: 100, from: now - 1000, to: now }, context))
-  const record = store.inOrder('event')[42]
+  const record = store.all[42]
   const eventId = record?.eventId ?? ''
   const another = newRecord({ eventId }, context)
   store.add([another])

@@ -14,7 +14,7 @@ test.each([
 ])(
   'a retry of a %s record is refused with the code of the specification (%s, %d)',
   async (status, found, errorStatus) => {
-    await using sandbox = await startPlatform({ errorStatus: { invalidStatus: errorStatus } })
+    await using sandbox = await startPlatform({ errorStatus })
     const platform = await client(sandbox)
     const id = sandbox.addWebhook({ status })
     const answer = await platform.patch(id)

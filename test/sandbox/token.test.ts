@@ -95,15 +95,12 @@ async function tokenOf(sandbox: Sandbox, now: number): Promise<{ expiresIn: numb
   }
 }
 
-test.each([
-  ['as long as it says', { expiresIn: 60 }, 60],
-  ['less long than it says', { expiresIn: 60, tokenLivesSeconds: 5 }, 5],
-])('a token lives %s, by the clock, or until all are revoked', async (_, readings, seconds) => {
+test('a token lives as long as it says, by the clock, or until all are revoked', async () => {
   const clock = createVirtualClock()
-  await using sandbox = await startPlatform({ clock, ...readings })
+  await using sandbox = await startPlatform({ clock, expiresIn: 60 })
   const { expiresIn, status } = await tokenOf(sandbox, clock.now())
   expect(expiresIn).toBe(60)
-  await clock.advance(1000 * seconds - 1)
+  await clock.advance(59_999)
   expect(await status()).toBe(200)
   await clock.advance(1)
   expect(await status()).toBe(401)

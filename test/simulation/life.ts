@@ -106,7 +106,7 @@ export function startLife(options: LifeOptions): Life {
   }
 
   async function read(): Promise<ReadonlyMap<string, number>> {
-    const text = (await server?.metrics())?.text ?? '\n'
+    const text = (await server?.metrics()) ?? '\n'
     return new Map([...parseSamples(text)].map(([series, value]) => [series.slice(metricPrefix.length), value]))
   }
 

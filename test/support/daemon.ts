@@ -138,8 +138,7 @@ const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, 
 export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
   const { clock = createVirtualClock(), gapMs = 60 * minuteMs, instead, sandbox } = options
   const { hostClock = clock, between = (transport) => transport } = options
-  const { startServer = () => Promise.resolve({ port: 1, drain: () => undefined, close: () => Promise.resolve() }) } =
-    options
+  const { startServer = () => Promise.resolve({ port: 1, close: () => Promise.resolve() }) } = options
   const facts: TelemetryEvent[] = []
   const lines: Line[] = []
   const written: string[] = []
@@ -251,8 +250,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
     },
     job: (method, id, body) => askJob(ops(), method, id, body),
     async metric(name, labels) {
-      const { text } = await ops().metrics()
-      return sumOf(parseSamples(text), `webhook_reconciler_${name}`, labels)
+      return sumOf(parseSamples(await ops().metrics()), `webhook_reconciler_${name}`, labels)
     },
     open: () => open,
     running,

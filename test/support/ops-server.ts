@@ -19,8 +19,6 @@ import type { Steps } from '../../src/runtime/steps.ts'
 import { aStatusState } from './status.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
-
 /** Records for the responses to requests: these batches, whatever is asked for. */
 export function recordsOf(batches: () => AsyncIterable<ExplainedRecord[]>): RecordsEndpointOptions {
   const page: RecordsPage = {
@@ -66,7 +64,7 @@ export async function start(
   const server = await startOpsServer({
     host: '127.0.0.1',
     port: 0,
-    metrics: () => Promise.resolve({ text: 'up 1 # ä\n', contentType }),
+    metrics: () => Promise.resolve('up 1 # ä\n'),
     live: () => [],
     ready: () => [],
     status: () => inOneStep(toStatus(aStatusState())),
@@ -150,7 +148,7 @@ export interface Slow extends Running {
 }
 
 export async function startSlow(): Promise<Slow> {
-  const { promise, resolve } = Promise.withResolvers<{ text: string; contentType: string }>()
+  const { promise, resolve } = Promise.withResolvers<string>()
   const asked = Promise.withResolvers<undefined>()
   const server = await start({
     metrics: () => {
@@ -161,9 +159,7 @@ export async function startSlow(): Promise<Slow> {
   return {
     ...server,
     asked: asked.promise,
-    answer: (text) => {
-      resolve({ text, contentType })
-    },
+    answer: resolve,
   }
 }
 

@@ -88,8 +88,12 @@ const headers = { 'x-canary': planted['a header of the platform'], 'www-authenti
 
 /** The token endpoint repeats the assertion. */
 export const refusedAssertion: Fault = {
-  kind: 'refuse-token',
-  description: `Assertion ${strayJwt} of account ${otherIban} is refused`,
+  kind: 'status',
+  status: 401,
+  body: json({
+    error: 'invalid_client',
+    error_description: `Assertion ${strayJwt} of account ${otherIban} is refused`,
+  }),
 }
 const unknownError = json({ ...errorBody, code: 'svc.unheard.of' })
 /** Errors whose message, parameters and headers are planted. */
@@ -113,7 +117,12 @@ export const troubles: Fault[] = [
   { kind: 'status', status: 200, body: unknownError, headers },
   htmlPage,
   { kind: 'status', status: 500, body: { text: page }, headers: { ...headers, 'retry-after': planted.name } },
-  { kind: 'redirect', location: `http://127.0.0.1:1/?${planted['target of a redirect']}=${iban}` },
+  {
+    kind: 'status',
+    status: 302,
+    body: 'empty',
+    headers: { location: `http://127.0.0.1:1/?${planted['target of a redirect']}=${iban}` },
+  },
   { kind: 'broken-json' },
   { kind: 'cut' },
   { kind: 'reset', when: 'after' },
@@ -147,7 +156,7 @@ export function collectSecrets(keyPem: string, encryptedPem: string): Secrets {
     canaries: () => found,
     watch: {
       operation: 'any',
-      fault: { kind: 'no-date' },
+      fault: { kind: 'cut' },
       when({ headers: sent, body }) {
         keep('token', /^Bearer (.+)$/.exec([sent['authorization'] ?? ''].flat().join())?.[1])
         const assertion = new URLSearchParams(body).get('client_assertion')

@@ -58,8 +58,7 @@ test('pause and resume answer with what is so now, and whether it was so before;
 
 test('a command shows at once in answers that are otherwise shared for a second; a refused one renews none', async () => {
   let made = 0
-  const metrics = (): Promise<{ text: string; contentType: string }> =>
-    Promise.resolve({ text: `made ${(made += 1)}\n`, contentType: 'text/plain' })
+  const metrics = (): Promise<string> => Promise.resolve(`made ${(made += 1)}\n`)
   await using control = await startTestControl({ metrics })
   const scrape = async (): Promise<string> => (await ask(control.port, '/metrics')).body
   expect(await scrape()).toBe('made 1\n')

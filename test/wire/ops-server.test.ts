@@ -7,17 +7,7 @@ import { CommandFailure, ConfigurationError } from '../../src/runtime/errors.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import { pageHeaders } from '../../src/ops/page-styles.ts'
 import { toStatus } from '../../src/ops/status.ts'
-import {
-  ask,
-  closed,
-  contentType,
-  dial,
-  inOneStep,
-  start,
-  startSlow,
-  type Running,
-  type Slow,
-} from '../support/ops-server.ts'
+import { ask, closed, dial, inOneStep, start, startSlow, type Running, type Slow } from '../support/ops-server.ts'
 import { aStatusState } from '../support/status.ts'
 
 const metricsRequest = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -39,7 +29,7 @@ test.each([
     headers: { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
   })
   // That of metrics is what their library says.
-  if (path === '/metrics') expect(get.headers['content-type']).toBe(contentType)
+  if (path === '/metrics') expect(get.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
   expect(head).toMatchObject({ status, body: '' })
   expect(head.headers['content-length']).toBe(get.headers['content-length'])
 })
@@ -80,7 +70,7 @@ describe('an answer that costs something is made once a second for all who ask',
   test.each(['/', '/?refresh=off', '/metrics', '/status'])('%s', async (path) => {
     let made = 0
     const [metrics, status] = [
-      () => Promise.resolve({ text: `made ${(made += 1)}\n`, contentType }),
+      () => Promise.resolve(`made ${(made += 1)}\n`),
       () => inOneStep(toStatus(aStatusState({ awaiting: (made += 1) }))),
     ]
     await using server = await start({ metrics, status })
@@ -200,8 +190,7 @@ describe('clients that do not behave', () => {
 })
 
 describe('the end', () => {
-  const large = (): Promise<{ text: string; contentType: string }> =>
-    Promise.resolve({ text: 'x'.repeat(50_000_000), contentType })
+  const large = (): Promise<string> => Promise.resolve('x'.repeat(50_000_000))
 
   test.each<[string, string, () => Promise<Running>, (socket: Socket, server: Running) => Promise<unknown>]>([
     // Another one's answer shows that the server has seen the half request.

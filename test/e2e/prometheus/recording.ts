@@ -48,7 +48,7 @@ export async function startRecording(readings: ReadingsInput & { timeZone?: stri
   const shifted = (name: string, value: number): number =>
     value > 0 && /_timestamp_seconds(\{|$)/.test(name) ? value - beganAt : value
 
-  const exposition = async (): Promise<string> => (await daemon?.ops().metrics())?.text ?? ''
+  const exposition = async (): Promise<string> => (await daemon?.ops().metrics()) ?? ''
 
   async function scrape(): Promise<void> {
     const samples = new Map(daemon === undefined ? [] : parseSamples(await exposition()))

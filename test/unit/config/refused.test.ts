@@ -230,6 +230,46 @@ test.each(variables)('%j=%j', (names, value, told) => {
   }
 })
 
+const id = 'https://id.example'
+const realm = `${id}/auth/realms/main`
+
+/** Mistakes that would pass in silence, by the part of the name behind `RECONCILER_`; undefined: it is none. */
+test.each<[given: Record<string, string>, told: string | undefined]>([
+  [
+    { PLATFORM_BASE_URL: 'https://a.example/v1/webhooks/' },
+    'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): ends in /webhooks, which each call appends: give the part before it',
+  ],
+  [{ PLATFORM_BASE_URL: 'https://a.example/webhooks/123e4567-e89b-12d3-a456-426614174000' }, 'ends in /webhooks'],
+  // An API whose own path has a part of that name.
+  [{ PLATFORM_BASE_URL: 'https://a.example/webhooks/v1' }, undefined],
+  [{ PLATFORM_BASE_URL: realm }, 'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): is an address of the identity'],
+  [{ AUTH_AUTH_URL: `${id}/auth`, AUTH_REALM: 'main' }, 'ends in /auth, which the issuer appends'],
+  [{ AUTH_AUTH_URL: realm, AUTH_REALM: 'main' }, 'holds a realm already, so it is an issuer'],
+  [{ AUTH_AUTH_URL: `${id}/realms/main`, AUTH_REALM: 'main' }, 'holds a realm already'],
+  [{ AUTH_ISSUER_URL: `${realm}/protocol/openid-connect/token` }, 'is not an issuer, but a URL below one'],
+  [{ AUTH_ISSUER_URL: `${realm}/.well-known/openid-configuration` }, 'is not an issuer, but a URL below one'],
+  [{ AUTH_ISSUER_URL: `${id}/oauth2/token` }, 'is not an issuer, but a URL below one'],
+  [
+    { CONTROL_ALLOW_REMOTE: 'true' },
+    'control.allowRemote (RECONCILER_CONTROL_ALLOW_REMOTE): has no effect without control.token: set that too, or omit this',
+  ],
+  // A switch that is off, and one that was set on purpose, need nothing.
+  [{ CONTROL_ALLOW_REMOTE: 'false' }, undefined],
+  [{ CONTROL_ALLOW_REMOTE: 'true', CONTROL_TOKEN: 'a-token-that-is-longer-than-32-characters' }, undefined],
+  [{ LEDGER_KEY: 'webhookId' }, 'has no effect without ledger.url'],
+  [{ LEDGER_SETTLE: '1h' }, 'has no effect without ledger.url'],
+  [{ LEDGER_LOOKBACK: '2d' }, 'has no effect without ledger.url'],
+  [{ LEADER_ELECTION_LEASE_NAME: 'mine' }, 'has no effect without leaderElection.kind'],
+  [{ LEADER_ELECTION_LEASE_DURATION: '30s' }, 'has no effect without leaderElection.kind'],
+  [{ LEADER_ELECTION_LEASE_NAME: 'mine', LEADER_ELECTION_KIND: 'none' }, undefined],
+])('%j: %s', (given, told) => {
+  const issuer = 'AUTH_AUTH_URL' in given ? { RECONCILER_AUTH_ISSUER_URL: undefined } : {}
+  const own = Object.fromEntries(Object.entries(given).map(([name, value]) => [`RECONCILER_${name}`, value]))
+  const loading = (): unknown => loadWith({ env: { ...issuer, ...own } })
+  if (told === undefined) expect(loading).not.toThrow()
+  else expect(toldOf(loading)).toEqual([expect.stringContaining(told)])
+})
+
 describe('a file that can not be read', () => {
   test.each<[unknown, RegExp]>([
     [Object.assign(new Error('secret detail'), { code: 'ENOENT' }), /^does not exist; check the path.*\(ENOENT\)$/],

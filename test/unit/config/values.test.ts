@@ -88,6 +88,7 @@ const examples: Record<string, [taken: Record<string, unknown>, refused: string[
     },
     [
       '"0 0 0 L-30 2 *"',
+      '"0 0 0 31 4,6,9,11 *"',
       '"0 0 0 29 2 *"',
       '"* * * * *"',
       '"* * * * * * *"',
