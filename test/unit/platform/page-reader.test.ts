@@ -100,6 +100,12 @@ test('rows of which five take too long are read one by one, but for one call in 
   expect(asked.slice(0, 22)).toEqual([5, ...new Array<number>(20).fill(1), 5])
 })
 
+test('a failure that says nothing about the size is no reason to ask for less', async () => {
+  const failure = new PlatformFailure('server-error', 500, 'list')
+  const list = createPageReader(() => Promise.reject(failure), 10_000)
+  await expect(list({ page: 0, size: 5 }, signal)).rejects.toBe(failure)
+})
+
 test('a platform whose every answer is too large, whatever the size, fails after few calls', async () => {
   const { asked, list } = readerOf({ bytesOf: () => 9 * MB })
   await expect(list({ page: 0, size: 100 }, signal)).rejects.toMatchObject({ reason: 'too-large' })

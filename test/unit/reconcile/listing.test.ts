@@ -197,6 +197,19 @@ test('a list that shrinks while it is read is read again; in both readings, it i
   expect(await list(shrinking, { concurrency: 1 })).toMatchObject({ verdict: 'missed' })
 })
 
+test('too many, among them rows of other times that are not listed at these', async () => {
+  const others = Array.from({ length: 10 }, (_, at) => failedRecord({ eventLocal: (start - 1000 + at) * 1000 }))
+  const hides = ({ eventId }: { eventId?: string }): boolean => eventId !== undefined
+  const platform = createFakePlatform({
+    records: [...failed(50), ...others],
+    ignores: ['from', 'to'],
+    maxPageSize: 10,
+    totals: 'none',
+    hides,
+  })
+  expect(await list(platform, { maxRecords: 25 })).toMatchObject({ verdict: 'too-many' })
+})
+
 test.each<[string, FakePlatformOptions, number, number]>([
   ['by the total: one call', { records: failed(50) }, 49, 1],
   ['without a total: by reading, not by reading all', { records: failed(1000), totals: 'none' }, 50, 19],
