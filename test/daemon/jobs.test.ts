@@ -204,6 +204,18 @@ test('records that the daemon does not hold are found: named though excluded, be
   expect(records).toMatchObject([{ decision: 'blocked', nextRetryBy: 'gate' }])
 })
 
+test('a record beyond the window is not sent after its job was cancelled', async () => {
+  await using day = await beginDay()
+  const webhooks = day.seed(60, [300, 250], { attempts: 1 })
+  const daemon = await day.start({ RECONCILER_RETRY_MAX_PER_SECOND: '1', RECONCILER_SCHEDULE_CRON: '0 0 * * * *' })
+  const id = await start(daemon, { selection: { webhooks } })
+  await day.clock.advance(10_000)
+  const { sums } = await daemon.job('DELETE', `/${id}`)
+  await day.clock.advance(minuteMs)
+  expect(sums).toMatchObject({ left: expect.toSatisfy((left: number) => left > 40) as number })
+  expect(day.sandbox.stats.requests.retry).toEqual({ 200: 60 - sums.left })
+})
+
 test.each([
   [500, 'server.error'],
   [409, 'webhook.busy'],
