@@ -113,12 +113,12 @@ function gateTexts(gates: readonly string[]): string[] {
 
 function sumsText({ listing, sums }: JobDocument): string {
   const rows: [name: string, number: number, what?: string][] = [
-    ['unknown', sums.unknown, '(no outcome in time: the daemon retries them)'],
+    ['unknown', sums.unknown, "(no outcome in time: left to the daemon's rules)"],
     ['awaiting', sums.awaiting, '(sent; the daemon follows them)'],
     ['already delivered', sums.resolved, '(the platform shows them as successful)'],
     ['under way', sums.underway, '(being delivered for another client: outcome unknown)'],
     ['gone', sums.absent, '(no longer failed: delivered or in delivery for another client)'],
-    ['not sent', sums.left, '(still failed: the daemon retries them by its rules)'],
+    ['not sent', sums.left, "(still failed: left to the daemon's rules)"],
     ['not failed', listing.notFailed, '(nothing to do)'],
     ['exhausted', sums.exhausted, 'skipped (retry.maxAttempts): add --exhausted to include them'],
     ['excluded', sums.excluded, 'skipped (select.*, window.notBefore): select them by webhook id'],
