@@ -12,6 +12,7 @@ import type { Listener } from './ops/listen.ts'
 import { createAccess } from './ops/access.ts'
 import { createGrace } from './ops/grace.ts'
 import { startOpsServer } from './ops/server.ts'
+import { standbyText } from './ops/words.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
 import { exitCode, type ExitCode } from './runtime/errors.ts'
@@ -178,9 +179,8 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   }
 
   function probe(): AllProbes | CommandRefusal {
-    if (leaderElection.isLeading()) return reconciler().probe()
-    const { leader = 'No instance' } = leaderElection.state()
-    return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }
+    const standby = asked.standsBy()
+    return standby === undefined ? reconciler().probe() : { problem: standbyText(standby.leader) }
   }
 
   return (options.host?.startServer ?? startOpsServer)({

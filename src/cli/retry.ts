@@ -5,7 +5,7 @@ import { describeGate, gateTable, type Gate } from '../reconcile/retry/gates.ts'
 import type { JobView, RetriedView, Standing } from '../records/job.ts'
 import { CommandFailure, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
-import { ask, findDaemon, unconfirmed, type Daemon } from './ask.ts'
+import { ask, findDaemon, unconfirmed, type Daemon, type DaemonRequest } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
 import {
   print,
@@ -41,24 +41,20 @@ const patienceMs = 60_000
 const maxUnasked = 100
 const maxBad = 20
 
-async function askJob(daemon: Daemon, job: string, io: Io, query = ''): Promise<JobDocument> {
-  return (await ask(
-    daemon,
-    { path: `/-/retry/${job}${query}`, has: 'sums', opens: true },
-    io,
-  )) as unknown as JobDocument
+/** Sends a request to `/-/retry`, or below it. */
+async function askJob(daemon: Daemon, below: string, request: Partial<DaemonRequest>, io: Io): Promise<JobDocument> {
+  return (await ask(daemon, { path: `/-/retry${below}`, has: 'sums', ...request }, io)) as unknown as JobDocument
 }
 
 /** Starts a job; calls `show` with each state until it ends. */
 async function follow(daemon: Daemon, body: object, show: (job: JobDocument) => void, io: Io): Promise<JobDocument> {
-  const request = { path: '/-/retry', method: 'POST', has: 'sums', body } as const
-  let job = (await ask(daemon, request, io)) as unknown as JobDocument
+  let job = await askJob(daemon, '', { method: 'POST', body }, io)
   let respondedAt = io.clock.monotonic()
   while (job.state !== 'ended') {
     show(job)
     await io.clock.sleep(pollMs, io.signal)
     try {
-      job = await askJob(daemon, job.job, io)
+      job = await askJob(daemon, `/${job.job}`, { opens: true }, io)
       respondedAt = io.clock.monotonic()
     } catch (error) {
       const isAway = error instanceof CommandFailure && error.code === exitCode.platformUnreachable
@@ -72,7 +68,7 @@ async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<Jo
   const retried: RetriedView[] = []
   let cursor = ''
   for (;;) {
-    const page = await askJob(daemon, job.job, io, `?limit=1000${cursor}`)
+    const page = await askJob(daemon, `/${job.job}?limit=1000${cursor}`, { opens: true }, io)
     retried.push(...page.retried)
     if (page.next === null) return { ...job, retried }
     cursor = `&cursor=${encodeURIComponent(page.next)}`
@@ -113,12 +109,12 @@ function gateTexts(gates: readonly string[]): string[] {
 
 function sumsText({ listing, sums }: JobDocument): string {
   const rows: [name: string, number: number, what?: string][] = [
-    ['unknown', sums.unknown, '(no outcome in time: the daemon retries them)'],
+    ['unknown', sums.unknown, "(no outcome in time: left to the daemon's rules)"],
     ['awaiting', sums.awaiting, '(sent; the daemon follows them)'],
     ['already delivered', sums.resolved, '(the platform shows them as successful)'],
     ['under way', sums.underway, '(being delivered for another client: outcome unknown)'],
     ['gone', sums.absent, '(no longer failed: delivered or in delivery for another client)'],
-    ['not sent', sums.left, '(still failed: the daemon retries them by its rules)'],
+    ['not sent', sums.left, "(still failed: left to the daemon's rules)"],
     ['not failed', listing.notFailed, '(nothing to do)'],
     ['exhausted', sums.exhausted, 'skipped (retry.maxAttempts): add --exhausted to include them'],
     ['excluded', sums.excluded, 'skipped (select.*, window.notBefore): select them by webhook id'],
@@ -203,9 +199,7 @@ async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promi
 
 /** Cancels the job when this command is stopped. Unsent records are still failed. */
 async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument> {
-  const request = { path: `/-/retry/${job}`, method: 'DELETE', has: 'sums' } as const
-  const calm = { ...io, signal: new AbortController().signal }
-  return (await ask(daemon, request, calm)) as unknown as JobDocument
+  return askJob(daemon, `/${job}`, { method: 'DELETE' }, { ...io, signal: new AbortController().signal })
 }
 
 /** Follows the retry to its end, or until the signal or --timeout. */

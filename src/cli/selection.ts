@@ -21,9 +21,10 @@ export interface SelectionBody {
 
 export const ways = 'give webhook ids, or --event ID, or --since TIME'
 
-/** @throws UsageError for any other text */
+/** A shell leaves the byte order mark and the CR of a file's lines on its ids. @throws UsageError for any other text */
 export function uuidOf(text: string, name: string): string {
-  if (isUuid(text)) return text.toLowerCase()
+  const id = text.trim()
+  if (isUuid(id)) return id.toLowerCase()
   throw new UsageError(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
 }
 

@@ -157,9 +157,7 @@ export function createRecordsEndpoint(
       if (source !== 'auto' || page.isEmpty) return refuse(503, error)
     }
     const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
-    // A page that failed at once is asked for again.
-    const again = page.error === undefined ? null : (text ?? null)
-    const next = page.next === undefined ? again : writeCursor(page.next, asOf, meant)
+    const next = page.next === undefined ? null : writeCursor(page.next, asOf, meant)
     const shown = { head, page, next }
     const contentType = format === 'json' ? json : 'application/x-ndjson; charset=utf-8'
     return { status: 200, contentType, body: piecesOf(shown, format) }

@@ -114,9 +114,9 @@ export function prefixed(text: string, commandPrefix: string): string {
   return commandPrefix === '' ? text : text.replaceAll(/webhook-reconciler (?=[a-z])/g, `${commandPrefix} $&`)
 }
 
-/** Why an instance that does not lead gives no records, and which one does. */
+/** Why an instance that does not lead refuses a request, and where to send it. */
 export const standbyText = (leader: string | null | undefined): string =>
-  `This instance stands by. ${leader ?? 'No instance'} leads: ask there.`
+  `This instance stands by. ${leader == null ? 'No instance is known to lead: the status says why.' : `${leader} leads: ask there.`}`
 
 /** Why a sweep failed: `the platform cannot be listed: HTTP 503`. */
 export function failureText({ code, stage, ...call }: SweepFailure): string {

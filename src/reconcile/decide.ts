@@ -206,6 +206,16 @@ export function retriedUntil({ askedFor, eventAt }: Pick<Known, 'askedFor' | 'ev
   return askedFor ? Infinity : eventAt + window.lookback
 }
 
+/**
+ * When the record itself allows its retry, in epoch ms of the platform's clock; Infinity while it is awaited, exhausted, excluded,
+ * or has left the window.
+ */
+export function sendableAt(known: Known, policy: Policy, situation: Situation): number {
+  const { decision, dueAt: at } = decide(known, policy, situation)
+  const isOpen = decision === 'backing-off' || (decision === 'due' && situation.now <= retriedUntil(known, policy))
+  return isOpen ? at : Infinity
+}
+
 /** The next retry of a decided record, in the same situation. `until`: it is no longer retried then. */
 export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situation, until: number): NextRetry {
   const { gate, now, pausesForMs = 0, stopsForMs = 0 } = situation

@@ -254,15 +254,18 @@ test('a record that another job requests is left to its rules by a job that may 
   expect(await daemon.job('GET', `/${ofIds}`)).toMatchObject({ state: 'ended', sums: { exhausted: 2, asked: 0 } })
 })
 
-test('an excluded record that a cancelled job named is held no longer', async () => {
+test.each([
+  ['excluded', { RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' }, [14, 12]],
+  ['beyond the window', {}, [300, 250]],
+] as const)('a record that is %s is neither sent nor held after its job was cancelled', async (_, env, hours) => {
   await using day = await beginDay()
-  const webhooks = seed(day, 2)
-  const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
-  await daemon.ops().control.pause.pause()
+  const webhooks = day.seed(20, hours, { attempts: 1 })
+  const daemon = await day.start({ ...env, RECONCILER_RETRY_MAX_PER_SECOND: '1' })
   const id = await start(daemon, { selection: { webhooks } })
   await day.clock.advance(5000)
-  expect((await daemon.records('')).count).toBe(2)
-  await daemon.job('DELETE', `/${id}`)
+  const { sums } = await daemon.job('DELETE', `/${id}`)
+  await day.clock.advance(10_000)
+  expect((await daemon.records('')).count).toBe(sums.left)
   await daemon.goOn(1)
   expect((await daemon.records('')).count).toBe(0)
 })

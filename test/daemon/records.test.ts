@@ -312,7 +312,8 @@ describe('what the daemon does not hold is listed on the platform', () => {
     fails = true
     expect(await asked(`event=${eventId}`, token)).toMatchObject([503, error('503')])
     const standsBy = () => ({ leader: undefined })
-    expect(await asked('', token, { standsBy })).toMatchObject([409, { ...error('No instance leads'), leader: null }])
+    const none = 'This instance stands by. No instance is known to lead: the status says why.'
+    expect(await asked('', token, { standsBy })).toEqual([409, { error: none, leader: null }])
     const bug = { receiverResponses: () => Promise.reject(new TypeError('a bug')) }
     await expect(asked(`event=${eventId}`, token, { records: bug })).rejects.toThrow('a bug')
   })

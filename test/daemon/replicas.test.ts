@@ -199,7 +199,7 @@ describe('a standby', () => {
       expect(one.ops().status()).toMatchObject({ holding: ['not-leader'] })
       expect([one.ops().ready(), one.ops().live()]).toEqual([[], []])
       expect(one.ops().control.probe()).toEqual({
-        problem: expect.stringMatching(/stands by, .*\. \S+ leads/) as string,
+        problem: expect.stringMatching(/stands by\. \S+ leads: ask there/) as string,
       })
       // The alert for a sweep that is overdue is the leader's alone.
       expect(await one.metric('progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)

@@ -50,7 +50,7 @@ test('a payload is written as the platform has it, with its ids; the audit has t
   await using sandbox = await startPlatform()
   const { eventId, webhookId } = addDelivered(sandbox)
   const env = { RECONCILER_AUDIT_ENABLED: 'true', RECONCILER_LOG_LEVEL: 'error' }
-  const { code, err, out } = await payload(sandbox, [eventId.toUpperCase(), eventId], { env })
+  const { code, err, out } = await payload(sandbox, [`\uFEFF${eventId.toUpperCase()}\r`, eventId], { env })
   const { eventDateTime, requestPayload, subscriptionId } = sandbox.record(webhookId) ?? {}
   expect(code).toBe(0)
   expect(linesOf(out)).toEqual([

@@ -63,13 +63,13 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
   ],
   ['under way', aJob({ sums: { underway: 1 } }), 1, ['under way 1 (being delivered for another']],
   ['gone', aJob({ sums: { absent: 1 } }), 1, ['gone 1 (no longer failed']],
-  ['unknown', aJob({ sums: { unknown: 1 } }), 1, ['unknown 1 (no outcome in time']],
+  ['unknown', aJob({ sums: { unknown: 1 } }), 1, ["unknown 1 (no outcome in time: left to the daemon's rules)"]],
   ['awaiting', aJob({ sums: { awaiting: 1 } }), 1, ['awaiting 1 (sent; the daemon follows them)']],
   [
     'left',
     aJob({ sums: { left: 1 }, stoppedBy: 'not-leader' }),
     1,
-    ['not sent 1', 'Stopped early: this instance no longer leads.'],
+    ["not sent 1 (still failed: left to the daemon's rules)", 'Stopped early: this instance no longer leads.'],
   ],
   [
     'exhausted',

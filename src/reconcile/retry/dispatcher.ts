@@ -7,7 +7,7 @@ import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
-import { decide, type Verdict } from '../decide.ts'
+import { decide, sendableAt, type Situation } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
@@ -15,7 +15,7 @@ import type { Policy } from '../policy.ts'
 import type { Because } from '../reasons.ts'
 import { stateOf } from './circuit-breaker.ts'
 import type { Gates } from './gates.ts'
-import type { Picked, Planner, PickRules } from './retry-plan.ts'
+import type { Picked, Planner } from './retry-plan.ts'
 import type { Subscription, Subscriptions } from './subscriptions.ts'
 import { contains, type Span } from '../window.ts'
 
@@ -116,18 +116,16 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const idleOnly = (): boolean => inFlight() === options.concurrency - 1
   const mayRetry = (): boolean => inFlight() < options.concurrency && gates.admits(inFlight())
 
-  function verdictOf(record: FailedRecord, now: number): Verdict {
-    const backoffsEndedMs = subscriptions.backoffsEndedMs(record.subscriptionId, clock.monotonic())
-    return decide(record, policy, { now, backoffsEndedMs })
+  function situationOf({ subscriptionId }: FailedRecord, now: number): Situation {
+    return { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic()) }
   }
 
-  /** Why a record itself cannot be sent now. The plan may be older than its state. */
-  function standingOf(record: FailedRecord, now: number): ReturnType<PickRules['standingOf']> {
-    if (!backlog.holds(record) || flights.has(record)) return 'gone'
-    const { decision, dueAt } = verdictOf(record, now)
-    if (decision !== 'due') return decision === 'backing-off' ? dueAt : 'gone'
+  /** The plan may be older than the record's state. */
+  function readyAt(record: FailedRecord, now: number): number {
+    if (!backlog.holds(record) || flights.has(record)) return Infinity
+    const dueAt = sendableAt(record, policy, situationOf(record, now))
     const isFenced = fences.values().some((span) => contains(span, record.localSecond))
-    return isFenced && !areListsHeld ? now + listedMs : 'ready'
+    return isFenced && !areListsHeld ? Math.max(dueAt, now + listedMs) : dueAt
   }
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
@@ -137,7 +135,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const now = client.now()
     return planner.pick({
       admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
-      standingOf: (record) => standingOf(record, now),
+      sendableAt: (record) => readyAt(record, now),
       isHalfOpen,
       isTrial: breaker.trouble() !== undefined,
     })
@@ -174,7 +172,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
     const subscription = subscriptions.of(record.subscriptionId)
-    const why = isHalfOpen(subscription) ? 'probe' : verdictOf(record, client.now()).because
+    const why = isHalfOpen(subscription) ? 'probe' : decide(record, policy, situationOf(record, client.now())).because
     const attempt = nextAttempt(record)
     const isTrial = breaker.trouble() !== undefined
     planner.take(picked)

@@ -2,7 +2,7 @@
 import TinyQueue from 'tinyqueue'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { attemptsOf, decide } from '../decide.ts'
+import { attemptsOf, sendableAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import { expiryWarningMs } from '../window.ts'
@@ -27,8 +27,8 @@ export interface PlannerOptions {
 export interface PickRules {
   /** False while no retry of the subscription may be sent. */
   admits: (subscription: Subscription) => boolean
-  /** A number: it backs off, or is put off, until then; `gone`: it is in flight, awaited, exhausted, or not in the backlog. */
-  standingOf: (record: FailedRecord) => 'ready' | 'gone' | number
+  /** As `sendableAt` of decide.ts; also Infinity if it is in flight or not in the backlog. */
+  sendableAt: (record: FailedRecord) => number
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next record. */
   isHalfOpen: (subscription: Subscription) => boolean
   /** True while a trial PATCH is due. */
@@ -138,11 +138,11 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     const { subscriptionId } = record
     const at = now()
     const backoffsEndedMs = subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic())
-    const { decision, dueAt } = decide(record, policy, { now: at, backoffsEndedMs })
-    if (decision === 'backing-off') putOff(record, dueAt)
-    // One that left the window is here for an operator's job, and goes when the job requests it.
-    const isOutside = record.eventAt < at - policy.window.lookback
-    if (decision !== 'due' || (isOutside && !record.askedFor)) return
+    const dueAt = sendableAt(record, policy, { now: at, backoffsEndedMs })
+    if (dueAt > at) {
+      putOff(record, dueAt)
+      return
+    }
     const subscription = subscriptions.of(subscriptionId)
     const age = ageOf(record, at)
     const lane = (subscription.lanes[age] ??= { subscription, age, queue: newQueue() })
@@ -188,13 +188,13 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   }
 
   /** The next ready record of a lane. Those before it leave the lane; beyond a number of them, the next pick goes on. */
-  function nextOf({ queue }: Lane, { standingOf }: PickRules): FailedRecord | undefined {
+  function nextOf({ queue }: Lane, rules: PickRules): FailedRecord | undefined {
     for (let first = queue.peek(); first !== undefined; first = queue.peek()) {
-      const standing = standingOf(first)
-      if (standing === 'ready') return first
+      const dueAt = rules.sendableAt(first)
+      if (dueAt <= now()) return first
       if (skipped === recordsPerPick) return undefined
       skipped += 1
-      if (typeof standing === 'number') putOff(first, standing)
+      putOff(first, dueAt)
       queue.pop()
     }
     return undefined
@@ -202,7 +202,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
 
   /** The next record of the first lane that has one, of these subscriptions. */
   function inTurn(rules: PickRules, isWanted: (subscription: Subscription) => boolean): Picked | undefined {
-    const isReady = (record: FailedRecord): boolean => rules.standingOf(record) === 'ready'
+    const isReady = (record: FailedRecord): boolean => rules.sendableAt(record) <= now()
     for (const lane of lanes) {
       const { subscription } = lane
       if (!isWanted(subscription) || !rules.admits(subscription)) continue

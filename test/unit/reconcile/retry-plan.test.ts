@@ -52,7 +52,7 @@ function planOf(records: readonly FailedRecord[]) {
 
 const calm: PickRules = {
   admits: () => true,
-  standingOf: ({ awaiting }) => (awaiting === undefined ? 'ready' : 'gone'),
+  sendableAt: ({ awaiting }) => (awaiting === undefined ? -Infinity : Infinity),
   isHalfOpen: () => false,
   isTrial: false,
 }
@@ -134,7 +134,7 @@ test('a record whose backoff has become longer holds up no other', () => {
 
 test('what is put off goes after that time', () => {
   const { clock, planner } = planOf(recordsOf('a1 2d, a2 1d'))
-  expect(send(planner, { standingOf: ({ id }) => (id === 'a1' ? testNow + 1000 : 'ready') }, 1)).toBe('a2')
+  expect(send(planner, { sendableAt: ({ id }) => (id === 'a1' ? testNow + 1000 : -Infinity) }, 1)).toBe('a2')
   expect([send(planner), planner.msUntilDue()]).toEqual(['', 1000])
   clock.at += 1000
   expect(send(planner)).toBe('a1')
@@ -178,16 +178,16 @@ test('a lane that was empty while it was rebuilt is not lost', () => {
   const none = { admits: () => false }
   expect([send(planner, none), send(planner, none)]).toEqual(['', ''])
   clock.at += minuteMs + 1
-  expect([send(planner, { standingOf: () => 'gone' }), send(planner, none)]).toEqual(['', ''])
+  expect([send(planner, { sendableAt: () => Infinity }), send(planner, none)]).toEqual(['', ''])
   expect(subscriptions.of('a').lanes.old?.queue.length).toBe(1)
 })
 
 test('thousands of records that are put off are skipped, and added again, a few at a pick', () => {
   const { clock, planner } = planOf(Array.from({ length: 12_000 }, (_, n) => record(`a${n} 2d`)))
   let asked = 0
-  const look = (standing: 'ready' | number): [asked: number, msUntilDue: number] => {
+  const look = (at: number): [asked: number, msUntilDue: number] => {
     asked = 0
-    planner.pick({ ...calm, standingOf: () => (asked++, standing) })
+    planner.pick({ ...calm, sendableAt: () => (asked++, at) })
     return [Math.min(asked, 5001), planner.msUntilDue()]
   }
   for (let pick = 0; pick < 3; pick += 1) planner.pick({ ...calm, admits: () => false })
@@ -198,7 +198,7 @@ test('thousands of records that are put off are skipped, and added again, a few 
     [2000, 1000],
   ])
   clock.at += 1000
-  expect([look('ready'), look('ready'), look('ready')]).toEqual([
+  expect([look(until), look(until), look(until)]).toEqual([
     [1, 0],
     [1, 0],
     [1, Infinity],
