@@ -64,11 +64,10 @@ function conclusions(
 function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string {
   const { moments, url, width } = shown
   const { isWhole } = plan
-  const found = counted(
-    status.causes.list.reduce((sum, { records }) => sum + records, status.causes.more.records),
-    'failed record',
-  )
-  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${isWhole ? '' : 'At least '}${found}. Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`
+  const records = status.causes.list.reduce((sum, cause) => sum + cause.records, status.causes.more.records)
+  const found = counted(records, 'failed record')
+  const known = isWhole ? `${found}.` : records > 0 ? `At least ${found}.` : 'No failed record is known.'
+  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`
   const causes = causeTable(status, width)
   return `${head
     .split('\n')

@@ -251,9 +251,9 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     'not seen whole',
     {},
     1,
-    'At least 0 failed records. Nothing was changed. The first sweep is under way. Nothing is known yet.',
+    'No failed record is known. Nothing was changed. The first sweep is under way. Nothing is known yet.',
   ],
-  ['not listed for an hour', unlisted, 1, 'At least 0 failed records.'],
+  ['not listed for an hour', unlisted, 1, 'No failed record is known.'],
   ['due', { ...seen, failed: { ...noDecisions, due: 40 } }, 0, 'Would retry now: 40, in about 2 s at 20 calls/s'],
   [
     'slowed down',
