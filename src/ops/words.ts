@@ -150,14 +150,15 @@ const byStatus: ReadonlySet<Reason> = new Set<Reason>([
   ...(['server-error', 'redirect', 'intercepted', 'timeout', 'other'] as const),
 ])
 
-const shownDigits = 8
+/** Time-ordered ids (UUID version 7, RFC 9562 section 5.7) of one minute begin with the same eight digits, of a millisecond with more. */
+const shownLength = (id: string): number => (id[14] === '7' ? 'ffffffff-ffff'.length : 'ffffffff'.length)
 
 /** Names of subscriptions by id: `subscriptions` of the configuration. */
 export type SubscriptionNames = Readonly<Record<string, string>>
 
 /** Its name, or else the start of its id. */
 export function subscriptionName(id: string, names: SubscriptionNames): string {
-  return names[id] ?? word(id).slice(0, shownDigits)
+  return names[id] ?? word(id).slice(0, shownLength(id))
 }
 
 /** An external word, truncated to fit a table. */

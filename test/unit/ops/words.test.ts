@@ -1,7 +1,7 @@
 // Numbers, times and spans as people read them.
 import { expect, test } from 'vitest'
 import type { CallResponse } from '../../../src/platform/operations.ts'
-import { callText, clockTime, fromNow, response, span, word } from '../../../src/ops/words.ts'
+import { callText, clockTime, fromNow, response, span, subscriptionName, word } from '../../../src/ops/words.ts'
 import { count, counted } from '../../../src/runtime/counted.ts'
 
 const now = new Date('2026-01-15T12:00:00.000Z')
@@ -11,6 +11,12 @@ test('numbers, and answers of the receiver', () => {
   expect([count(0), count(7000), count(0.26), count(1_234_567)]).toEqual(['0', '7,000', '0.3', '1,234,567'])
   expect([counted(1, 'cause', 'causes'), counted(0, 'cause', 'causes')]).toEqual(['1 cause', '0 causes'])
   expect([response(503), response(null)]).toEqual(['HTTP 503', 'no response'])
+})
+
+test('a subscription is called by its name, or by the start of its id: by more of one that begins with a time', () => {
+  const [random, timed] = ['0d8e6b1c-5b7a-4c3e-9f10-000000000001', '0190a1b2-c3d4-7e5f-8a6b-000000000001']
+  expect(subscriptionName(random, { [random]: 'Payments' })).toBe('Payments')
+  expect([random, timed].map((id) => subscriptionName(id, {}))).toEqual(['0d8e6b1c', '0190a1b2-c3d4'])
 })
 
 test.each<[CallResponse, string]>([
