@@ -57,6 +57,8 @@ export const readingsSchema = z.strictObject({
   tokenScope: z.string().nullable().default('api'),
   /** How records write their status. */
   statusCase: z.enum(['lower', 'capital', 'upper']).default('lower'),
+  /** Lists that are asked for a status show no records. */
+  statusHides: z.boolean().default(false),
   /** Form of the records' ids: the daemon can retry UUIDs alone. */
   ids: z.enum(['uuid', 'ulid', 'number']).default('uuid'),
   /** Form of the records' times: the daemon can read ISO 8601 alone. */

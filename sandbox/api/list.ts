@@ -71,7 +71,10 @@ function readInteger(parameter: string, text: string, least: number): number | B
   return value >= least ? value : { parameter, problem: `must be an integer from ${least} up` }
 }
 
-function readStatuses(values: readonly string[], { statusEncoding }: Readings): readonly string[] | BadParameter {
+function readStatuses(
+  values: readonly string[],
+  { statusEncoding, statusHides }: Readings,
+): readonly string[] | BadParameter {
   const parameter = listParameter.status
   if (values.length > 1 && (statusEncoding === 'comma' || statusEncoding === 'single')) {
     return { parameter, problem: 'must be given once' }
@@ -80,7 +83,7 @@ function readStatuses(values: readonly string[], { statusEncoding }: Readings): 
     statusEncoding === 'both' || statusEncoding === 'comma' ? values.flatMap((value) => value.split(',')) : values
   const known: readonly string[] = webhookStatuses
   return names.every((name) => known.includes(name))
-    ? names
+    ? names.filter(() => !statusHides)
     : { parameter, problem: `must be of ${webhookStatuses.join(', ')}` }
 }
 

@@ -15,8 +15,9 @@ import { maxPageSize } from '../platform/wire.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
-import { failureOf, problemOf, type CallFailure } from '../reconcile/platform-trouble.ts'
+import { failureOf, problemOf, unlessTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { createReceiverHealth, type Health, type ReceiverHealth } from '../reconcile/retry/receiver-health.ts'
+import { showFiltered } from '../reconcile/sweep/other-counts.ts'
 import { CommandFailure, ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
 import { visibleText } from '../runtime/redact.ts'
@@ -207,7 +208,7 @@ async function checkToken({ connection: { tokens }, events }: Watched, { clock, 
 
 /** Its value: a failed webhook, if any. */
 async function checkListing(
-  { client }: Watched,
+  { client, connection }: Watched,
   { clock, signal }: Io,
 ): Promise<Found<{ failedId: string | undefined }>> {
   const startedAt = clock.monotonic()
@@ -222,6 +223,10 @@ async function checkListing(
   if (sum !== undefined) {
     const advice = "these are not retried: ask the platform's operator what has changed, and check platform.baseUrl"
     return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value }
+  }
+  if (page.rows === 0 && (await unlessTrouble(showFiltered(client, connection.zone, signal))) === false) {
+    const advice = "then failed ones are not seen: show the platform's operator this call"
+    return { ...failed(exitCode.incomplete, `${found}; a status or time as filter hides records`, advice), value }
   }
   const isOdd = page.records.some(({ status }) => status !== 'failed')
   const advice = 'a listed row does not match the request: check platform.baseUrl'

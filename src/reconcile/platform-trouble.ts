@@ -8,6 +8,16 @@ export function isPlatformTrouble(error: unknown): error is PlatformFailure | To
   return error instanceof PlatformFailure || error instanceof TokenError
 }
 
+/** Undefined if the platform fails. */
+export async function unlessTrouble<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (!isPlatformTrouble(error)) throw error
+    return undefined
+  }
+}
+
 const ofAnyCall = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 /** True for a failure that any next call would also have. */

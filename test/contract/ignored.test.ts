@@ -48,10 +48,13 @@ test.each(cellsOf(times))(
   },
 )
 
-test.each([-5, 1, 5])('bounds that mean times %d h later than those of the rows', async (hours) => {
-  await using playing = await startPlay({}, { readings: { boundsLaterSeconds: hours * 3600 } })
-  const { missing, sweeps, violations } = await recoverAll(playing)
-  expect(violations).toEqual([])
-  expect(missing).not.toEqual([])
-  expect(sweeps).not.toContain('complete')
-})
+test.each([...[-5, 1, 5].map((hours) => ({ boundsLaterSeconds: hours * 3600 })), { statusHides: true }])(
+  'no sweep is complete with %j: bounds of another zone, or a status that hides',
+  async (readings) => {
+    await using playing = await startPlay({}, { readings })
+    const { missing, sweeps, violations } = await recoverAll(playing)
+    expect(violations).toEqual([])
+    expect(missing).not.toEqual([])
+    expect(sweeps).not.toContain('complete')
+  },
+)

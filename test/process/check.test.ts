@@ -125,6 +125,15 @@ describe('what is wrong', () => {
       ],
     ],
     [
+      'a filter that hides failed records',
+      {
+        readings: { statusHides: true },
+        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+      },
+      1,
+      [/\nFAILED +list call +response in \d+ ms; [^;]+; a status or time as filter\s+hides records\n +-> then/],
+    ],
+    [
       'a wrong time zone: events of the future',
       {
         readings: { timeZone: 'Asia/Tokyo' },

@@ -13,7 +13,7 @@ import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import { decide, type SituationOf } from '../decide.ts'
-import { failureOf, isPlatformTrouble } from '../platform-trouble.ts'
+import { failureOf, unlessTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
 import type { FailedRecord } from '../failed-record.ts'
@@ -224,16 +224,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (current.skipped.length === 0) findings.seenUntil = begunAt - window.settle
     schedule.done('recent', current.worked())
     return span
-  }
-
-  /** Undefined if the platform fails. */
-  async function unlessTrouble<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
-    try {
-      return await asked
-    } catch (error) {
-      if (!isPlatformTrouble(error)) throw error
-      return undefined
-    }
   }
 
   /** Updates a count; a failed or unknown one keeps its last number. */
