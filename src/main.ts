@@ -16,7 +16,7 @@ import { Socket } from 'node:net'
 import { hostname, totalmem } from 'node:os'
 import { addAbortSignal, type Readable } from 'node:stream'
 import packageJson from '../package.json' with { type: 'json' }
-import type { Io, Output } from './cli/io.ts'
+import type { Output, ProcessIo } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
 /** Oldest Node version that has a global Temporal and runs TypeScript. */
@@ -208,7 +208,7 @@ async function start(): Promise<void> {
   process.stderr.on('error', () => undefined)
   writeWhole(process.stdout)
 
-  const io: Io = {
+  const io: ProcessIo = {
     stdout: process.stdout,
     stderr: process.stderr,
     env: process.env,

@@ -9,7 +9,7 @@ import { CommandFailure, exitCode, isAbort, type ExitCode } from '../runtime/err
 import { redactedJson, visibleText } from '../runtime/redact.ts'
 import { ask, askStatus, findDaemon, unconfirmed, type Daemon } from './ask.ts'
 import type { CommandFlags } from './flags.ts'
-import { print, createPaint, createProgressLine, widthOf } from './format.ts'
+import { print, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { incidentText, statusText } from './status-text.ts'
@@ -75,7 +75,6 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
   const daemon = findDaemon(io, options, 'wait')
   const { timeout = Infinity } = options
   const end = io.clock.monotonic() + timeout
-  const line = createProgressLine(io.stderr, io.clock)
   let isAway = false
   for (;;) {
     const asked = await askStatus(daemon, io).catch((error: unknown) => {
@@ -85,20 +84,18 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
     const state = asked instanceof CommandFailure ? { awaited: asked.message } : progressOf(asked)
     const name = asked instanceof CommandFailure ? '' : `${visibleText(asked.instance)}: `
     if ('done' in state) {
-      line.clear()
       io.stdout.write(`${name}nothing is missing\n`)
       return exitCode.done
     }
     const isOver = io.clock.monotonic() >= end
     if ('never' in state || isOver) {
-      line.clear()
       const why = 'never' in state ? state.never : `${isAway ? '' : `${state.awaited} `}Timed out (--timeout).`
       io.stderr.write(`${name}${visibleText(why)}\n`)
       return asked instanceof CommandFailure ? asked.code : exitCode.incomplete
     }
     if (asked instanceof CommandFailure && !isAway) io.stderr.write(`${visibleText(asked.message)} Waiting for it.\n`)
     isAway = asked instanceof CommandFailure
-    line.show(() => name + visibleText(state.awaited))
+    io.progress(() => name + visibleText(state.awaited))
     await io.clock.sleep(Math.min(watchMs, Math.max(1, end - io.clock.monotonic())), io.signal)
   }
 }

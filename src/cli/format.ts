@@ -1,11 +1,10 @@
 // Text for terminals: results, tables that fit the width, short ids, colours, and a progress line.
 import { styleText } from 'node:util'
-import type { Clock } from '../runtime/clock.ts'
 import { prefixed, type SubscriptionNames } from '../ops/words.ts'
 import { count } from '../runtime/counted.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
-import type { Output } from './io.ts'
+import type { Io, Output, ProcessIo } from './io.ts'
 
 /** Prints a command's result, redacted. */
 export function print(
@@ -163,45 +162,46 @@ export function createPaint({ isTTY }: Output, env: Readonly<Record<string, stri
   return (colour, text) => (isColoured ? styleText(colour, text, { validateStream: false }) : text)
 }
 
-/** A line on stderr that changes during long work; nothing without a terminal. */
-export interface ProgressLine {
-  /** Replaces the line. The text is computed only when shown. */
-  show(text: () => string): void
-  /** Removes the line. */
-  clear(): void
-  /** The same stream for whole lines above the progress line. */
-  output: Output
-}
-
 const minBetweenMs = 100
 const defaultColumns = 80
 const takeAway = '\r\u001b[K'
 
-export function createProgressLine(stream: Output, clock: Pick<Clock, 'monotonic'>): ProgressLine {
+/**
+ * A line on stderr that changes during long work; nothing without a terminal. What is written to one of the streams removes it
+ * first. `clear` removes it at the end.
+ */
+export function createProgress({
+  clock,
+  stderr,
+  stdout,
+}: Pick<ProcessIo, 'clock' | 'stderr' | 'stdout'>): Pick<Io, 'progress' | 'stderr' | 'stdout'> & { clear(): void } {
   let shownAt = -Infinity
   let isStanding = false
 
   function clear(): void {
-    if (isStanding) stream.write(takeAway)
+    if (isStanding) stderr.write(takeAway)
     isStanding = false
   }
 
+  function above(output: Output): Output {
+    const write = (...given: [text: string]): unknown => {
+      clear()
+      // A log also gives a callback.
+      return output.write(...given)
+    }
+    return Object.create(output, { write: { value: write } }) as Output
+  }
+
   return {
-    show(text) {
+    progress(text) {
       const now = clock.monotonic()
-      if (stream.isTTY !== true || now - shownAt < minBetweenMs) return
+      if (stderr.isTTY !== true || now - shownAt < minBetweenMs) return
       shownAt = now
       isStanding = true
-      stream.write(takeAway + text().slice(0, (stream.columns ?? defaultColumns) - 1))
+      stderr.write(takeAway + text().slice(0, (stderr.columns ?? defaultColumns) - 1))
     },
+    stdout: above(stdout),
+    stderr: above(stderr),
     clear,
-    output: {
-      write(text) {
-        clear()
-        return stream.write(text)
-      },
-      isTTY: stream.isTTY,
-      columns: stream.columns,
-    },
   }
 }

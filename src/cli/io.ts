@@ -10,7 +10,13 @@ export interface Output {
   readonly writableLength?: number | undefined
 }
 
-export interface Io {
+/** What the commands get. */
+export interface Io extends ProcessIo {
+  /** Shows the progress of long work in place of the last one, on a terminal. The text is computed only when shown. */
+  progress: (text: () => string) => void
+}
+
+export interface ProcessIo {
   stdout: Output
   stderr: Output
   env: Readonly<Record<string, string | undefined>>

@@ -20,7 +20,7 @@ export interface Payloads {
 const idOf = (row: unknown, name = 'id'): string => String(property(row, name)).toLowerCase()
 
 /** Opens a file that only its owner may read, or stdout. */
-export function openPayloads(path: string | undefined, { log, progress }: Session, io: Io): Payloads {
+export function openPayloads(path: string | undefined, { log }: Session, io: Io): Payloads {
   const file = path === undefined ? undefined : io.openOutput(path, { isPrivate: true })
   const output: Output = file ?? io.stdout
   return {
@@ -30,7 +30,6 @@ export function openPayloads(path: string | undefined, { log, progress }: Sessio
       ]
       const eventType = property(property(requestPayload, 'webhook'), 'type')
       const line = { webhookId: property(row, 'id'), eventId, subscriptionId, eventType, eventDateTime, requestPayload }
-      progress.clear()
       output.write(`${escapeInvisible(JSON.stringify(line))}\n`)
       const ids = { eventId: idOf(row, 'eventId'), subscriptionId: idOf(row, 'subscriptionId') }
       log.event('payload_written', { webhookId: idOf(row), ...ids, to: path ?? 'stdout' })
@@ -49,7 +48,7 @@ interface Missing {
 
 /** Writes the payloads of these events and webhooks. */
 async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io): Promise<Missing> {
-  const { client, connection, policy, progress, target } = session
+  const { client, connection, policy, target } = session
   const { clock, signal } = io
   const left = new Set(ids)
   const written = new Set<string>()
@@ -80,7 +79,7 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
   // The platform cannot list webhooks by id.
   let problem: string | undefined
   for await (const found of lister.ofIds([...left], signal)) {
-    progress.show(() => `Looking for ${left.size} webhooks in the records of ${target} ...`)
+    io.progress(() => `Looking for ${left.size} webhooks in the records of ${target} ...`)
     await drained(io.stdout, io)
     problem = found.problem
   }
@@ -98,7 +97,6 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
     try {
       const { notFound, problem } = await writeAll(ids, payloads, session, io)
       isWhole = problem === undefined
-      session.progress.clear()
       if (problem !== undefined) io.stderr.write(`${visibleText(problem)}\n`)
       if (output !== undefined && !isWhole) io.stderr.write(`${cell(output)} was not written.\n`)
       const what = isWhole ? 'no event and no recent webhook has this id' : 'was not found'

@@ -3,7 +3,8 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { parseDuration } from '../config/duration.ts'
 import { CommandFailure, ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
-import type { Io } from './io.ts'
+import { createProgress } from './format.ts'
+import type { Io, ProcessIo } from './io.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
@@ -300,7 +301,9 @@ async function reportError(error: unknown, command: string | undefined, io: Io):
 }
 
 /** Runs one command line, given without node and script. Never rejects. */
-export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
+export async function main(args: readonly string[], given: ProcessIo): Promise<ExitCode> {
+  const { clear, ...outputs } = createProgress(given)
+  const io: Io = { ...given, ...outputs }
   let code: ExitCode = exitCode.done
   const root = createProgram(io, (ended) => {
     code = ended
@@ -310,6 +313,8 @@ export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
     return code
   } catch (error) {
     const name = root.commands.map((command) => command.name()).find((known) => known === args[0])
-    return reportError(error, name, io)
+    return await reportError(error, name, io)
+  } finally {
+    clear()
   }
 }

@@ -10,7 +10,6 @@ import type { CommandFlags } from './flags.ts'
 import {
   print,
   cell,
-  createProgressLine,
   pairs,
   paragraph,
   paragraphs,
@@ -204,14 +203,13 @@ async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument>
 
 /** Follows the retry to its end, or until the signal or --timeout. */
 async function retryAll(daemon: Daemon, request: object, options: CommandFlags, io: Io): Promise<JobDocument> {
-  const line = createProgressLine(io.stderr, io.clock)
   const { timeout = Infinity } = options
   const end = io.clock.monotonic() + timeout
   const late = new AbortController()
   let known: JobDocument | undefined
   const show = (job: JobDocument): void => {
     known = job
-    line.show(() => progressText(job))
+    io.progress(() => progressText(job))
     if (io.clock.monotonic() >= end) late.abort(new Error('the time is over'))
   }
   const signal = AbortSignal.any([io.signal, late.signal])
@@ -225,8 +223,6 @@ async function retryAll(daemon: Daemon, request: object, options: CommandFlags, 
     if (known === undefined || !(error instanceof CommandFailure)) throw error
     const rest = 'Unsent records are still failed: run the command again for them.'
     throw new CommandFailure(error.code, `${error.message} ${rest}`)
-  } finally {
-    line.clear()
   }
 }
 

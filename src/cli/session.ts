@@ -12,7 +12,7 @@ import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import { gapsOf } from '../runtime/schedule.ts'
 import type { CommandFlags } from './flags.ts'
-import { createProgressLine, paragraph, widthOf, type ProgressLine } from './format.ts'
+import { paragraph, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { openPlatform, type Platform } from './platform.ts'
@@ -25,7 +25,6 @@ export interface Session extends Platform {
   transport: Transport
   policy: Policy
   moments: Moments
-  progress: ProgressLine
   /** `payments at api.example.com`. */
   target: string
   /** Terminal width of stdout, in characters; undefined without one. */
@@ -46,8 +45,7 @@ export async function inSession(
   body: (session: Session) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const moments = createMoments(options.zone)
-  const progress = createProgressLine(io.stderr, io.clock)
-  const { http, key, log, ...service } = openService(io, options, progress.output, { quiet: options.verbose !== true })
+  const { http, key, log, ...service } = openService(io, options, io.stderr, { quiet: options.verbose !== true })
   const maxRequestsPerSecond = options.rate ?? service.config.platform.maxRequestsPerSecond * shareOfCalls
   const config = { ...service.config, platform: { ...service.config.platform, maxRequestsPerSecond } }
   const emit: Emit = options.verbose === true ? createLogReporter(log, io.clock).observe : () => undefined
@@ -56,7 +54,7 @@ export async function inSession(
   try {
     return await body({
       ...openPlatform(config, io, { key, transport, emit }),
-      ...{ config, log, target, transport, moments, progress },
+      ...{ config, log, target, transport, moments },
       policy: toPolicy(config, gapsOf(config.schedule.cron).min),
       width: widthOf(io.stdout),
     })
@@ -66,10 +64,9 @@ export async function inSession(
     const { advice, rejected } = failure
     const why = paragraph(`${target}: the list call failed: ${problemOf(failure)}`, widthOf(io.stderr))
     const next = prefixed('To check each step: webhook-reconciler check\n', config.server.commandPrefix ?? '')
-    progress.output.write(redact(why + paragraph(advice, widthOf(io.stderr), '-> ') + next))
+    io.stderr.write(redact(why + paragraph(advice, widthOf(io.stderr), '-> ') + next))
     return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
   } finally {
-    progress.clear()
     await http.close()
   }
 }

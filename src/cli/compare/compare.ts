@@ -82,7 +82,7 @@ async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: Spa
 
 /** Counts the platform's records of the span by what the file says of them. */
 async function compareSpan({ io, kind, ledger, session, source, span, take, withRows, writtenAt }: Comparison) {
-  const { client, config, connection, policy, progress, target } = session
+  const { client, config, connection, policy, target } = session
   const { clock, signal } = io
   const started = clock.monotonic()
   const now = await learnTime(client, signal)
@@ -105,7 +105,7 @@ async function compareSpan({ io, kind, ledger, session, source, span, take, with
 
   async function takeRecord({ entry, group, key, processed, record: { status }, row }: ComparedRecord): Promise<void> {
     compared += 1
-    progress.show(() => `Listing the records of ${target}: ${compared} so far ...`)
+    io.progress(() => `Listing the records of ${target}: ${compared} so far ...`)
     if (group === 'delivered') {
       delivered += 1
       return
@@ -270,7 +270,6 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
     const take = async (difference: Difference, row?: unknown): Promise<void> => {
       if (difference.group === 'not-processed') payloads?.write(row)
       if (options.records !== true) return
-      session.progress.clear()
       output.write(`${redactedJson(difference)}\n`)
       await drained(output, io)
     }
@@ -293,14 +292,12 @@ async function compareBooks(file: string | undefined, io: Io, options: CompareFl
           ...{ ...options, ...session, file: file ?? `the ledger`, isRereadable },
           subscription: span.only?.subscription,
         })
-      session.progress.clear()
       if (options.records === true) io.stderr.write(redact(text()))
       else print(output, options, report, text)
       isWhole = true
       return report.exitCode
     } catch (error) {
       if (!(error instanceof LedgerFailure)) throw error
-      session.progress.clear()
       io.stderr.write(redact(`Nothing is compared: the ledger (ledger.url) ${error.message}\n`))
       return exitCode.incomplete
     } finally {

@@ -1,13 +1,6 @@
 // Tables, short ids, colours and the line of progress: nothing from outside can move the cursor, and narrow terminals stay readable.
 import { describe, expect, test } from 'vitest'
-import {
-  cell,
-  createProgressLine,
-  createShortIds,
-  paragraph,
-  table,
-  type TableColumn,
-} from '../../../src/cli/format.ts'
+import { cell, createProgress, createShortIds, paragraph, table, type TableColumn } from '../../../src/cli/format.ts'
 
 describe('a table', () => {
   type Row = readonly string[]
@@ -77,14 +70,25 @@ test.each([
 test('the line of progress changes at most ten times a second, fits, and is taken away once, below the lines of others', () => {
   let written = ''
   const clock = { at: 1000, monotonic: () => clock.at }
-  const progress = createProgressLine({ write: (more) => (written += more), isTTY: true, columns: 6 }, clock)
-  progress.show(() => '123456789')
-  progress.show(() => 'too soon')
+  const write = (more: string): unknown => (written += more)
+  const terminal = { write, isTTY: true, columns: 6 }
+  const { clear, progress, stderr, stdout } = createProgress({
+    stdout: { write },
+    stderr: terminal,
+    clock: clock as never,
+  })
+  progress(() => '123456789')
+  progress(() => 'too soon')
   clock.at += 100
-  progress.show(() => 'next')
+  progress(() => 'next')
   expect(written).toBe('\r\u001b[K12345\r\u001b[Knext')
-  written = ''
-  progress.output.write('a line\n')
-  progress.clear()
-  expect(written).toBe('\r\u001b[Ka line\n')
+  for (const output of [stdout, stderr]) {
+    written = ''
+    output.write('a line\n')
+    clear()
+    expect(written).toBe('\r\u001b[Ka line\n')
+    clock.at += 100
+    progress(() => 'next')
+  }
+  expect([stderr.isTTY, stderr.columns, stdout.isTTY]).toEqual([true, 6, undefined])
 })
