@@ -124,7 +124,7 @@ export const metricDefinitions = {
   },
   estimated_drain_seconds: {
     type: 'gauge',
-    help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
+    help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, and not before the last backoff ends. 0 when none is open; +Inf while unknown, as when none recovers, or a gate stops all retries.',
     read: whenSwept((snapshot) => ((drainOf(snapshot).doneAt ?? Infinity) - snapshot.now) / 1000),
   },
   retries_total: {

@@ -66,6 +66,11 @@ const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number
 
 const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
 
+/** Exhausted records of some subscriptions. Counted with those that are rejected again, so that the level stays as they are given up. */
+function exhaustedOf(ids: readonly string[], causes: CauseList): number {
+  return [...new Set(ids)].reduce((sum, id) => sum + sumOf(id, causes, ({ byDecision }) => byDecision.exhausted), 0)
+}
+
 /** Where a receiver fails others too, a few records may fail again by chance. */
 const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: CauseList): boolean =>
   !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
@@ -101,15 +106,6 @@ function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[]
     if (failing.has(subscriptionId) || (causes.onlyCounted === 0 && !missing.has(subscriptionId))) return false
     return takesNothing || (isFailing && !isRefusing(one, causes.list))
   })
-}
-
-/** True if many are rejected again. Exhausted ones of the same receivers count, so that the level stays as records are given up. */
-function isLasting(status: StatusFacts): boolean {
-  const failing = failingOf(status).map(({ subscriptionId }) => subscriptionId)
-  const refusing = status.causes.list.filter(({ refusedAgain }) => refusedAgain > 0)
-  const ids = new Set([...failing, ...refusing.map(({ subscriptionId }) => subscriptionId)])
-  const exhausted = status.causes.list.filter(({ subscriptionId }) => ids.has(subscriptionId))
-  return exhausted.reduce((sum, { byDecision }) => sum + byDecision.exhausted, status.refusedAgain) >= minRefused
 }
 
 function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions: names }: StatusFacts): string {
@@ -162,6 +158,8 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   const records = ofFailing.reduce((rest, { refusedAgain }) => rest - refusedAgain, status.refusedAgain)
   if (records <= 0) return false
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
+  const ids = refusing.map(({ subscriptionId }) => subscriptionId)
+  const rejected = status.refusedAgain + exhaustedOf(ids, causes.list)
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
     const type = total === 1 ? list.map(({ eventType }) => eventType && ` on ${eventType}`).join('') : ''
@@ -169,7 +167,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   })
   return {
     // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
-    level: isLasting(status) ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
+    level: rejected >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
     text: refusedText(records, refusing),
     deliveries: records,
     detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),
@@ -184,8 +182,10 @@ export function partlyReason(status: StatusFacts): NoticeCondition {
   if (partly.length === 0 || openOf(status) === 0) return false
   const still = partly.filter(({ takesAgain }) => !takesAgain)
   const takesNone = still.every(({ taken }) => taken === 0)
+  const { list } = status.causes
+  const isLasting = partly.some(({ subscriptionId: id }) => refusedOf(id, list) + exhaustedOf([id], list) >= minRefused)
   return {
-    level: isLasting(status) ? 'trouble' : 'working',
+    level: isLasting ? 'trouble' : 'working',
     text:
       still.length === 0
         ? `The receiver accepted the last retries of ${whoseOf(partly, status)}; some failed before.`

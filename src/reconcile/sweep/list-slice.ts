@@ -150,7 +150,7 @@ export function isShort(page: ListPage): boolean {
   return page.rows < ((isTotalUsable ? page.size : undefined) ?? 1)
 }
 
-/** For a second reading: a platform may echo a page size that it does not use. */
+/** For a slice with fewer rows than promised: a platform may echo a page size that it does not use. */
 function isEmptyPage(page: ListPage): boolean {
   return page.rows === 0
 }
@@ -280,11 +280,14 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   let verdict = verdictOf(reading, rowsOf(reading))
   // No total shows that rows left the list meanwhile, which moves others to pages that were read before.
   const isUnproven = reading.isLong && (reading.total ?? 0) < rowsOf(reading)
-  if (verdict === 'whole' && isUnproven && status === 'failed') verdict = 'missed'
+  const isReadAgain = verdict === 'whole' && isUnproven && status === 'failed'
+  if (isReadAgain) verdict = 'missed'
+  // Where a short page ended the list, a platform may refuse the pages behind it, or show the last one again.
+  const isLast = isReadAgain ? isShort : isEmptyPage
   let nothingNew = 0
   for (let count = 1; count < (staysListed ? maxReadings : 2) && nothingNew < maxNothingNew; count += 1) {
     if (verdict !== 'missed') break
-    const again = await readSlice(span, { ...options, isLast: isEmptyPage }, signal)
+    const again = await readSlice(span, { ...options, isLast }, signal)
     const seen = new Map([...reading.seen, ...again.seen])
     nothingNew = seen.size === reading.seen.size ? nothingNew + 1 : 0
     reading = { ...again, seen }

@@ -69,29 +69,29 @@ export async function countOutside(
 const maxLagMs = 300_000
 
 /**
- * False if the filters of lists hide a record that is listed without them; undefined if none is, or only such as changed lately.
+ * False if the filters of lists hide a record that is listed without them; `unknown` if none is, or only such as changed lately.
  * @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function showFiltered(
   client: Pick<PlatformClient, 'list' | 'now'>,
   zone: TimeZone,
   signal: AbortSignal,
-): Promise<boolean | undefined> {
+): Promise<boolean | 'unknown'> {
   const until = zone.toLocal(client.now() - maxLagMs)
   const isSettled = ({ eventLocal, lastAttemptLocal, status }: WebhookRecord): boolean =>
     status !== 'processing' && Math.max(eventLocal, lastAttemptLocal ?? 0) < until
-  // The newest may all be too new.
-  for (const bound of [{}, { to: Math.floor(until / 1000) }]) {
-    const { records } = await client.list({ ...bound, page: 0, size: maxPageSize }, signal)
-    if (records.length === 0) return undefined
-    const settled = records.find(isSettled)
-    if (settled === undefined) continue
-    const { eventLocal, status } = settled
-    const from = Math.floor(eventLocal / 1000)
-    const { rows } = await client.list({ status, ...asked({ from, to: from + 1 }), page: 0, size: 1 }, signal)
-    return rows > 0
+  const first = await client.list({ page: 0, size: maxPageSize }, signal)
+  let settled = first.records.find(isSettled)
+  if (settled === undefined && first.records.length > 0) {
+    // The newest come first, and are too new.
+    const older = await client.list({ to: Math.floor(until / 1000), page: 0, size: maxPageSize }, signal)
+    if (older.rows === 0 && first.rows === maxPageSize) return false
+    settled = older.records.find(isSettled)
   }
-  return undefined
+  if (settled === undefined) return 'unknown'
+  const from = Math.floor(settled.eventLocal / 1000)
+  const query = { status: settled.status, ...asked({ from, to: from + 1 }), page: 0, size: 1 }
+  return (await client.list(query, signal)).rows > 0
 }
 
 export interface StuckOptions {

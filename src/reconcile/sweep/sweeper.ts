@@ -102,7 +102,7 @@ interface Sweep {
 
 /** A failed full sweep is resumed within this time of its last progress; later, what it has listed is old. */
 const maxResumeMs = 3_600_000
-/** After this time without a failed record, filters are proven again. */
+/** After this time without a failed record, it is asked again whether filters hide them. */
 const maxBelievedMs = 3_600_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
@@ -173,6 +173,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
+    if (listed.records.length > 0) noteFilters(true)
     tally.leftWithoutRetry += learned.leftWithoutRetry
     tally.evicted += learned.evicted
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
@@ -237,12 +238,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     else findings[what] = counted ?? findings[what]
   }
 
-  /** Where no failed record was listed: filters that hide all of them look the same. */
+  function noteFilters(show: boolean): void {
+    filters = { hide: !show, believedUntil: show ? clock.monotonic() + maxBelievedMs : -Infinity }
+  }
+
+  /** Where no failed record was listed for long: filters that hide all of them look the same. */
   async function proveFilters({ signal, tally }: Sweep): Promise<void> {
-    const now = clock.monotonic()
-    if (tally.listed === 0 && now < filters.believedUntil) return
-    const show = tally.listed > 0 || (await unlessTrouble(showFiltered(client, zone, signal)))
-    if (show !== undefined) filters = { hide: !show, believedUntil: show ? now + maxBelievedMs : -Infinity }
+    if (clock.monotonic() < filters.believedUntil) return
+    // A platform that fails lists without filters is not asked for one by each sweep.
+    const show = (await unlessTrouble(showFiltered(client, zone, signal))) ?? !filters.hide
+    if (show !== 'unknown') noteFilters(show)
     if (filters.hide) tally.incompleteSlices += 1
   }
 

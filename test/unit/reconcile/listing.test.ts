@@ -168,6 +168,19 @@ test.each(['none', 'zero'] as const)('a list that shrinks while it is read, with
   expect(new Set(listed.map(({ id }) => id))).toEqual(new Set(records.map(({ id }) => id)))
 })
 
+test('a list that grows while it is read, of a platform that refuses pages behind the last one', async () => {
+  const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })
+  const platform = createFakePlatform({
+    records: failed(35),
+    maxPageSize: 10,
+    onList({ page }, { add, records }) {
+      if (page * 10 >= records.size) throw new PlatformFailure('bad-request', 400, 'list')
+      if (page === 1) add(late)
+    },
+  })
+  expect(await list(platform)).toMatchObject({ records: { length: 36 }, verdict: 'whole' })
+})
+
 test('a list that shrinks while it is read is read again; in both readings, it is incomplete', async () => {
   const [once, always] = [failed(20), failed(35)]
   const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })

@@ -134,3 +134,42 @@ test('for an hour after a list has shown what it filters for, none is asked', as
     await world.clock.advance(hourMs / 2)
   }
 })
+
+test('a platform that fails lists without filters is asked for one an hour, so that full sweeps go on', async () => {
+  await using world = reconcile({
+    async onList({ from, status, to }) {
+      if ((from ?? status ?? to) !== undefined) return
+      await world.clock.sleep(90_000, world.stop.signal)
+      throw new PlatformFailure('timeout', undefined, 'list')
+    },
+  })
+  await ticks(world, 30_000, 2 * hourMs)
+  const asked = world.platform.lists.filter(({ from, status, to }) => (from ?? status ?? to) === undefined)
+  expect(asked).toHaveLength(2)
+  expect(world.sweeps().filter(({ kind }) => kind === 'full').length).toBeGreaterThan(100)
+})
+
+test('no sweep is complete while the filter `to` hides all records behind a page of new ones', async () => {
+  const records = [...many(150, testNow - 200_000, { status: 'successful' }), ...many(3, testNow - dayMs)]
+  await using world = reconcile({ records, order: 'event-desc', hides: ({ to }) => to !== undefined })
+  expect(await world.sweep()).toMatchObject({ result: 'incomplete', listed: 0 })
+})
+
+test('a record that a lagging list still shows as failed is not hidden by a filter', async () => {
+  const [stale] = many(1, testNow - 10 * minuteMs)
+  if (stale === undefined) throw new Error('no record')
+  let delivered: WebhookRecord | undefined
+  await using world = reconcile({
+    onList({ from, status, to }, { add, records }) {
+      const isLagging = (from ?? status ?? to) === undefined
+      if (isLagging) delivered = records.get(stale.id)
+      if (delivered !== undefined) add(isLagging ? stale : delivered)
+    },
+  })
+  world.platform.add(stale)
+  void world.start()
+  await world.clock.run(world.sweeper.make('recent', world.stop.signal))
+  await world.clock.advance(minuteMs)
+  expect(world.platform.failedIds()).toEqual([])
+  expect(await world.sweep()).toMatchObject({ listed: 0, result: 'complete' })
+})
