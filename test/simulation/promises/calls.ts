@@ -38,7 +38,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   const refusedPages = isListLimited ? 64 + (2 * lookback) / (habits.listsAtOnce ?? lookback) : 0
   /** Rows that surely go into a response. */
   const rowsPerPage = Math.min(maxRows, [100, 25].find((rows) => rows * rowBytes <= 4_000_000) ?? 5)
-  const mostSkipped = skippedOfOne * Math.max(1, scenario.faults.filter(({ kind }) => kind === 'bad-span').length)
+  const ofLists = scenario.faults.filter(({ kind, on, share }) => kind === 'bad-span' || (on !== 'retry' && share < 1))
+  const mostSkipped = skippedOfOne * Math.max(1, ofLists.length)
   /** The books list as checks do. Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain =
     scenario.ledger === undefined &&
