@@ -35,7 +35,8 @@ export function askedOf({ searchParams }: URL): Asked {
 
 /** A question whether the platform answers, how much there is, or whether filters work: it asks for one row, or for no time or event. */
 export function isQuestion({ asked }: MayAsk): boolean {
-  return asked?.size === 1 || (asked?.from ?? asked?.eventId ?? asked?.status) === undefined
+  if (asked === undefined) return false
+  return asked.size === 1 || (asked.from ?? asked.eventId ?? asked.status) === undefined
 }
 
 /** Sweeps list by status, checks of outcomes do not. */
