@@ -105,14 +105,12 @@ function unknownEnd(status: StatusFacts): string {
       return `The outcome of ${counted(status.unproven, 'retry', 'retries')} is unknown.`
     case 'zone':
       return 'Fix platform.timeZone and restart the daemon first.'
-    case 'pace': {
-      const { awaiting, blocked, due } = failed
-      if (drain.recoveredPerMinute === 0) return 'Nothing recovered in the last minute.'
-      const hasOthers = due + blocked + status.causes.onlyCounted > 0
-      return awaiting > (hasOthers ? drain.recoveredPerMinute : 0)
-        ? `${counted(awaiting, 'retry awaits its outcome', 'retries await their outcomes')}.`
-        : 'The pace has not been steady for two minutes.'
-    }
+    case 'outcomes':
+      return `${counted(failed.awaiting, 'retry awaits its outcome', 'retries await their outcomes')}.`
+    case 'pace':
+      return drain.recoveredPerMinute > 0
+        ? 'The pace has not been steady for two minutes.'
+        : 'Nothing recovered in the last minute.'
     case 'failing':
       return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
     case 'backoff':

@@ -9,10 +9,11 @@ export interface Drain {
   doneAt: number | undefined
   /**
    * The reason for that end: the `pace` of recoveries, or the end of the last `backoff`. Or why it is unknown: a `gate` that
-   * blocks all retries for an unknown time, `paused` subscriptions, `circuit`s that are not closed, records repeatedly
+   * blocks all retries for an unknown time, `outcomes` that are awaited, `paused` subscriptions, `circuit`s that are not closed, records repeatedly
    * `refused`, `unproven` retries, a receiver `failing` some of them, or a wrong `zone`, which hides records.
    */
-  limitedBy: 'pace' | 'backoff' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
+  limitedBy:
+    'pace' | 'backoff' | 'outcomes' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
 }
 
 /** The facts for an estimate. */
@@ -59,12 +60,13 @@ export function drainOf(source: DrainSource): Drain {
   const atPace = hasPace ? now + throttledForMs + (open * minuteMs) / recoveredPerMinute : pending > 0 ? Infinity : now
   const backoffEndsAt = lastDueAt - skewMs.api
   const limitedBy = backoffEndsAt > atPace ? 'backoff' : 'pace'
-  const doneAt = Math.max(atPace, backoffEndsAt)
   // Each record backing off has failed, and may fail again while others do.
   const isSure = limitedBy === 'pace' || failedShare === 0
   // Where outcomes alone are left, these are the ones that take longest, or fail. Where more than a minute's are awaited, they take
   // longer, or what was sent since arrives at another pace.
   const { awaiting } = failed
   const isOfPace = awaiting === 0 || (awaiting < pending && awaiting <= recoveredPerMinute)
-  return { doneAt: hasPace && isSure && isOfPace && isSteady ? doneAt : undefined, limitedBy }
+  if (hasPace && limitedBy === 'pace' && !isOfPace) return { doneAt: undefined, limitedBy: 'outcomes' }
+  const isKnown = hasPace && isSure && isOfPace && isSteady
+  return { doneAt: isKnown ? Math.max(atPace, backoffEndsAt) : undefined, limitedBy }
 }

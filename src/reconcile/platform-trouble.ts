@@ -9,7 +9,7 @@ export function isPlatformTrouble(error: unknown): error is PlatformFailure | To
 }
 
 /** Undefined if the platform fails. */
-export async function unlessTrouble<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+export async function unlessTrouble<Result>(asked: Promise<Result>): Promise<Result | undefined> {
   try {
     return await asked
   } catch (error) {

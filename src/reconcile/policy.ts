@@ -14,6 +14,9 @@ export interface Selection {
   subscriptionIds: readonly string[]
 }
 
+/** Lists may lag behind by so much. */
+export const maxLagMs = 300_000
+
 export interface WindowPolicy {
   lookback: number
   settle: number

@@ -16,7 +16,7 @@ import {
 import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
-import type { Policy } from '../policy.ts'
+import { maxLagMs, type Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
 import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
@@ -110,8 +110,6 @@ export interface Summary {
 }
 
 const maxTopics = 20_000
-/** Maximum lag of a list: a row requested this long after a record was seen as successful is believed. */
-const maxLagMs = 300_000
 /** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
 /** Oldest ones beyond it that are forgotten together: to find the oldest, a Map passes the places of thousands that it held before. */

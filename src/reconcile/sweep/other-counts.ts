@@ -5,7 +5,7 @@ import type { WebhookRecord } from '../../platform/record.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
-import type { Policy, WindowPolicy } from '../policy.ts'
+import { maxLagMs, type Policy, type WindowPolicy } from '../policy.ts'
 import { isEmpty, slidingWindow, type Span } from '../window.ts'
 import { asked, isListedAtItsTime, isShort, listSlice } from './list-slice.ts'
 
@@ -64,9 +64,6 @@ export async function countOutside(
   }
   return count
 }
-
-/** Lists may lag behind each other by so much. */
-const maxLagMs = 300_000
 
 /**
  * False if the filters of lists hide a record that is listed without them; `unknown` if none is, or only such as changed lately.

@@ -25,16 +25,8 @@ test.each<[object, object, string]>([
   [{}, { limitedBy: 'gate' }, 'Retries are blocked.'],
   [{}, { limitedBy: 'pace', recoveredPerMinute: 0 }, 'Nothing recovered in the last minute.'],
   [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace has not been steady for two minutes.'],
-  [
-    { failed: { ...noDecisions, due: 1, awaiting: 4 } },
-    { limitedBy: 'pace', recoveredPerMinute: 3 },
-    '4 retries await their outcomes.',
-  ],
-  [
-    { failed: { ...noDecisions, awaiting: 1 } },
-    { limitedBy: 'pace', recoveredPerMinute: 3 },
-    '1 retry awaits its outcome.',
-  ],
+  [{ failed: { ...noDecisions, due: 1, awaiting: 4 } }, { limitedBy: 'outcomes' }, '4 retries await their outcomes.'],
+  [{ failed: { ...noDecisions, awaiting: 1 } }, { limitedBy: 'outcomes' }, '1 retry awaits its outcome.'],
   [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
   [
     { mended: { records: 0 }, lastBackoff: now },

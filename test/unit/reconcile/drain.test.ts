@@ -69,14 +69,14 @@ describe('the daemon', () => {
     [
       'for a few at a pace that varies',
       {
-        failed: { ...none, awaiting: 1 },
+        failed: { ...none, due: 1 },
         lastDueAt: undefined,
         pace: { recoveredPerMinute: 999, failedShare: 0, isSteady: false },
       },
       'pace',
     ],
-    ['while more is awaited than arrives in a minute', { failed: { ...failed, awaiting: 121 } }, 'pace'],
-    ['where outcomes alone are left', { failed: { ...none, awaiting: 4 } }, 'pace'],
+    ['while more is awaited than arrives in a minute', { failed: { ...failed, awaiting: 121 } }, 'outcomes'],
+    ['where outcomes alone are left', { failed: { ...none, awaiting: 4 } }, 'outcomes'],
     ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
   ])('has none %s', (_, changes, limitedBy) => {
     expect(drainOf({ ...state, ...changes })).toEqual({ doneAt: undefined, limitedBy })
