@@ -32,6 +32,7 @@ import { createPlanner, type Planner } from './reconcile/retry/retry-plan.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { createReceiverResponses } from './reconcile/retry/receiver-responses.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
+import { createSubscriptionLimits } from './reconcile/retry/subscription-limits.ts'
 import { createSubscriptions, type AllProbes, type Subscriptions } from './reconcile/retry/subscriptions.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import { sumOfUnlisted } from './reconcile/sweep/unlistable.ts'
@@ -210,13 +211,17 @@ export function createReconciler(
     },
     wake: wake.confirm,
   })
-  const rate = createRateLimiter({
-    clock,
+  const maxima = {
     maxPerSecond: config.platform.maxRequestsPerSecond,
-    maxRetriesPerSecond: config.retry.maxPerSecond,
     maxRetryAfterMs: maxRetryAfterMs(policy.window.lookback),
+  }
+  const rate = createRateLimiter({
+    ...maxima,
+    clock,
+    maxRetriesPerSecond: config.retry.maxPerSecond,
     areChecksLate: (callMs) => outcomes.overdueMs() > Math.max(toleratedLateMs, toleratedLateCalls * callMs),
   })
+  const limits = createSubscriptionLimits({ clock, ...maxima })
   const client = connection.client(rate)
 
   const pause = createPause({ now: clock.now, wake: wake.retry, emit })
@@ -267,6 +272,7 @@ export function createReconciler(
     rate,
     breaker,
     subscriptions,
+    limits,
     gates,
     pause,
     clock,
@@ -352,12 +358,14 @@ export function createReconciler(
       const notClosed = 'opening' in circuit ? circuit : undefined
       const paused = pause.of(subscriptionId)
       const pausedForMs = paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
+      const throttledForMs = subscriptions.throttledForMs(subscriptionId, monotonic)
       return {
         now,
         monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
         isPaused: paused !== undefined,
-        stopsForMs: Math.max(stops, pausedForMs),
+        isThrottled: throttledForMs !== undefined,
+        stopsForMs: Math.max(stops, pausedForMs, throttledForMs ?? 0),
         pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
         failing: notClosed && {

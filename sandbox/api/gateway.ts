@@ -31,16 +31,18 @@ export interface Gateway {
 }
 
 export function createGateway(platform: SandboxPlatform, { clock, paths, signal }: GatewayOptions): Gateway {
-  const { faults, identityNow, now, readings, stats } = platform
+  const { faults, identityNow, now, readings, stats, store } = platform
   /** One for each limit that is read; a change of the readings begins them anew. */
   let meters: { limits: readonly Limit[]; of: LimitMeter[] } = { limits: [], of: [] }
 
   /** The response to a call that a limit refuses. */
-  function refusal({ operation }: SandboxRequest): SandboxResponse | undefined {
+  function refusal({ operation, webhookId }: SandboxRequest): SandboxResponse | undefined {
     const { limits } = readings()
     if (limits !== meters.limits) meters = { limits, of: limits.map(createLimitMeter) }
     for (const [index, limit] of limits.entries()) {
       if (!limit.operations.some((limited) => limited === operation)) continue
+      const subscriptionId = store.find(webhookId ?? '')?.subscriptionId ?? ''
+      if (limit.subscriptionIds?.includes(subscriptionId) === false) continue
       const waitMs = meters.of[index]?.take(clock.now())
       if (waitMs === undefined) continue
       const text = { code: 'sandbox.throttled', message: 'Too many requests.', messageParameters: [] }

@@ -1,6 +1,6 @@
 // Limits of the rate, as gateways keep them: a token bucket, or a quota for each minute of the clock.
 import { z } from 'zod'
-import { httpStatus } from '../fields.ts'
+import { httpStatus, names } from '../fields.ts'
 
 const common = {
   /** The calls that count; a call of another operation is not limited. */
@@ -8,6 +8,8 @@ const common = {
     .array(z.enum(['token', 'list', 'retry']))
     .readonly()
     .default(['list', 'retry']),
+  /** Counts only retries of webhooks of these subscriptions. */
+  subscriptionIds: names.optional(),
   status: httpStatus.default(429),
   /** `exact`: whole seconds until a call is allowed again; a number: always as many seconds. */
   retryAfter: z.union([z.enum(['exact', 'absent']), z.number().min(0)]).default('exact'),

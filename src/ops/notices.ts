@@ -160,6 +160,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   const own: ReadonlySet<string> = new Set([
     'circuit',
     'subscription-paused',
+    'subscription-throttled',
     ...(isIdle || blockedBy(status).length > 0 ? ['limit'] : []),
   ])
   // A platform that received no call is not to blame.
@@ -178,9 +179,9 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const lowRateShare = 0.9
 const isRateLow = ({ rate }: StatusFacts): boolean => rate.callsPerSecond < lowRateShare * rate.maxCallsPerSecond
 
-/** True if some of those that leave the window soon may be of a paused subscription. */
-const isPausedSoon = ({ expiring: { byDecision }, pausedDeliveries }: StatusFacts): boolean =>
-  pausedDeliveries > 0 && byDecision.blocked + byDecision['backing-off'] > 0
+/** True if some of those that leave the window soon may be among these deliveries, which wait. */
+const isSoon = (waiting: number, { expiring: { byDecision } }: StatusFacts): boolean =>
+  waiting > 0 && byDecision.blocked + byDecision['backing-off'] > 0
 
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice(status: StatusFacts): string {
@@ -188,14 +189,16 @@ function hurryAdvice(status: StatusFacts): string {
   const stop = stopAdvice(status)
   if (stop !== undefined) return `${stop} ${longer}`
   const isFailing = isDead(status) || status.causes.list.some(({ circuit }) => circuit !== 'closed')
-  if (isPausedSoon(status) && !isFailing) return `Resume the paused subscriptions. ${longer}`
+  if (isSoon(status.pausedDeliveries, status) && !isFailing) return `Resume the paused subscriptions. ${longer}`
+  if (isSoon(status.throttledDeliveries, status) && !isFailing) return `${letThroughAdvice} ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
 /** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
-  const { circuits, refusedAgain } = status
-  if (stopAdvice(status) !== undefined || isDead(status) || isPausedSoon(status)) return true
+  const { circuits, pausedDeliveries, refusedAgain, throttledDeliveries } = status
+  if (stopAdvice(status) !== undefined || isDead(status)) return true
+  if (isSoon(pausedDeliveries + throttledDeliveries, status)) return true
   return refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 
@@ -214,6 +217,15 @@ function excludedText({ excluded }: StatusFacts): string {
     return `${what} by ${exclusions[rule]}`
   })
   return `${parts.join(', ')}: not retried, and not counted as missing.`
+}
+
+/** Subscriptions that the platform limits alone. An aside while other retries are wanted. */
+function throttledReason(status: StatusFacts): NoticeCondition {
+  const { throttledDeliveries } = status
+  const { advice, level, reason, runbook = null } = describeGate('subscription-throttled')
+  const detail = `${counted(throttledDeliveries, 'delivery is', 'deliveries are')} of such a subscription.`
+  const isOther = openOf(status) > throttledDeliveries
+  return throttledDeliveries > 0 && { level, text: reason, detail, advice, runbook, ...(isOther && { isAside: true }) }
 }
 
 /** Conditions other than gates. */
@@ -243,6 +255,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
         advice: letThroughAdvice,
         runbook: 'Throttled',
       },
+    throttledReason(status),
     deadReason(status),
     partlyReason(status),
     refusedReason(status),

@@ -170,6 +170,7 @@ function deliveriesOf(state: StatusState) {
     expired,
     refusedAgain: state.endless.refused,
     pausedDeliveries: state.endless.paused,
+    throttledDeliveries: state.endless.throttled,
     unproven: state.endless.unproven,
     drain: drainStatus(state),
     failed: { ...failed },

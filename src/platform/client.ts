@@ -69,11 +69,11 @@ export interface PlatformClient {
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
    * Requests the retry of one record. The caller has acquired a call from the rate limiter, which is returned if nothing is
-   * sent.
+   * sent. `isLimitedAlone` gets each response, and returns true for one that says nothing about the rate of other calls.
    * @throws the signal's reason, and PlatformFailure for an id that is no UUID; any other result is returned. @see
    * docs/platform-api.md "Retry a webhook"
    */
-  retry(id: string, signal: AbortSignal): Promise<RetryResponse>
+  retry(id: string, signal: AbortSignal, isLimitedAlone?: Operation<unknown>['isLimitedAlone']): Promise<RetryResponse>
   /** The platform's time, in epoch ms; the host's until it is known. */
   now(): number
   /** True once a response has shown the platform's time. */
@@ -179,11 +179,14 @@ function createCall(options: ClientOptions): Call {
     const overloaded = status === 503 && classified.code !== invalidStatusCode
     const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
-    rate.reportResponse({ kind, of, retryAfterMs: waitMs, sentAt: sent.at })
+    const report = { kind, of, retryAfterMs: waitMs, sentAt: sent.at } as const
+    const isAlone = operation.isLimitedAlone?.(report) === true
+    if (!isAlone) rate.reportResponse(report)
     const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
     // A retry may have been accepted under a 503, unless that asks for a wait.
     const mayBeLimited = kind === 'overloaded' && (waitMs !== undefined || of !== 'retry')
-    const isThrottled = kind === 'throttled' || (mayBeLimited && sent.at - responded.at - pausedMs < limitedMs)
+    const isLimited = isAlone || sent.at - responded.at - pausedMs < limitedMs
+    const isThrottled = kind === 'throttled' || (mayBeLimited && isLimited)
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
     const content = operation.read(classified.body, response.body)
     return content === undefined
@@ -337,8 +340,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  async function retry(id: string, signal: AbortSignal): Promise<RetryResponse> {
-    const operation = retryOperation(webhooksUrl, id, zone)
+  async function retry(...[id, signal, isLimitedAlone]: Parameters<PlatformClient['retry']>): Promise<RetryResponse> {
+    const operation = { ...retryOperation(webhooksUrl, id, zone), isLimitedAlone }
     try {
       return readRetryResponse(await call('retry', operation, signal, true))
     } catch (error) {

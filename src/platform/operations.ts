@@ -3,7 +3,7 @@ import { isSuccess, type HttpRequest, type Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, readRecord, statusOf, wholeNumber, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { isUuid } from '../runtime/uuid.ts'
-import type { TrafficClass } from './rate-limiter.ts'
+import type { RateReport, TrafficClass } from './rate-limiter.ts'
 import { isObject, PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
@@ -11,6 +11,8 @@ import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus 
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
   /** The content of a successful response; undefined for a body without the expected content. */
   read: (body: unknown, text: string) => T | undefined
+  /** Gets each response; returns true for a refusal that says nothing about the rate of other calls. Default: none is one. */
+  isLimitedAlone?: ((report: RateReport) => boolean) | undefined
 }
 
 /** Result of one exchange: its content, or the reason why there is none. */

@@ -38,6 +38,11 @@ export interface RateReport extends Omit<RefusedCall, 'kind'> {
   of: TrafficClass
 }
 
+/** True if a limit has refused the call: a 429, or a 503 with Retry-After. */
+export function isRefusal(report: RateReport): report is RateReport & RefusedCall {
+  return report.kind === 'throttled' || (report.kind === 'overloaded' && report.retryAfterMs !== undefined)
+}
+
 export interface RateLimiter {
   /** Resolves when the call may be sent; rejects with the signal's reason. */
   acquire(kind: TrafficClass, signal?: AbortSignal): Promise<void>
@@ -185,8 +190,9 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   }
 
   /** A platform may limit lists alone: a pause of theirs then is none of retries. */
-  function learnLimits({ kind, of, retryAfterMs, sentAt }: RateReport): void {
-    const isRefused = kind === 'throttled' || (kind === 'overloaded' && retryAfterMs !== undefined)
+  function learnLimits(report: RateReport): void {
+    const { kind, of, sentAt } = report
+    const isRefused = isRefusal(report)
     if (of !== 'retry') {
       if (!isRefused) return
       listRefusedAt = clock.monotonic()

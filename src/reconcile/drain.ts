@@ -9,11 +9,21 @@ export interface Drain {
   doneAt: number | undefined
   /**
    * The reason for that end: the `pace` of recoveries, or the end of the last `backoff`. Or why it is unknown: a `gate` that
-   * blocks all retries for an unknown time, `outcomes` that are awaited, `paused` subscriptions, `circuit`s that are not closed, records repeatedly
+   * blocks all retries for an unknown time, `outcomes` that are awaited, `paused` subscriptions, `circuit`s that are not closed, subscriptions `throttled` alone, records repeatedly
    * `refused`, `unproven` retries, a receiver `failing` some of them, or a wrong `zone`, which hides records.
    */
   limitedBy:
-    'pace' | 'backoff' | 'outcomes' | 'gate' | 'paused' | 'circuit' | 'refused' | 'unproven' | 'failing' | 'zone'
+    | 'pace'
+    | 'backoff'
+    | 'outcomes'
+    | 'gate'
+    | 'paused'
+    | 'circuit'
+    | 'throttled'
+    | 'refused'
+    | 'unproven'
+    | 'failing'
+    | 'zone'
 }
 
 /** The facts for an estimate. */
@@ -41,6 +51,7 @@ function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] |
   if (blockForUnknownTime(gates)) return 'gate'
   if (endless.paused > 0) return 'paused'
   if (endless.circuit > 0) return 'circuit'
+  if (endless.throttled > 0) return 'throttled'
   if (endless.refused > 0) return 'refused'
   if (endless.unproven > 0) return 'unproven'
   return pace.failedShare > maxFailedShare ? 'failing' : undefined

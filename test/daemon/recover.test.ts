@@ -1,5 +1,6 @@
 // Days of the daemon beside a sandbox, in virtual time: what it shows while it observes and recovers, a dead receiver, a pause, refused tokens.
 import { expect, test } from 'vitest'
+import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import { beginDay } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
@@ -38,6 +39,36 @@ test('lists that lag behind by up to 2 minutes: each record is sent once, and no
   expect(sandbox.stats.requests.retry).toEqual({ 200: 150 })
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(150)
 })
+
+test.each([{ status: 429, retryAfter: 'absent' } as const, { status: 503, retryAfter: 30 } as const])(
+  'a subscription that the platform limits alone by %j holds up no other',
+  async (refusal) => {
+    const { limited, others } = { limited: 40, others: 900 }
+    await using day = await beginDay()
+    const [one = '', ...rest] = subscriptionIds(10)
+    day.sandbox.read({
+      limits: [{ kind: 'bucket', perSecond: 0.001, operations: ['retry'], subscriptionIds: [one], ...refusal }],
+    })
+    day.seed(limited, [167, 160], { subscriptions: [one] })
+    day.seed(others, [48, 12], { subscriptions: rest })
+    const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' })
+    await daemon.goOn(5)
+    const { drain, gates, missing, summary, throttledDeliveries } = daemon.ops().status()
+    expect(missing).toBe(limited - 1)
+    expect(gates).toMatchObject([{ gate: 'subscription-throttled', subscriptions: 1 }])
+    expect(daemon.facts).not.toContainEqual(expect.objectContaining({ type: 'trouble' }))
+    expect([drain.limitedBy, throttledDeliveries]).toEqual(['throttled', limited - 1])
+    // Its first records leave the window soon.
+    expect(summary).toMatchObject({
+      level: 'trouble',
+      advice: expect.stringContaining('let retries through') as string,
+    })
+
+    day.sandbox.read({ limits: [] })
+    await daemon.goOn(10)
+    expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: limited + others })
+  },
+)
 
 test('one of three servers that lists nothing: all is recovered, with few more calls than of sound ones', async () => {
   await using day = await beginDay()

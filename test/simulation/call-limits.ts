@@ -22,6 +22,8 @@ export interface CallLimitsOptions {
   sweep: SweepPolicy
   /** ms since the start. */
   now: () => number
+  /** The subscription of a record, by its id. */
+  subscriptionOf: (id: string) => number | undefined
   violate: (what: string) => void
   /** Called whenever a limit may hold the process up. */
   onHold: () => void
@@ -58,7 +60,7 @@ interface Wait {
 }
 
 export function createCallLimits(options: CallLimitsOptions): CallLimits {
-  const { config, now, sweep, onHold, onListsHeld, onShut, violate } = options
+  const { config, now, subscriptionOf, sweep, onHold, onListsHeld, onShut, violate } = options
   const { concurrency, maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
@@ -69,12 +71,11 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   let tokenAt = -Infinity
   const refusedAt: number[] = []
   let restsUntil = -Infinity
-  const [waitOfAll, waitOfLists] = [0, 0].map((sent): Wait => ({
-    since: -Infinity,
-    until: -Infinity,
-    sent,
-    throttledInARow: 0,
-  })) as [Wait, Wait]
+  const newWait = (): Wait => ({ since: -Infinity, until: -Infinity, sent: 0, throttledInARow: 0 })
+  const [waitOfAll, waitOfLists] = [newWait(), newWait()]
+  /** Of subscriptions that were refused; and of these, the ones since whose refusal another was served. */
+  const waitsOfOne = new Map<number | undefined, Wait>()
+  const mayBeAlone = new Set<number | undefined>()
   let [refusedAlone, listRefusedAt] = [0, Infinity]
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
@@ -127,11 +128,23 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     return operation === 'list' && isRefused && refusedAlone >= refusedAloneOften
   }
 
+  /** Returns the wait of a subscription that may be limited alone: it was refused before, and others were served in between. */
+  function learnOwn({ id, operation }: Call, { retryAfterMs, status }: Told): Wait | undefined {
+    if (operation !== 'retry' || status === undefined) return undefined
+    const subscription = subscriptionOf(id)
+    if (status === 429 || retryAfterMs !== undefined) {
+      const wait = waitsOfOne.getOrInsertComputed(subscription, newWait)
+      return mayBeAlone.has(subscription) ? wait : undefined
+    }
+    for (const refused of waitsOfOne.keys()) if (refused !== subscription) mayBeAlone.add(refused)
+    return undefined
+  }
+
   function learnWait(call: Call, told: Told): void {
     const { kind, retryAfterMs, status } = told
     if (kind === 'given-up') return
     const isAlone = learnRefused(call, told)
-    const wait = isAlone ? waitOfLists : waitOfAll
+    const wait = isAlone ? waitOfLists : (learnOwn(call, told) ?? waitOfAll)
     if (status === 429) wait.throttledInARow += 1
     else for (const each of call.operation === 'list' ? [waitOfLists, waitOfAll] : [waitOfAll]) each.throttledInARow = 0
     if (status !== 429 && retryAfterMs === undefined) return
@@ -174,7 +187,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   }
 
   return {
-    sent({ operation }, isReplay) {
+    sent(call, isReplay) {
+      const { operation } = call
       if (operation === 'token') {
         const isFreed = tokenFreedAt >= tokenAskedAt
         tokenAskedAt = now()
@@ -185,7 +199,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       if (calls.level(now()) < nearlyEmpty) onHold()
       if (operation === 'retry') checkRetry(isReplay)
       checkWait(waitOfAll)
-      if (operation === 'list') checkWait(waitOfLists)
+      const own = operation === 'list' ? waitOfLists : waitsOfOne.get(subscriptionOf(call.id))
+      if (own !== undefined) checkWait(own)
     },
     told(call, told) {
       const { operation } = call

@@ -123,6 +123,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     config,
     sweep: scenario.sweep,
     now: timeline.now,
+    subscriptionOf: (id) => platform.records.get(id)?.plan.subscription,
     onHold: held,
     onShut: shut,
     onListsHeld(until) {

@@ -191,9 +191,11 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   const meters = habits.limits.map((limit) => ({ limit, meter: createLimitMeter(limit) }))
 
   /** What a gateway says to a call beyond a limit. */
-  function beyondLimit({ operation }: Call): Reply | undefined {
+  function beyondLimit({ id, operation }: Call): Reply | undefined {
     for (const { limit, meter } of meters) {
-      if (!limit.operations.some((limited) => limited === operation)) continue
+      const { operations, subscription } = limit
+      if (!operations.some((limited) => limited === operation)) continue
+      if (subscription !== undefined && platform.records.get(id)?.plan.subscription !== subscription) continue
       const waitMs = meter.take(timeline.now())
       if (waitMs === undefined) continue
       const after = retryAfterOf(limit, waitMs)
@@ -312,7 +314,8 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         /** By how long it paused since the last success. */
         function isLimited(waitedMs: number): boolean | 'unsure' {
           const leftMs = limitedMs - (call.sentAt - goodAt - waitedMs)
-          return operation === 'retry' && Math.abs(leftMs) < longerMs * pauses.count ? 'unsure' : leftMs > 0
+          // A limit of its subscription alone may go on for longer.
+          return operation === 'retry' && leftMs < longerMs * pauses.count ? 'unsure' : leftMs > 0
         }
 
         function answer(reply: Reply): void {

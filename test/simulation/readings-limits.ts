@@ -38,6 +38,15 @@ function limitedAlone(on: 'list' | 'retry', draw: Draw, scenario: Scenario): Sce
   return { ...scenario, faults: [{ from, to, kind: 'throttled', share: 1, on }, ...faults] }
 }
 
+/** The limit is of the retries of one subscription alone. */
+function limitedOne(draw: Draw, scenario: Scenario): Scenario | undefined {
+  const { habits, subscriptions, theme } = scenario
+  if (theme === 'expiry' || habits.limits.length > 0) return undefined
+  const limit = draw.chance(0.7) ? bucketOf(draw) : quotaOf(draw)
+  const limits = [{ ...limit, operations: ['retry'] as const, subscription: draw.below(subscriptions.length) }]
+  return { ...scenario, habits: { ...habits, limits } }
+}
+
 /** Low limits meet all that a scenario has. What leaves its window soon could not go out in time. */
 function lowLimit(draw: Draw, scenario: Scenario): Scenario | undefined {
   if (scenario.theme === 'expiry') return undefined
@@ -105,15 +114,35 @@ function throttled(on: 'list' | 'retry', to: number, draw: Draw, scenario: Scena
   }
 }
 
+/** One subscription of three is let through far less than the rate; its limit is none of the others. */
+function oneThrottled(draw: Draw, scenario: Scenario): Scenario {
+  const retryAfter = draw.pick([1, 20])
+  const perSecond = draw.pick([0.004, 0.02, 0.2])
+  const limit = { ...bucketOf(draw), burst: 1, perSecond, retryAfter, operations: ['retry'] as const }
+  const staged = stageOf(draw, scenario, limitSchema.parse({ kind: 'bucket', perSecond: 5 }))
+  return {
+    ...staged,
+    habits: { ...staged.habits, limits: [{ ...limit, subscription: 0 }] },
+    env: { ...staged.env, RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2' },
+    // More would not arrive in time.
+    records: staged.records.filter(
+      ({ subscription }, index) => subscription > 0 || index < 3 * (36 + 1000 * perSecond),
+    ),
+    lives: [],
+  }
+}
+
 export const limitReadings = {
   'low limit': { share: 0.06, change: lowLimit },
   'lists limited': { share: 0.06, change: limitedAlone.bind(undefined, 'list') },
   'retries limited': { share: 0.06, change: limitedAlone.bind(undefined, 'retry') },
+  'a subscription limited': { share: 0.06, change: limitedOne },
 }
 
 export const limitStages = {
   'lists throttled': throttled.bind(undefined, 'list', 30 * minuteMs),
   'retries throttled': throttled.bind(undefined, 'retry', 45 * minuteMs),
+  'retries of a subscription throttled': oneThrottled,
   'rate limit': (draw: Draw, scenario: Scenario): Scenario => stageOf(draw, scenario, bucketOf(draw)),
   'rate limit of retries': (draw: Draw, scenario: Scenario): Scenario =>
     stageOf(draw, scenario, { ...bucketOf(draw), operations: ['retry'] }),

@@ -83,8 +83,8 @@ export interface Habits {
   eventIdFilter: 'works' | 'ignored' | 'finds-nothing' | 'refused'
   /** `mixed`: the ids of a record come in lower or upper case, by chance, in each response. */
   idCase: 'lower' | 'mixed'
-  /** Limits of the rate of list calls and retries. */
-  limits: readonly Limit[]
+  /** Limits of the rate of list calls and retries; of the retries of one subscription alone. */
+  limits: readonly (Limit & { subscription?: number })[]
   /** Lists from before so long ago are refused, ms; undefined: none. */
   listsFor?: number
   /** Longer lists are refused, ms; undefined: none. */

@@ -7,6 +7,7 @@ export const promises = [
   'a clock that is set holds no tick up',
   'a gateway uses up no attempt',
   'a last chance before the window ends',
+  'a limit of one subscription limits no other',
   'a low limit is used',
   'a record at the attempt limit is left alone',
   'a recovery is counted once',

@@ -16,7 +16,7 @@ export function uuid(n: number): string {
 export const noDecisions = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 }
 
 export const refusing = (refused: number): StatusState['endless'] => ({
-  ...{ circuit: 0, paused: 0, unproven: 0 },
+  ...{ circuit: 0, paused: 0, throttled: 0, unproven: 0 },
   refused,
 })
 
@@ -109,7 +109,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     rateMaximum: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
-    endless: { circuit: 1791, paused: 0, refused: 0, unproven: 0 },
+    endless: { circuit: 1791, paused: 0, throttled: 0, refused: 0, unproven: 0 },
     circuits: [
       aCircuit({ subscriptionId: uuid(2), pausesForMs: 83_000, openForMs: 47 * minuteMs, responseStatusCode: null }),
     ],

@@ -65,7 +65,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     oldestOpenAt: undefined,
     lastDueAt: undefined,
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0, awaiting: 0 },
-    endless: { circuit: 0, paused: 0, refused: 0, unproven: 0 },
+    endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 },
     mended: undefined,
     lately: [],
     missingOf: new Map(),

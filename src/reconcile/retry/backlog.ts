@@ -103,8 +103,8 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff; undefined if none backs off. */
   lastDueAt: number | undefined
-  /** Open records without an arrival estimate: circuit not closed, subscription paused, repeatedly rejected, or without an outcome. */
-  endless: { circuit: number; paused: number; refused: number; unproven: number }
+  /** Open records without an arrival estimate: circuit not closed, subscription paused or limited alone, repeatedly rejected, or without an outcome. */
+  endless: { circuit: number; paused: number; throttled: number; refused: number; unproven: number }
   /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
@@ -128,6 +128,7 @@ function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict,
   const refusal = refusalOf(entry, situation)
   if (situation.isPaused === true) endless.paused += 1
   else if (situation.failing !== undefined) endless.circuit += 1
+  else if (situation.isThrottled === true) endless.throttled += 1
   else if (refusal?.why === 'mended') {
     if (decision !== 'backing-off') return
     const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
@@ -342,7 +343,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const sums: Summary = {
         ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
         ...{ oldestOpenAt: undefined, lastDueAt: undefined },
-        endless: { circuit: 0, paused: 0, refused: 0, unproven: 0 },
+        endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 },
       }
       let expiringUntil: number | undefined
       let looked = 0

@@ -16,6 +16,7 @@ import type { Because } from '../reasons.ts'
 import { stateOf } from './circuit-breaker.ts'
 import type { Gates } from './gates.ts'
 import type { Picked, Planner } from './retry-plan.ts'
+import type { SubscriptionLimits } from './subscription-limits.ts'
 import type { Subscription, Subscriptions } from './subscriptions.ts'
 import { contains, type Span } from '../window.ts'
 
@@ -41,6 +42,7 @@ export interface DispatchOptions {
   rate: RateLimiter
   breaker: PlatformBreaker
   subscriptions: Subscriptions
+  limits: SubscriptionLimits
   gates: Gates
   pause: Pick<Pause, 'turn' | 'endsAt'>
   clock: Clock
@@ -94,7 +96,7 @@ export interface Dispatcher {
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { backlog, breaker, client, clock, gates, outcomes, pause, planner, policy } = options
+  const { backlog, breaker, client, clock, gates, limits, outcomes, pause, planner, policy } = options
   const { rate, subscriptions } = options
   const limit = pLimit(options.concurrency)
   const inFlight = (): number => limit.activeCount
@@ -148,10 +150,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     }
   }
 
-  async function patch({ attempt, isTrial, record, sent, why }: Flight, kill: AbortSignal): Promise<void> {
+  async function patch(flight: Flight, kill: AbortSignal): Promise<void> {
+    const { attempt, isTrial, record, sent, subscription, why } = flight
     const sentAt = clock.monotonic()
     const { id: webhookId, eventId, subscriptionId, eventType } = record
-    const response = await client.retry(webhookId, kill)
+    const response = await client.retry(webhookId, kill, (report) => limits.learn(subscription, report))
     const report = (): void => {
       options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, attempt, why, response })
     }
@@ -180,6 +183,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const sent = subscriptions.send(record, clock.monotonic())
     outcomes.begin(record, sent, { sentAt: client.now(), monotonic: clock.monotonic() })
     subscription.inFlight += 1
+    limits.sent(subscription)
     flights.set(record, fly({ record, subscription, sent, attempt, why, isTrial }, kill))
   }
 
@@ -198,10 +202,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     msUntilChange() {
       const monotonic = clock.monotonic()
       const untilPlan = mayRetry() ? planner.msUntilDue() : Infinity
-      const untilCircuit = subscriptions.nextChangeAt() - monotonic
+      const untilSubscription = Math.min(subscriptions.nextChangeAt(), limits.nextChangeAt()) - monotonic
       const untilPause = pause.endsAt() - clock.now()
       const untilPlatform = Math.min(untilPingMs(), rate.pausedForMs('retry') || Infinity)
-      return Math.max(1, Math.min(untilPlan, untilCircuit, untilPlatform, untilPause))
+      return Math.max(1, Math.min(untilPlan, untilSubscription, untilPlatform, untilPause))
     },
     broken: broken.signal,
     async drain() {

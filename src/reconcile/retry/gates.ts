@@ -107,6 +107,14 @@ export const gateTable = {
     advice: 'Fix the receiver: a probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
     runbook: 'ReceiverFailing',
   },
+  'subscription-throttled': {
+    level: 'waiting',
+    blocks: 'subscription',
+    reason: 'The platform limits the retries of a subscription alone: they wait.',
+    advice:
+      "Nothing to do: they are sent as fast as it allows. If that is too slow, ask the platform's operator for more.",
+    runbook: 'Throttled',
+  },
   limit: {
     level: 'working',
     blocks: 'subscription',
@@ -145,8 +153,8 @@ export function reasonOf(gate: Gate): string {
 
 export const gateNames = Object.keys(gateTable) as Gate[]
 
-/** The gates that a circuit shuts. */
-export type SubscriptionGate = 'circuit' | 'limit'
+/** The gates that a subscription's limit and circuit shut. */
+export type SubscriptionGate = 'circuit' | 'subscription-throttled' | 'limit'
 type GlobalGate = Exclude<Gate, SubscriptionGate | 'subscription-paused'>
 
 export interface ShutGate {
@@ -212,6 +220,9 @@ export function pauseEndsInMs(pause: Pick<OperatorPause, 'until'> | undefined, n
   return pause?.until === undefined ? undefined : Math.max(0, pause.until - now)
 }
 
+const isOfSubscription = (gate: Gate): gate is SubscriptionGate | 'subscription-paused' =>
+  gateTable[gate].blocks === 'subscription'
+
 export function createGates(sources: GateSources): Gates {
   const { breaker, clock, leadership, pause, rate, receiver, retriesEnabled, subscriptions } = sources
   const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
@@ -256,7 +267,7 @@ export function createGates(sources: GateSources): Gates {
       const paused = pause.list().filter(({ subscriptionId }) => subscriptionId !== undefined).length
       const blocked = { ...subscriptions.blocked(clock.monotonic()), 'subscription-paused': paused }
       return gateNames.flatMap((gate): ShutGate[] => {
-        if (gate === 'circuit' || gate === 'limit' || gate === 'subscription-paused') {
+        if (isOfSubscription(gate)) {
           const subscriptions = blocked[gate]
           return subscriptions === 0 ? [] : [{ gate, since: undefined, subscriptions }]
         }

@@ -1,5 +1,6 @@
 // The subscriptions: each has its circuit, its lanes and its retries in flight, and is dropped once it has none of them. @see docs/architecture.md "Circuits"
 import TinyQueue from 'tinyqueue'
+import type { LearnedLimit } from '../../platform/learned-limit.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import {
   learn,
@@ -67,6 +68,12 @@ interface HeldPlace {
   endsAt: number
 }
 
+/** Responses to retries: refused by a limit, and not. */
+export interface Tally {
+  served: number
+  refused: number
+}
+
 /** Times are monotonic ms. */
 export interface Subscription {
   readonly id: string
@@ -78,6 +85,10 @@ export interface Subscription {
   openedAfter: number
   /** Its retries without a response. */
   inFlight: number
+  /** Responses to its retries, the platform's limit of these alone, and until when it waits for that. @see subscription-limits.ts */
+  readonly tally: Tally
+  ownLimit: LearnedLimit | undefined
+  waitsUntil: number
   lastEventType: string | undefined
   /** Lanes with a record. @see retry-plan.ts */
   readonly lanes: Partial<Record<Lane['age'], Lane>>
@@ -96,10 +107,13 @@ export interface Subscriptions {
   circuitOf(id: string): Circuit
   /**
    * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
+   * `subscription-throttled`: the platform limits its retries alone, and they wait.
    * `limit`: its circuit is closed, and its limit of unconfirmed retries is reached, including those that got a 5xx.
    */
   blocks(id: string, now: number): SubscriptionGate | undefined
   blocked(now: number): Record<SubscriptionGate, number>
+  /** How long it waits for the platform's limit of its retries alone, in ms; undefined without such a limit. */
+  throttledForMs(id: string, now: number): number | undefined
   /** Reserves a place for a retry, for `probeTimeout` at most. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
   /** Reports the outcome of a retry with the receiver's response, and frees its place. */
@@ -163,13 +177,15 @@ export function createSubscriptions(
     all.getOrInsertComputed(id, () => ({
       ...{ id, circuit: newCircuit, places: new Map<number, HeldPlace>(), lanes: {}, lastEventType: undefined },
       ...{ sent: 0, openedAfter: 0, inFlight: 0, backoffsEndedAt: -Infinity, neededAt: -Infinity },
+      ...{ tally: { served: 0, refused: 0 }, ownLimit: undefined, waitsUntil: -Infinity },
     }))
 
-  function gateOf({ circuit, places }: Subscription, now: number): SubscriptionGate | undefined {
+  function gateOf({ circuit, places, waitsUntil }: Subscription, now: number): SubscriptionGate | undefined {
     const state = stateOf(circuit, now)
-    if (state === 'open') return 'circuit'
-    if (places.size < limitOf(circuit, policy)) return undefined
-    return state === 'closed' ? 'limit' : 'circuit'
+    const isFull = places.size >= limitOf(circuit, policy)
+    if (state === 'open' || (state === 'half-open' && isFull)) return 'circuit'
+    if (waitsUntil > now) return 'subscription-throttled'
+    return isFull ? 'limit' : undefined
   }
 
   const isKnownUp = ({ circuit, id }: Subscription, now: number): boolean =>
@@ -237,8 +253,12 @@ export function createSubscriptions(
       const subscription = all.get(id)
       return subscription && gateOf(subscription, now)
     },
+    throttledForMs(id, now) {
+      const { ownLimit, waitsUntil } = all.get(id) ?? {}
+      return ownLimit && Math.max(0, (waitsUntil ?? now) - now)
+    },
     blocked(now) {
-      const counts = { circuit: 0, limit: 0 }
+      const counts = { circuit: 0, 'subscription-throttled': 0, limit: 0 }
       for (const subscription of all.values()) {
         const gate = gateOf(subscription, now)
         if (gate !== undefined) counts[gate] += 1

@@ -2,15 +2,16 @@
 import { isSweepPage } from '../asked.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { perSecondOf } from '../readings-limits.ts'
+import type { PlannedRecord } from '../scenario.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /**
  * Share of the allowed calls that recover something: a limit of retries alone looks like one of all calls, of which lists take
  * their part; and 503 without a wait look like an outage here and there.
  */
-const leastShare = { all: 0.6, retries: 0.55, unnamed: 0.4 }
-/** From when on, after the start of a process. */
-const learnedAfterMs = 60_000
+const leastShare = { all: 0.6, retries: 0.55, unnamed: 0.4, others: 0.5 }
+/** From when on, after the start of a process; later where one subscription is limited alone. */
+const [learnedAfterMs, foundAfterMs] = [60_000, 240_000]
 /** Over less it says little. */
 const shortestMs = 120_000
 /** In which a failure is listed, once its event has settled. */
@@ -25,6 +26,11 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   let useful = 0
   let isUsedUp = false
   const isUnnamed = limit?.status === 503 && limit.retryAfter === 'absent'
+  /** The limit of one subscription is none of the others. */
+  const limitedAlone = limit?.subscription
+  const perSecond = limitedAlone === undefined ? limit && perSecondOf(limit) : config.platform.maxRequestsPerSecond
+  const countedFrom = startedAt + (limitedAlone === undefined ? learnedAfterMs : foundAfterMs)
+  const isCounted = (plan?: PlannedRecord): boolean => limitedAlone === undefined || plan?.subscription !== limitedAlone
   const isOfLists = limit?.operations.includes('list') === true
   const seen = new Set<string>()
 
@@ -49,14 +55,23 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   }
 
   function checkShare(perSecond: number): void {
-    const ms = timeline.now() - startedAt - learnedAfterMs
-    const open = platform.records.values().filter(({ plan, status }) => status === 'failed' && plan.kind === 'plain')
+    const ms = timeline.now() - countedFrom
+    const open = platform.records
+      .values()
+      .filter(({ plan, status }) => status === 'failed' && plan.kind === 'plain' && isCounted(plan))
     // A minute's work and more must be left.
     isUsedUp ||= [...open].length < 90 * perSecond
     if (isUsedUp || ms < shortestMs) return
     const share = useful / (perSecond * (ms / 1000))
-    exercise('a low limit is used')
-    const least = isUnnamed ? leastShare.unnamed : isOfLists ? leastShare.all : leastShare.retries
+    exercise(limitedAlone === undefined ? 'a low limit is used' : 'a limit of one subscription limits no other')
+    const least =
+      limitedAlone !== undefined
+        ? leastShare.others
+        : isUnnamed
+          ? leastShare.unnamed
+          : isOfLists
+            ? leastShare.all
+            : leastShare.retries
     if (share < least) violate('waits', `uses ${Math.round(100 * share)} % of the calls that the platform allows`)
   }
 
@@ -64,11 +79,11 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
     told(call, { kind, status, views }) {
       if (!isSweepPage(call) || kind !== 'told' || status !== 200) return
       for (const { id } of views) listed(id)
-      if (isOfLists && views.length > 0 && timeline.now() > startedAt + learnedAfterMs) useful += 1
+      if (isOfLists && views.length > 0 && timeline.now() > countedFrom) useful += 1
     },
     fact(fact) {
-      if (fact.type === 'retry' && fact.response.result === 'accepted' && timeline.now() > startedAt + learnedAfterMs)
-        useful += 1
+      if (fact.type === 'retry' && fact.response.result === 'accepted' && timeline.now() > countedFrom)
+        useful += Number(isCounted(platform.records.get(fact.webhookId)?.plan))
       if (fact.type !== 'sweep') return
       if (fact.report.failure?.reason === 'throttled' && fact.report.failure.stage === 'list')
         violate('alive', 'a sweep has failed by 429 alone')
@@ -76,10 +91,10 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
         violate('alive', `a sweep has failed: ${fact.report.failure?.message ?? ''}`)
     },
     scraped() {
-      if (!isStage || limit === undefined) return
+      if (!isStage || perSecond === undefined) return
       for (const record of platform.records.values())
         if (record.status === 'failed' && !seen.has(record.id)) checkSeen(record)
-      checkShare(perSecondOf(limit))
+      checkShare(perSecond)
     },
   }
 }

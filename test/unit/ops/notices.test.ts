@@ -38,7 +38,7 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 }
 
 describe('the headline', () => {
-  const endless = { circuit: 10, paused: 0, refused: 0, unproven: 0 }
+  const endless = { circuit: 10, paused: 0, throttled: 0, refused: 0, unproven: 0 }
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
   const halfOpen = {
     ...shut('circuit'),
@@ -63,6 +63,10 @@ describe('the headline', () => {
     platform: [shut('platform'), 'trouble'],
     throttled: [throttled(900_000), 'waiting'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
+    'subscription-throttled': [
+      { ...shut('subscription-throttled'), endless: { ...refusing(0), throttled: 10 } },
+      'waiting',
+    ],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 

@@ -96,7 +96,7 @@ describe('causes', () => {
 
   test('an incident: the pace, and when it will be done by it', () => {
     const { causes, drain, exhausted } = toStatus(
-      anIncident({ endless: { circuit: 0, paused: 0, refused: 0, unproven: 0 } }),
+      anIncident({ endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 } }),
     )
     expect(drain).toEqual({
       recoveredPerMinute: 95,

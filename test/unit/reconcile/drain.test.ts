@@ -59,7 +59,7 @@ describe('the daemon', () => {
 
   test('has no estimate while a gate stops all retries for an unknown time; nothing left is done all the same', () => {
     const isKnown = gateNames.filter((gate) => msOf(shut(gate)) !== undefined)
-    expect(isKnown).toEqual(['subscription-paused', 'throttled', 'circuit', 'limit'])
+    expect(isKnown).toEqual(['subscription-paused', 'throttled', 'circuit', 'subscription-throttled', 'limit'])
     expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
   })
 

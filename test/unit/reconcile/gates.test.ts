@@ -22,7 +22,7 @@ function opensInMs(
       call: () => ({ operation, reason: 'server-error' }),
     },
     rate: { pausedForMs: () => pausedForMs },
-    subscriptions: { blocks: () => undefined, blocked: () => ({ circuit: 0, limit: 0 }) },
+    subscriptions: { blocks: () => undefined, blocked: () => ({ circuit: 0, 'subscription-throttled': 0, limit: 0 }) },
     nextListInMs: () => nextListInMs,
     tokenInMs: () => tokenInMs,
     clock: { monotonic: () => 20_000, now: () => 0 },

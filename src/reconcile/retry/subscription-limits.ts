@@ -1,0 +1,146 @@
+// Limits of single subscriptions: a platform may limit the retries of one, and let those of others through. @see docs/architecture.md "Retry plan"
+import TinyQueue from 'tinyqueue'
+import { createLearnedLimit, type LearnedLimitOptions } from '../../platform/learned-limit.ts'
+import { isRefusal, type RateReport } from '../../platform/rate-limiter.ts'
+import type { Subscription, Tally } from './subscriptions.ts'
+
+/** A refused retry that was sent after the response to the previous one, and all responses before it. */
+interface RefusedRetry {
+  subscription: Subscription
+  at: number
+  /** Of its subscription, and of all without a limit of their own. */
+  own: Tally
+  all: Tally
+}
+
+export interface SubscriptionLimits {
+  /** A retry of this subscription was sent. */
+  sent(subscription: Subscription): void
+  /** Learns from the response to a retry. Returns true if it is refused by a limit of its subscription alone. */
+  learn(subscription: Subscription, report: RateReport): boolean
+  /** When the next waiting subscription may be retried, monotonic ms; Infinity for none. */
+  nextChangeAt(): number
+}
+
+/** The last refusals that are compared. */
+const maxRefusals = 32
+/** With a smaller probability, a limit of all does not explain that only these subscriptions were refused. */
+const minChance = 0.04
+/** A subscription keeps its own limit only while so many times as many of its retries are refused as of others. */
+const minRatio = 3
+
+const since = (now: Tally, then: Tally): Tally => ({
+  served: now.served - then.served,
+  refused: now.refused - then.refused,
+})
+const countOf = ({ refused, served }: Tally): number => refused + served
+
+/**
+ * A limit of all refuses each subscription as often as it is retried. So the refusals since any one of them are compared with the
+ * share of the retries that the refused subscriptions had. Each refusal of one refused before is as probable as that share; its
+ * square, if no retry of it was served in between. Returns the subscriptions that were refused again, with their first refusal.
+ */
+function refusedAlone(refusals: readonly RefusedRetry[], all: Tally): ReadonlyMap<Subscription, RefusedRetry> {
+  const first = new Map<Subscription, RefusedRetry>()
+  const again = new Map<Subscription, RefusedRetry>()
+  let exponent = 0
+  for (const refusal of refusals.toReversed()) {
+    const { own, subscription } = refusal
+    const next = first.get(subscription)
+    if (next !== undefined) {
+      again.set(subscription, refusal)
+      exponent += next.own.served > own.served ? 1 : 2
+    }
+    first.set(subscription, refusal)
+    const shareOf = (one: RefusedRetry): number =>
+      countOf(since(one.subscription.tally, one.own)) / countOf(since(all, one.all))
+    const share = first.values().reduce((sum, one) => sum + shareOf(one), 0)
+    if (share ** exponent < minChance) return again
+  }
+  return new Map()
+}
+
+export function createSubscriptionLimits(options: LearnedLimitOptions): SubscriptionLimits {
+  const { clock, maxPerSecond } = options
+  /** All responses of subscriptions without a limit of their own, and the last refusals among these. */
+  const all: Tally = { served: 0, refused: 0 }
+  let refusals: RefusedRetry[] = []
+  /** Subscriptions with a limit of their own; and what they and the others had got before they were first refused. */
+  const limited = new Map<Subscription, Pick<RefusedRetry, 'all' | 'own'>>()
+  /** Ends of waits, the next one first. */
+  const ends = new TinyQueue<number>()
+
+  /** Its rate or pause has changed. */
+  function wait(subscription: Subscription): void {
+    const { ownLimit } = subscription
+    ownLimit?.refill()
+    const waitMs = ownLimit?.untilNextMs() ?? 0
+    subscription.waitsUntil = waitMs === 0 ? -Infinity : clock.monotonic() + Math.ceil(waitMs)
+    if (waitMs > 0) ends.push(subscription.waitsUntil)
+  }
+
+  function end(subscription: Subscription): void {
+    subscription.ownLimit = undefined
+    limited.delete(subscription)
+    wait(subscription)
+  }
+
+  /** Where others are refused nearly as often, the limit is one of all. */
+  function endOthers(): void {
+    for (const [subscription, before] of limited) {
+      const [own, others] = [since(subscription.tally, before.own), since(all, before.all)]
+      if (own.refused * countOf(others) < minRatio * others.refused * countOf(own)) end(subscription)
+    }
+  }
+
+  /** A refusal of a subscription without a limit of its own: which ones are refused alone? */
+  function compare(subscription: Subscription): void {
+    const alone = refusedAlone(refusals, all)
+    refusals = refusals.filter((one) => !alone.has(one.subscription))
+    for (const [one, { all: allBefore, own: before }] of alone) {
+      const own = since(one.tally, before)
+      const withOwn = { served: allBefore.served + own.served, refused: allBefore.refused + own.refused }
+      limited.set(one, { own: before, all: withOwn })
+      one.ownLimit = createLearnedLimit(options)
+    }
+    if (!alone.has(subscription)) endOthers()
+  }
+
+  /** Counts a response, and finds out whether its subscription has a limit of its own. */
+  function count(subscription: Subscription, report: RateReport): void {
+    const name = isRefusal(report) ? 'refused' : 'served'
+    const refusal = { subscription, at: clock.monotonic(), own: { ...subscription.tally }, all: { ...all } }
+    subscription.tally[name] += 1
+    if (subscription.ownLimit !== undefined) return
+    all[name] += 1
+    // Calls sent before the response to a refused one were refused by the same limit, at the same time.
+    if (name === 'served' || report.sentAt <= (refusals.at(-1)?.at ?? -Infinity)) return
+    refusals.push(refusal)
+    if (refusals.length > maxRefusals) refusals.shift()
+    compare(subscription)
+  }
+
+  return {
+    sent(subscription) {
+      if (subscription.ownLimit === undefined) return
+      subscription.ownLimit.refill()
+      subscription.ownLimit.bucket.level -= 1
+      wait(subscription)
+    },
+    learn(subscription, report) {
+      count(subscription, report)
+      const { ownLimit } = subscription
+      if (ownLimit === undefined) return false
+      ownLimit.refill()
+      if (isRefusal(report)) ownLimit.refused(report)
+      else if (report.kind === 'ok') ownLimit.succeeded()
+      if (ownLimit.perSecond() === maxPerSecond) end(subscription)
+      else wait(subscription)
+      return isRefusal(report)
+    },
+    nextChangeAt() {
+      while ((ends.peek() ?? Infinity) <= clock.monotonic()) ends.pop()
+      return ends.peek() ?? Infinity
+    },
+  }
+}
