@@ -122,9 +122,9 @@ type Called<T> = Exchange<T> & {
 
 /** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or a response of an intermediary. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body', 'intercepted'])
-const isDoubtful = ({ reason, status }: Exchange<unknown>, { method }: Operation<unknown>): boolean =>
-  // A PATCH of a missing record may get a 404 without an error body.
-  doubtful.has(reason) && !(status === 404 && method === 'PATCH')
+/** Reasons that say nothing about a token, though no call succeeds for so long. Any other response of a list then may. */
+const neverDoubtful: ReadonlySet<Reason> = new Set<Reason>(['ok', 'throttled'])
+const silentMs = 60_000
 
 /**
  * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
@@ -149,6 +149,13 @@ function createCall(options: ClientOptions): Call {
   let doubted: Token | undefined
   /** When a call last succeeded, in monotonic ms, and the pauses until then. */
   let responded = { at: -Infinity, pausedMs: 0 }
+
+  function isDoubtful({ reason, status }: Exchange<unknown>, { method }: Operation<unknown>): boolean {
+    // A PATCH of a missing record may get a 404 without an error body.
+    if (doubtful.has(reason)) return !(status === 404 && method === 'PATCH')
+    const isSilent = clock.monotonic() - responded.at > silentMs
+    return isSilent && method === 'GET' && status !== undefined && !neverDoubtful.has(reason)
+  }
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     const headers: HttpRequest['headers'] = {

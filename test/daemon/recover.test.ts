@@ -264,15 +264,25 @@ test.each([
   ['a 403', { unauthorizedStatus: 403 }],
   ['a login page', { voidToken: 'page' }],
   ['a redirect to one', { voidToken: 'redirect' }],
-] as const)('tokens that are void, and are answered with %s, are replaced within a minute', async (_, readings) => {
+  ['a 400 with a code', { unauthorizedStatus: 400 }],
+  ['a 500 with a code', { unauthorizedStatus: 500 }],
+] as const)('tokens that are void, and are answered with %s, are replaced within two minutes', async (_, readings) => {
   await using day = await beginDay(readings)
   const { sandbox } = day
   const daemon = await day.start()
   sandbox.revokeTokens()
   day.seed(20, [48, 12])
-  await daemon.goOn(2)
+  await daemon.goOn(3)
   expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
   expect(sandbox.stats.tokens.issued).toBe(2)
+})
+
+test('a platform that fails for four hours costs nine tokens', async () => {
+  await using day = await beginDay({ expiresIn: 100_000 })
+  const daemon = await day.start()
+  day.sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 500 } })
+  await daemon.goOn(240)
+  expect(day.sandbox.stats.tokens.issued).toBe(1 + 9)
 })
 
 test('tokens that the API knows only after four seconds are used then, and the former one until then', async () => {

@@ -184,6 +184,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   function voidToken(): Reply {
     const { voidToken: how } = habits
     const page = { status: 200, body: '<html><body>Log in</body></html>', views: [], isItsWord: false }
+    if (how === 400 || how === 500) return { ...withCode(how, 'svc.token'), isVoid: true }
     const headers = how === 302 ? { location: `${issuer}/login` } : {}
     return { ...(how === 'page' ? page : { status: how, body: '', views: [], headers }), isVoid: true }
   }

@@ -45,7 +45,7 @@ function hourFields(draw: Draw, { env, ...scenario }: Scenario): Scenario {
 
 /** Every token is void at some time, and a gateway says so in its own way. */
 function voidToken(draw: Draw, { habits, ...scenario }: Scenario): Scenario {
-  const how = draw.pick([403, 302, 'page', 404, 511] as const)
+  const how = draw.pick([403, 302, 'page', 404, 511, 400, 500] as const)
   return { ...scenario, habits: { ...habits, voidToken: how }, revocations: [draw.within(1, scenario.calmAt)] }
 }
 

@@ -63,8 +63,8 @@ export interface Habits {
   tokenTime: readonly [least: number, most: number]
   /** The API knows a token only so long after its issue. */
   tokenKnownAfterMs: number
-  /** What a void token is answered with; `page`: a login page with 200. */
-  voidToken: 401 | 403 | 302 | 404 | 511 | 'page'
+  /** What a void token is answered with; `page`: a login page with 200. A 400 and a 500 have an error body. */
+  voidToken: 401 | 403 | 302 | 404 | 511 | 400 | 500 | 'page'
   latency: readonly [least: number, most: number]
   /** Until an asynchronous delivery begins. */
   queue: readonly [least: number, most: number]

@@ -11,8 +11,8 @@ const youngTokenMs = 10_000
 const keyCheckMs = 12_000
 /** So long after its registration a new key may not have been tried again. */
 const newKeyRetryMs = 65_000
-/** From the first refusal of a void token to another one: a doubt comes once a minute. */
-const replacedMs = 75_000
+/** From the first refusal of a void token to another one: a doubt comes once a minute, or after a minute in which nothing succeeds. */
+const replacedMs = { plain: 75_000, coded: 135_000 }
 /** Between two token requests, after failures. */
 const longestBackoffMs = 300_000
 /** A token is renewed at 70 % of its life at the latest. */
@@ -54,7 +54,9 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
 
   function checkReplaced(): void {
     if (voidSince === undefined || scenario.faults.length > 0) return
-    if (timeline.now() - voidSince > replacedMs) violate('limits', 'goes on with a token that is void')
+    const { voidToken } = scenario.habits
+    const ms = voidToken === 400 || voidToken === 500 ? replacedMs.coded : replacedMs.plain
+    if (timeline.now() - voidSince > ms) violate('limits', 'goes on with a token that is void')
   }
 
   function checkAssertion(call: Call): void {
