@@ -105,7 +105,7 @@ function readDateTime(text: string, zone: TimeZone): LocalMs {
  * 9999.
  */
 export function parseLocal(text: unknown, zone: TimeZone): LocalMs | undefined {
-  if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
+  if (typeof text !== 'string' || text.length > 64) return undefined
   try {
     const local = readUsual(text) ?? readDateTime(text, zone)
     return local >= earliestLocal && local <= latestLocal ? local : undefined

@@ -238,7 +238,7 @@ test('each is in /records?group=unprocessed, in pages and by cause, as the page 
 })
 
 test.each(['nothing', 'other subscriptions', 'other hours'])(
-  'the first hour that is compared, all of it lost, beside %s: it is named',
+  'the first hour that is compared, all of it lost, beside %s: it is named, also after the ledger was asked again',
   async (others) => {
     await using day = await beginDay()
     const { clock, sandbox } = day
@@ -257,7 +257,7 @@ test.each(['nothing', 'other subscriptions', 'other hours'])(
         return transport({ ...request, url })
       },
     })
-    await daemon.goOn(11)
+    await daemon.goOn(30)
     expect(await booksOf(daemon)).toMatchObject({ named: lost.toSorted(), problem: undefined })
   },
 )

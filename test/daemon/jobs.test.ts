@@ -166,13 +166,14 @@ test('a job with a rate requests other records after the subscription of the req
 
 test('records that are sent for another reason take no time of a job with a rate', async () => {
   await using day = await beginDay()
+  day.sandbox.receiver.fail({ status: 422 })
   seed(day, 20)
   const daemon = await day.start()
   const { others, paused } = await withOthers(daemon)
   const id = await start(daemon, { ...named, rate: 0.1 })
   await start(daemon, { selection: { since: '1d', subscription: [paused] }, exhausted: true })
   await day.clock.advance((others + 2) * 10_000)
-  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 20 } })
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { 'failed-again': 20 } })
 })
 
 test('records that the daemon does not hold are found: named though excluded, beyond the window, of an event', async () => {

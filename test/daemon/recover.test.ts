@@ -124,17 +124,19 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   expect(daemon.ops().status()).toMatchObject({ circuits: { notClosed: 0 } })
 })
 
-test('a dead receiver of few records, which all back off: an operator probes with one of them, unless it is paused', async () => {
+test('a dead receiver of few records, which all back off: an operator probes with one of them, unless it is paused, and with none that is exhausted', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2000 } })
   const { clock, sandbox } = day
   const subscriptionId = 'aaaaaaaa-0000-4000-8000-000000000001'
   sandbox.receiver.down()
   day.seed(9, [48, 12], { subscriptions: [subscriptionId] })
   const daemon = await day.start({ RECONCILER_RETRY_BACKOFF_INITIAL: '6h' })
-  await daemon.goOn(60)
+  await daemon.goOn(55)
+  day.seed(9, [48, 12], { subscriptions: ['aaaaaaaa-0000-4000-8000-000000000002'], attempts: 29 })
+  await daemon.goOn(5)
   expect(daemon.ops().status()).toMatchObject({
-    circuits: { list: [{ state: 'half-open', outstanding: 0 }] },
-    failed: { 'backing-off': 9 },
+    circuits: { list: Array(2).fill({ state: 'half-open', outstanding: 0 }) },
+    failed: { 'backing-off': 9, exhausted: 9 },
   })
   const { pause, probe } = daemon.ops().control
   await pause.pause({ subscriptionId })
@@ -142,7 +144,7 @@ test('a dead receiver of few records, which all back off: an operator probes wit
   await pause.resume(subscriptionId)
   await clock.advance(10_000)
   const sent = sandbox.stats.retries.accepted
-  expect(sent).toBe(9)
+  expect(sent).toBe(18)
   expect(probe()).toMatchObject({ circuits: 1, underWay: 0 })
   await clock.advance(1000)
   expect(probe()).toMatchObject({ circuits: 0, underWay: 1 })

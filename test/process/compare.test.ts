@@ -202,7 +202,10 @@ describe('compare', () => {
     const twice = { account: { id: missing } }
     const lost = [{}, twice, twice, { account: { id: team } }].map((data) => add(data)).slice(3)
     add({ account: { id: team.replace('7', '8') } }, writtenAt - hour)
-    const report = await reportOf(sandbox, [`account-activated,${missing}`], [], { writtenAt })
+    const lines = [`account-activated,${missing}`]
+    const { out } = await compare(sandbox, lines, [], { writtenAt })
+    expect(out).toMatch(/1 key stands for [^]*\n1 record has no entity on the platform/)
+    const report = await reportOf(sandbox, lines, [], { writtenAt })
     expect(report).toMatchObject({ equal: false, severalEvents: 1, withoutKey: 1, processing: 1, exitCode: 1 })
     expect(report.notProcessed.list.map(({ webhookId }) => webhookId)).toEqual(lost)
   })

@@ -79,10 +79,12 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
 test('wait asks until the end of the time, also a daemon that is away: 69', async () => {
   const clock = createVirtualClock()
   const args = ['wait', '--until', 'recovered', '--timeout', '30m', '--port', '1']
-  const { code, err } = await clock.run(runCommand(args, { env: {}, clock }), 31 * 60_000)
+  const { code, err } = await clock.run(runCommand(args, { env: {}, clock, isTTY: true }), 31 * 60_000)
   expect([code, err]).toEqual([
     69,
-    expect.stringMatching(/^\S.* Waiting for it\.\nTimed out \(--timeout\)\.\n$/) as string,
+    expect.stringMatching(
+      /^\S.* Waiting for it\.\n\r\u001b\[K\w[^\n]*\r\u001b\[KTimed out \(--timeout\)\.\n$/,
+    ) as string,
   ])
   expect(clock.monotonic()).toBeGreaterThanOrEqual(30 * 60_000)
 })

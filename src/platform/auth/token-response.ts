@@ -196,7 +196,6 @@ export function readTokenResult(response: HttpResponse, platformNow: number): To
       : isSuccess(status)
         ? readGrant(body)
         : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
-  if (read.kind === 'granted') return read
   const result = isSuccess(status) ? read : { ...read, status }
   const isOverloaded = status === 429 || status === 503
   if (!isOverloaded || result.kind !== 'transient') return result

@@ -87,12 +87,14 @@ test('retries that the platform does not take are counted in a row, with the las
   }
 })
 
-test('outcomes that stay unknown are counted in a row', () => {
+test('outcomes that stay unknown are counted in a row, until a retry finds a record resolved, too', () => {
   const { progress } = progressOf(minute)
-  for (const [index, outcome] of (['unknown', 'unknown', 'failed-again', 'unknown', 'recovered'] as const).entries()) {
+  for (const [index, outcome] of (['unknown', 'failed-again', 'unknown', 'unknown'] as const).entries()) {
     progress.observe(outcomeFact({ outcome }), 1)
-    expect(progress.state().unknownInARow).toBe([1, 2, 0, 1, 0][index])
+    expect(progress.state().unknownInARow).toBe([1, 0, 1, 2][index])
   }
+  progress.observe(retryFact({ result: 'already-resolved', reason: 'conflict', sent: true }), 1)
+  expect(progress.state().unknownInARow).toBe(0)
 })
 
 test('records that expired are counted, without those that returned; how far attempts lie off is kept', () => {

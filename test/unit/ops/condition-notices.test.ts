@@ -179,9 +179,9 @@ test.each<[string, Partial<StatusState>, RegExp]>([
 })
 
 test.each([
-  [20, 422, 422, ['keeps rejecting']],
+  [20, 422, 422, ['keeps rejecting', 'succeed again']],
   [20, 422, 500, ['fails some', 'keeps rejecting']],
-  [20, 500, 500, ['keeps rejecting']],
+  [20, 500, 500, ['keeps rejecting', 'succeed again']],
   // By chance.
   [9, 500, 500, ['fails some']],
 ])(
@@ -197,12 +197,13 @@ test.each([
         ...swept,
         failed: { ...noDecisions, 'backing-off': records },
         endless: refusing(records),
+        mended: { records: 1, since: incidentNow, lastDueAt: incidentNow },
         causes: { ...noCauses, total: 1, records, list: [refused] },
         lately: [lately({ taken: 8, failed: 12, failedRecords: 10, isFailing: true, responseStatusCode: code })],
       }),
     )
     const texts = [summary.headline, ...summary.notices.map(({ text }) => text)]
-    expect(texts.flatMap((text) => /fails some|keeps rejecting/.exec(text)?.[0] ?? []).toSorted()).toEqual(said)
+    expect(texts.flatMap((text) => /fails some|keeps rejecting|succeed again/.exec(text)?.[0] ?? [])).toEqual(said)
   },
 )
 

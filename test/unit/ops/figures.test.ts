@@ -61,11 +61,11 @@ test.each<[string, (number | null)[]]>([
 
 test('the pace is shown while deliveries arrive, the total for the last day or since the start', () => {
   const recovered = { lastDay: 7, lastAt: new Date(incidentNow - 1000) }
-  const arriving = statusOf({ recovered, startedAt: now }, { limitedBy: 'pace', recoveredPerMinute: 3 })
+  const arriving = statusOf({ recovered, startedAt: now }, { limitedBy: 'pace', recoveredPerMinute: 9.46 })
   expect(recoveredOf(arriving)).toEqual({
     total: '7',
     since: 'in the 0 s since the start; the last 1 s ago',
-    atPace: '3 a minute',
+    atPace: '9.5 a minute',
   })
   const paceOf = (changes: object, recoveredPerMinute: number, quietMs: number): string | undefined =>
     recoveredOf(

@@ -136,6 +136,7 @@ describe('the headline', () => {
       {},
       { ...open },
       { listsFailing: { since: incidentNow - 14_999, until: incidentNow, reason: 'timeout' } },
+      { retriesThrottled: { since: incidentNow - 3_600_000, until: incidentNow } },
     ],
     'working: Retries are under way. 1 delivery is missing.': [
       { failed: { ...noDecisions, due: 1 } },
@@ -381,7 +382,7 @@ describe('notices', () => {
   })
 
   test('none without a reason', () => {
-    expect(summaryOf({ timeOffsetMs: 599_000, skewMs: { auth: 59_000, api: -59_000 } }).notices).toEqual([])
+    expect(summaryOf({ timeOffsetMs: 599_000, skewMs: { auth: 60_000, api: -60_000 } }).notices).toEqual([])
   })
 
   test('the worst is the headline, the worst of the rest come first; exhausted ones that leave the window count as exhausted', () => {

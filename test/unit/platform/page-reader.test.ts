@@ -64,9 +64,13 @@ test('a row that no answer has room for is unreadable, and its neighbours are re
   expect(asked.length).toBeLessThanOrEqual(30)
 })
 
-test('pages that take too long get smaller, and grow again when the platform is quick', async () => {
-  let perRow = 0.15
-  const { asked, readAll, records } = readerOf({ bytesOf: () => kB, secondsOf: (size) => size * perRow })
+test('pages that take too long get smaller, also after any call did, and grow again when the platform is quick', async () => {
+  let [perCall, perRow] = [6, 0]
+  const { asked, readAll, records } = readerOf({ bytesOf: () => kB, secondsOf: (size) => perCall + size * perRow })
+  await readAll()
+  await readAll()
+  asked.length = perCall = 0
+  perRow = 0.15
   await expect(readAll()).rejects.toMatchObject({ reason: 'timeout' })
   expect((await readAll()).flatMap((page) => page.records)).toEqual(records)
   expect(Math.max(...asked.slice(1))).toBe(50)

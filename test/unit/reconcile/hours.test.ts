@@ -121,7 +121,7 @@ describe('what is missed', () => {
     const [old, fresh] = [missed(1), missed(2, { at: askedAt - policy.settleMs + 1 })]
     const hour = hourOf(listingOf({ missed: [old, fresh] }))
     expect(missedOf(hour, policy)).toEqual([old.entry])
-    takeLedger(hour, askedAt + minuteMs, () => false, policy)
+    takeLedger(hour, askedAt + 1, () => false, policy)
     expect(missedOf(hour, policy)).toEqual([old.entry, fresh.entry])
     takeLedger(hour, askedAt + minuteMs, (key) => key === old.key, policy)
     expect(missedOf(hour, policy)).toEqual([fresh.entry])

@@ -88,8 +88,9 @@ describe('checks', () => {
   const back = 'list works; wait 10min; outcomes -> recovered'
 
   const checks: Record<string, string> = {
-    'that fail back off, and lose nothing': `
-      failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 100; ${back} 500`,
+    'that fail back off, and lose nothing; after a success the backoff is short again': `
+      failed 500 a apart=5s; deliver a 200 100ms; list 500; start; ${outage} 100; ${back} 500
+      failed 1 a; list 500; wait 5s; list works; wait 10s; outcomes -> recovered 1`,
     'that fail go on as soon as a sweep has listed the window': `
       failed 5 a apart=5s; deliver a 200 100ms; list 500; start; wait 10min; list works; sweep -> complete 0; wait 3s; outcomes -> recovered 5`,
     'without a token back off within 10 s, as nothing is sent': `

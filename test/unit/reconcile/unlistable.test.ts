@@ -115,6 +115,12 @@ test('a part that is tried again is unlisted until that sweep has ended, also wh
   expect(shown()).toEqual([])
 })
 
+test('less than half an hour is no limit on the length of spans', () => {
+  const unlistable = createUnlistable(() => 0)
+  unlistable.learnWidth({ from: 0, to: hour - 1 })
+  expect(unlistable.narrow({ from: 0, to: week })).toHaveLength(1)
+})
+
 test('a failure of a moment teaches nothing about spans: the same one is listed once more', async () => {
   let isFailing = true
   const onList = ({ size }: ListQuery): void => {
