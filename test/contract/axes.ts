@@ -1,47 +1,43 @@
 // The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that identifies it in a failing test.
 import type { Policy } from '../../src/reconcile/policy.ts'
-import type { Readings, ReadingsInput } from '../../sandbox/options.ts'
+import type { Readings, SandboxOptions } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */
 export interface Aspect {
-  readings?: ReadingsInput
+  /** How the sandbox reads the specification. */
+  readings?: Partial<SandboxOptions>
   env?: Readonly<Record<string, string>>
   policy?: Partial<Policy>
-  /** Path of the API below its host; default none. */
-  prefix?: string
-  /** Behind the base URL as configured. */
-  slash?: '/'
   /** How far the daemon's host is ahead of the true time. */
   hostAheadMs?: number
-  place?: Place
-  /** Whether some of the rows can't be read. */
-  hasUnreadable?: boolean
+  /** The true time at the start, epoch ms. */
+  startMs?: number
 }
 
 /** A zone, and a moment in it. */
-export interface Place {
-  timeZone: string
-  /** The true time at the start, epoch ms. */
-  now: number
+function place(timeZone: string, moment: string): Aspect {
+  return {
+    readings: { timeZone },
+    env: { RECONCILER_PLATFORM_TIME_ZONE: timeZone },
+    startMs: Temporal.Instant.from(moment).epochMilliseconds,
+  }
 }
-
-const utc = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
 
 /** Daylight saving in Berlin, 2026: 29 March 01:00Z skips 02:00 to 03:00, 25 October 01:00Z repeats it. The window is six hours. */
 const places = {
-  utc: { timeZone: 'UTC', now: utc('2026-06-15T12:34:56.700Z') },
-  'Berlin, in the repeated hour, first time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T00:42:00.300Z') },
-  'Berlin, in the repeated hour, second time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T01:30:00.300Z') },
-  'Berlin, repeated hour inside': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T04:10:00.999Z') },
-  'Berlin, window begins in it, first time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T06:40:00Z') },
-  'Berlin, window begins in it, second time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T07:20:00Z') },
-  'Berlin, just after the skipped hour': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T01:05:00.500Z') },
-  'Berlin, skipped hour inside': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T03:20:00Z') },
-  'Berlin, window begins after it': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T07:02:00.100Z') },
-  'Kiritimati, UTC+14': { timeZone: 'Pacific/Kiritimati', now: utc('2026-12-31T10:15:00Z') },
-  "St. John's, UTC-3:30, skipped hour inside": { timeZone: 'America/St_Johns', now: utc('2026-03-08T08:00:00Z') },
-  'Lord Howe, half an hour repeated': { timeZone: 'Australia/Lord_Howe', now: utc('2026-04-04T17:00:00Z') },
-} as const satisfies Record<string, Place>
+  utc: place('UTC', '2026-06-15T12:34:56.700Z'),
+  'Berlin, in the repeated hour, first time': place('Europe/Berlin', '2026-10-25T00:42:00.300Z'),
+  'Berlin, in the repeated hour, second time': place('Europe/Berlin', '2026-10-25T01:30:00.300Z'),
+  'Berlin, repeated hour inside': place('Europe/Berlin', '2026-10-25T04:10:00.999Z'),
+  'Berlin, window begins in it, first time': place('Europe/Berlin', '2026-10-25T06:40:00Z'),
+  'Berlin, window begins in it, second time': place('Europe/Berlin', '2026-10-25T07:20:00Z'),
+  'Berlin, just after the skipped hour': place('Europe/Berlin', '2026-03-29T01:05:00.500Z'),
+  'Berlin, skipped hour inside': place('Europe/Berlin', '2026-03-29T03:20:00Z'),
+  'Berlin, window begins after it': place('Europe/Berlin', '2026-03-29T07:02:00.100Z'),
+  'Kiritimati, UTC+14': place('Pacific/Kiritimati', '2026-12-31T10:15:00Z'),
+  "St. John's, UTC-3:30, skipped hour inside": place('America/St_Johns', '2026-03-08T08:00:00Z'),
+  'Lord Howe, half an hour repeated': place('Australia/Lord_Howe', '2026-04-04T17:00:00Z'),
+}
 
 function boundsOf(precision: Readings['bounds']['precision']): Record<string, Aspect> {
   const sides = ['inclusive', 'exclusive'] as const
@@ -66,7 +62,7 @@ export const aspects = {
   order: each(['event-asc', 'event-desc', 'id', 'shuffled'], (order) => ({ readings: { order } })),
   bounds: { ...boundsOf('second'), ...boundsOf('fraction') },
   refusal: each([400, 200, 409, 422, 404, 500], (errorStatus) => ({ readings: { errorStatus } })),
-  place: each(Object.keys(places), (name) => ({ place: places[name as keyof typeof places] })),
+  place: places,
   delivery: {
     sync: {},
     async: { readings: { delivery: { mode: 'async', delayMs: 2 } } },
@@ -80,7 +76,14 @@ export const aspects = {
       readings: { delivery: { mode: 'async', delayMs: 150 }, countedAt: 'start' },
     },
   },
-  prefix: { none: {}, '/v1/x': { prefix: '/v1/x' }, '/v1/x/': { prefix: '/v1/x', slash: '/' } },
+  prefix: {
+    none: {},
+    '/v1/x': { readings: { pathPrefix: '/v1/x' } },
+    '/v1/x/': {
+      readings: { pathPrefix: '/v1/x' },
+      env: { RECONCILER_PLATFORM_BASE_URL: 'https://platform.invalid/v1/x/' },
+    },
+  },
   host: { exact: {}, 'five minutes ahead': { hostAheadMs: 300_000 }, 'five minutes behind': { hostAheadMs: -300_000 } },
   counting: each(['attempts', 'retries'], (counting) => ({ readings: { counting } })),
   scope: {
@@ -120,25 +123,18 @@ export function only<const Names extends readonly AxisName[]>(...names: Names): 
   return Object.fromEntries(names.map((name) => [name, axes[name]])) as Record<Names[number], string[]>
 }
 
-/** What a cell means. Axes that it leaves out have their plainest value. */
-export function aspectOf(cell: Readonly<Partial<Record<AxisName, string>>>): Aspect {
+/** What a cell means, with more besides. Axes that it leaves out have their plainest value. */
+export function aspectOf(cell: Readonly<Partial<Record<AxisName, string>>>, more: Aspect): Aspect {
   const chosen = Object.entries(cell).map(([axis, value]) => {
     const values: Readonly<Record<string, Aspect>> = aspects[axis as AxisName]
     const aspect = values[value]
     if (aspect === undefined) throw new RangeError(`the axis ${axis} has no value ${value}`)
     return aspect
   })
-  return merge(chosen)
-}
-
-export function merge(parts: readonly Aspect[]): Aspect {
-  return parts.reduce<Aspect>(
-    (whole, part) => ({
-      ...whole,
-      ...part,
-      readings: { ...whole.readings, ...part.readings },
-      env: { ...whole.env, ...part.env },
-    }),
-    { place: places.utc },
-  )
+  return [places.utc, ...chosen, more].reduce((whole, part) => ({
+    ...whole,
+    ...part,
+    readings: { ...whole.readings, ...part.readings },
+    env: { ...whole.env, ...part.env },
+  }))
 }

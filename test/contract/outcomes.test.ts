@@ -2,21 +2,22 @@
 import { describe, expect, test } from 'vitest'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import { only } from './axes.ts'
-import { recoverAll, startPlay } from './cell.ts'
+import { beginDay } from '../support/daemon.ts'
+import { beginPlay, recoverAll } from './cell.ts'
 import { product } from './pairwise.ts'
 
 const minute = 60_000
 const deliveries = product(only('delivery'))
 
 test('records without an event id, many in one second, behind short pages and no totals', async () => {
-  await using play = await startPlay({ delivery: 'async', totals: 'absent', pages: 'of 7' })
-  const { clock, daemon, sandbox } = play
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2 }, totals: 'absent', maxPageSize: 7 })
+  const { clock, sandbox } = day
   const at = Math.floor(clock.now() / 1000) * 1000 - 60 * minute
   for (let index = 0; index < 20; index += 1) sandbox.addWebhook({ eventInstant: at + index, status: 'successful' })
   const ids = Array.from({ length: 10 }, (_, index) =>
     sandbox.addWebhook({ eventInstant: at + 50 * index, wire: { eventId: undefined, subscriptionId: null } }),
   )
-  await daemon.round()
+  const daemon = await day.start()
   expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
   const recovered = daemon.facts.flatMap((fact) =>
     fact.type === 'outcome' && fact.outcome === 'recovered' ? [fact.webhookId] : [],
@@ -38,7 +39,7 @@ describe('answers are lost', () => {
   test.each(lost.flatMap(([name, fault]) => deliveries.map((cell) => ({ name, fault, ...cell }))))(
     'and the retries were taken: $name, $delivery',
     async ({ fault, delivery }) => {
-      await using play = await startPlay({ delivery })
+      await using play = await beginPlay({ delivery })
       play.sandbox.faults.set({ operation: 'retry', fault, probability: 0.5 })
       const { facts, missing, violations } = await recoverAll(play)
       const own = violations.filter(isOwn)
@@ -51,7 +52,7 @@ describe('answers are lost', () => {
   test.each(deliveries)(
     'and the retries were not taken: not known, then tried again, $delivery',
     async ({ delivery }) => {
-      await using play = await startPlay({ delivery })
+      await using play = await beginPlay({ delivery })
       play.sandbox.faults.set({ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 5, skip: 60 })
       const { facts, missing, violations } = await recoverAll(play)
       expect(missing).toEqual([])
