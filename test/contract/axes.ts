@@ -1,5 +1,6 @@
 // The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that identifies it in a failing test.
 import type { Policy } from '../../src/reconcile/policy.ts'
+import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Readings, SandboxOptions } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */
@@ -12,6 +13,8 @@ export interface Aspect {
   hostAheadMs?: number
   /** The true time at the start, epoch ms. */
   startMs?: number
+  /** Some of the rows can't be read. */
+  hasUnreadable?: true
 }
 
 /** A zone, and a moment in it. */
@@ -38,6 +41,12 @@ const places = {
   "St. John's, UTC-3:30, skipped hour inside": place('America/St_Johns', '2026-03-08T08:00:00Z'),
   'Lord Howe, half an hour repeated': place('Australia/Lord_Howe', '2026-04-04T17:00:00Z'),
 }
+
+const fiveMinutes = 300_000
+const hour = 3_600_000
+
+/** The responses to half of the retries are lost. */
+const loses = (fault: Fault): Aspect => ({ readings: { faults: [{ operation: 'retry', fault, probability: 0.5 }] } })
 
 function boundsOf(precision: Readings['bounds']['precision']): Record<string, Aspect> {
   const sides = ['inclusive', 'exclusive'] as const
@@ -84,7 +93,18 @@ export const aspects = {
       env: { RECONCILER_PLATFORM_BASE_URL: 'https://platform.invalid/v1/x/' },
     },
   },
-  host: { exact: {}, 'five minutes ahead': { hostAheadMs: 300_000 }, 'five minutes behind': { hostAheadMs: -300_000 } },
+  clocks: {
+    exact: {},
+    'host ahead': { hostAheadMs: fiveMinutes },
+    'host behind': { hostAheadMs: -fiveMinutes },
+    'identity host ahead': { readings: { skewMs: { identity: fiveMinutes, api: 0 } } },
+    'identity host behind': { readings: { skewMs: { identity: -fiveMinutes, api: 0 } } },
+    'identity host a day ahead of the host': {
+      hostAheadMs: -12 * hour,
+      readings: { skewMs: { identity: 12 * hour, api: 0 } },
+    },
+    'not shown': { readings: { dateHeader: false } },
+  },
   counting: each(['attempts', 'retries'], (counting) => ({ readings: { counting } })),
   scope: {
     api: {},
@@ -92,7 +112,14 @@ export const aspects = {
     other: { readings: { tokenScope: 'openid' } },
     'not asked for': { env: { RECONCILER_AUTH_SCOPE: '' }, readings: { tokenScope: null } },
   },
-  unknown: { none: {}, fields: { readings: { unknownFields: true } } },
+  unknown: { none: {}, fields: { readings: { unknownFields: true } }, rows: { hasUnreadable: true } },
+  lost: {
+    nothing: {},
+    'by a reset': loses({ kind: 'reset', when: 'after' }),
+    'by a page of 500': loses({ kind: 'status', status: 500, applied: true, body: 'html' }),
+    'cut off': loses({ kind: 'cut' }),
+    'over 8 MiB': loses({ kind: 'huge-body', mebibytes: 9 }),
+  },
   statuses: each(['lower', 'capital', 'upper'], (statusCase) => ({ readings: { statusCase } })),
   totals: each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
   empty: each(['array', 'absent', 'null', 'proto3'], (emptyList) => ({ readings: { emptyList } })),

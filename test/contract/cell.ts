@@ -71,7 +71,13 @@ const mostMinutes = 6
 export async function recoverAll(play: Play): Promise<Verdict> {
   const { aspect, clock, isBlurred, sandbox } = play
   const { hostAheadMs = 0 } = aspect
-  const planted = await populate(play, { selects: selectsOf(aspect), blurred: isBlurred })
+  const planted = await populate(play, {
+    selects: selectsOf(aspect),
+    blurred: isBlurred,
+    hasUnreadable: aspect.hasUnreadable === true,
+    // Whose retry it was is not known when the answer to the daemon's own is lost.
+    isRaced: aspect.readings?.faults === undefined,
+  })
   const isDone = (): boolean => planted.every(({ fate, id }) => fate !== 'recovered' || isSuccessful(sandbox, id))
   /** Ids that were reported as recovered in a moment in which the platform did not hold them as successful. */
   const lies: string[] = []
@@ -100,6 +106,9 @@ export async function recoverAll(play: Play): Promise<Verdict> {
   }
   const { facts } = daemon
   const { awaiting } = daemon.ops().status()
+  const isLossy = facts.some((fact) => fact.type === 'retry' && fact.response.lost === true)
+  if (isLossy !== (aspect.readings?.faults !== undefined))
+    violations.push('answers were lost, or none was that should be')
   if (awaiting > 0) violations.push(`${awaiting} outcomes never reported`)
   violations.push(...lies.map((id) => `reported as recovered, and was not: ${id}`))
   violations.push(...violationsOf(play, planted, facts))

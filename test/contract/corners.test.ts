@@ -5,34 +5,15 @@ import { beginDay } from '../support/daemon.ts'
 import { beginPlay, expectRecovered, recoverAll } from './cell.ts'
 import { product } from './pairwise.ts'
 
-const fiveMinutes = 300_000
-const hour = 3_600_000
-
-describe('clocks', () => {
-  test.each([
-    [fiveMinutes, 0],
-    [-fiveMinutes, 0],
-    [fiveMinutes, -fiveMinutes],
-    [-fiveMinutes, fiveMinutes],
-    [12 * hour, -12 * hour],
-  ])('the identity host is %i ms ahead of the API, the daemon %i ms', async (identity, hostAheadMs) => {
-    await expectRecovered({}, { hostAheadMs, readings: { skewMs: { identity, api: 0 } } })
-  })
-
-  test('no Date header, and a host whose clock is right', async () => {
-    await expectRecovered({}, { readings: { dateHeader: false } })
-  })
-
-  test('no Date header, and a host five minutes ahead: no token, so nothing is touched, and it says so', async () => {
-    await using play = await beginPlay({}, { hostAheadMs: fiveMinutes, readings: { dateHeader: false } })
-    const { violations, missing, sweeps, facts } = await recoverAll(play)
-    expect(violations).toEqual(['0 tokens issued'])
-    expect(missing.length).toBeGreaterThan(100)
-    expect(new Set(sweeps)).toEqual(new Set(['failed']))
-    const failures = facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report.failure] : []))
-    expect(failures[0]).toMatchObject({ stage: 'token', rejected: true })
-    expect(play.sandbox.stats.requests.list).toEqual({})
-  })
+test('no Date header, and a host five minutes ahead: no token, so nothing is touched, and it says so', async () => {
+  await using play = await beginPlay({}, { hostAheadMs: 300_000, readings: { dateHeader: false } })
+  const { violations, missing, sweeps, facts } = await recoverAll(play)
+  expect(violations).toEqual(['0 tokens issued'])
+  expect(missing.length).toBeGreaterThan(100)
+  expect(new Set(sweeps)).toEqual(new Set(['failed']))
+  const failures = facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report.failure] : []))
+  expect(failures[0]).toMatchObject({ stage: 'token', rejected: true })
+  expect(play.sandbox.stats.requests.list).toEqual({})
 })
 
 describe('a page size that is only echoed', () => {
@@ -50,10 +31,27 @@ describe('a page size that is only echoed', () => {
       await using play = await beginPlay({ totals }, { readings: { maxPageSize: 7, pageSizeTold: 'asked' } })
       const { violations, missing, sweeps } = await recoverAll(play)
       expect(violations).toEqual([])
-      expect(missing.length).toBeLessThan(115 - 7 * sweeps.length)
+      expect(missing.length).toBeLessThan(129 - 7 * sweeps.length)
     },
   )
 })
+
+test.each(product(only('delivery')))(
+  'retries that were not taken, and not answered: their outcome is unknown, then they are tried again, $delivery',
+  async ({ delivery }) => {
+    const fault = { kind: 'reset', when: 'before' } as const
+    await using play = await beginPlay(
+      { delivery },
+      { readings: { faults: [{ operation: 'retry', fault, count: 5, skip: 60 }] } },
+    )
+    const { facts, missing, violations } = await recoverAll(play)
+    expect(missing).toEqual([])
+    const unknowns = facts.filter((fact) => fact.type === 'outcome' && fact.outcome === 'unknown').length
+    expect(unknowns).toBeGreaterThanOrEqual(2)
+    const unknown = /: reported as unknown,((?:failed-again,)*recovered), not \1$/
+    expect(violations).toEqual(Array(unknowns).fill(expect.stringMatching(unknown)))
+  },
+)
 
 describe('a platform that retries by itself', () => {
   test.each(['processing', 'failed'] as const)(

@@ -44,6 +44,9 @@ export interface Population {
   selects: (eventType: string) => boolean
   /** True when daylight saving changes near an edge of the window: then an hour around it may go either way. */
   blurred: boolean
+  hasUnreadable: boolean
+  /** Whether another client retries some of them. */
+  isRaced: boolean
 }
 
 /** Fills the sandbox. No delivery is under way when it resolves. */
@@ -66,6 +69,7 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   }
   const never = { fate: 'untouched', accepted: 0 } as const
   const selected = { eventType: 'account-activated' }
+  const withoutEvent = { wire: { eventId: undefined, subscriptionId: null } }
   const beyond = population.blurred ? ({ fate: 'either' } as const) : never
 
   for (let at = start + minute, step = 0; at < end - minute; at += 9 * minute + 0.001, step += 1) {
@@ -74,6 +78,7 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   const second = Math.floor((start + 2 * hour) / 1000) * 1000
   for (const [index, part] of [0, 0.001, 0.5, 999.999, 1000 / 3].entries()) {
     for (let copy = 0; copy < 5; copy += 1) add(`many in one second: ${index}`, second + part)
+    for (let copy = 0; copy < 3; copy += 1) add(`many without an event id: ${index}`, second + part, withoutEvent)
   }
   const stretch = Math.floor((start + 4 * hour) / 1000) * 1000
   for (let index = 0; index < 30; index += 1) {
@@ -87,6 +92,8 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   add('long before the window', start - 5 * hour, selected, never)
   add('not settled when it began', end + edgeMs, selected, { fate: 'either' })
   add('not settled all the time', end + 9 * minute, selected, population.blurred ? { fate: 'either' } : never)
+  add('lies three hours ahead', now + 3 * hour, selected, never)
+  add('lies in the year 9999', Date.UTC(9999, 0, 1), selected, never)
   add('has just happened', now - 100, selected, population.blurred ? { fate: 'either' } : never)
 
   const inside = start + 3 * hour
@@ -106,10 +113,6 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   )
   const large = 'ABCDEF01-2345-6789-ABCD-EF0123456789'
   add('has an id in capital letters', inside, { ...selected, id: large })
-  add('has neither event id nor subscription', inside, {
-    ...selected,
-    wire: { eventId: undefined, subscriptionId: null },
-  })
   add('has odd numbers and texts', inside, {
     ...selected,
     wire: {
@@ -120,10 +123,18 @@ export async function populate({ clock, sandbox }: Day, population: Population):
     },
   })
   add('has no payload', inside, { eventType: 'card-blocked', wire: { requestPayload: null } })
+  if (population.hasUnreadable) {
+    add('has an id that climbs', inside, { ...selected, wire: { id: '../../admin' } }, never)
+    add('has an id that is a number', inside, { ...selected, wire: { id: 12 } }, never)
+    add('has no event time', inside, { ...selected, wire: { eventDateTime: undefined } }, never)
+    add('has a status of its own', inside, { ...selected, wire: { status: 'expired' } }, never)
+    add('has no status', inside, { ...selected, wire: { status: null } }, never)
+  }
+
   for (let index = 0; index < 3; index += 1) {
     const id = add('fails once more', inside + index, selected, { accepted: 2 })
     sandbox.receiver.fail({ webhookIds: [id], status: 503, count: 1 })
-    add('is retried by another client', inside + index, selected, { raced: true })
+    add('is retried by another client', inside + index, selected, population.isRaced ? { raced: true } : {})
   }
 
   sandbox.receiver.down()
