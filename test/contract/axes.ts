@@ -45,6 +45,9 @@ const places = {
 const fiveMinutes = 300_000
 const hour = 3_600_000
 
+/** Pages are shorter than they say. */
+export const echoing = { maxPageSize: 7, pageSizeTold: 'asked' } as const
+
 /** The responses to half of the retries are lost. */
 const loses = (fault: Fault): Aspect => ({ readings: { faults: [{ operation: 'retry', fault, probability: 0.5 }] } })
 
@@ -121,7 +124,11 @@ export const aspects = {
     'over 8 MiB': loses({ kind: 'huge-body', mebibytes: 9 }),
   },
   statuses: each(['lower', 'capital', 'upper'], (statusCase) => ({ readings: { statusCase } })),
-  totals: each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
+  totals: {
+    ...each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
+    'exact, and each size is that asked for': { readings: { ...echoing, totals: 'exact' } },
+    'absent, and each size is that asked for': { readings: { ...echoing, totals: 'absent' } },
+  },
   empty: each(['array', 'absent', 'null', 'proto3'], (emptyList) => ({ readings: { emptyList } })),
   pages: { 'of 100': {}, 'of 7': { readings: { maxPageSize: 7 } } },
   fraction: each(['micro', 'nano', 'grouped', 'trimmed'], (fraction) => ({ readings: { fraction } })),
