@@ -146,6 +146,8 @@ export const aspects = {
 } as const satisfies Record<string, Readonly<Record<string, Aspect>>>
 
 export type AxisName = keyof typeof aspects
+/** Axes that are left out have their plainest value. */
+export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
 /** The names alone, for `pairwise` and `product`. */
 export const axes = Object.fromEntries(
@@ -157,8 +159,8 @@ export function only<const Names extends readonly AxisName[]>(...names: Names): 
   return Object.fromEntries(names.map((name) => [name, axes[name]])) as Record<Names[number], string[]>
 }
 
-/** What a cell means, with more besides. Axes that it leaves out have their plainest value. */
-export function aspectOf(cell: Readonly<Partial<Record<AxisName, string>>>, more: Aspect): Aspect {
+/** What a cell means, with more besides. */
+export function aspectOf(cell: PartialCell, more: Aspect): Aspect {
   const chosen = Object.entries(cell).map(([axis, value]) => {
     const values: Readonly<Record<string, Aspect>> = aspects[axis as AxisName]
     const aspect = values[value]

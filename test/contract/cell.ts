@@ -2,56 +2,16 @@
 import { expect } from 'vitest'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepResult } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { beginDay, type Day } from '../support/daemon.ts'
-import { aspectOf, type Aspect, type AxisName } from './axes.ts'
-import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
+import type { Aspect, PartialCell } from './axes.ts'
+import { beginPlay, env, maxRepeatMs, populate, windowMs, type Planted, type Play } from './population.ts'
 
-const env = {
-  RECONCILER_WINDOW_LOOKBACK: `${windowMs.lookback}ms`,
-  RECONCILER_WINDOW_SETTLE: `${windowMs.settle}ms`,
-  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
-  RECONCILER_RETRY_BACKOFF_INITIAL: `${backoffMs.initial}ms`,
-  RECONCILER_RETRY_BACKOFF_MAX: `${backoffMs.max}ms`,
-  RECONCILER_RETRY_CONCURRENCY: '16',
-}
 const sweep = { sliceRecords: 10, concurrency: 4 }
 
-type PartialCell = Readonly<Partial<Record<AxisName, string>>>
-
-/** The platform of a cell before the daemon starts. */
-export interface Play extends Day {
-  aspect: Aspect
-  /** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
-  isBlurred: boolean
-}
-
-export async function beginPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
-  const aspect = aspectOf(cell, more)
-  const day = await beginDay(aspect.readings, aspect.startMs)
-  return { ...day, aspect, isBlurred: isBlurred(day) }
-}
-
-const maxRepeatMs = 3_600_000
 /** A call may reach the platform so much later than the daemon decided it: Date headers give whole seconds. */
 const lateByMs = 4000
-
-function isBlurred({ clock, sandbox }: Day): boolean {
-  const zone = createTimeZone(sandbox.timeZone)
-  return [clock.now() - windowMs.lookback, clock.now() - windowMs.settle].some((edge) => {
-    const change = zone.nextTransition(edge - maxRepeatMs)
-    return change !== undefined && change < edge + maxRepeatMs
-  })
-}
-
-function selectsOf({ env: given = {} }: Aspect): (eventType: string) => boolean {
-  const isChosen = given['RECONCILER_SELECT_EVENT_TYPES']
-  const chosen = new Set(['incoming-transfer-completed', 'account-activated'])
-  return (eventType) => isChosen === undefined || chosen.has(eventType)
-}
 
 /** What was done to the records, seen from the platform. */
 export interface Verdict {
@@ -61,7 +21,6 @@ export interface Verdict {
   missing: string[]
   /** Of all full sweeps. */
   sweeps: SweepResult[]
-  minutes: number
   facts: TelemetryEvent[]
 }
 
@@ -69,15 +28,9 @@ const mostMinutes = 6
 
 /** Fills the platform, lets the daemon work until everything is recovered, and a minute more in which it must find nothing to do. */
 export async function recoverAll(play: Play): Promise<Verdict> {
-  const { aspect, clock, isBlurred, sandbox } = play
+  const { aspect, clock, sandbox } = play
   const { hostAheadMs = 0 } = aspect
-  const planted = await populate(play, {
-    selects: selectsOf(aspect),
-    blurred: isBlurred,
-    hasUnreadable: aspect.hasUnreadable === true,
-    // Whose retry it was is not known when the answer to the daemon's own is lost.
-    isRaced: aspect.readings?.faults === undefined,
-  })
+  const planted = await populate(play)
   const isDone = (): boolean => planted.every(({ fate, id }) => fate !== 'recovered' || isSuccessful(sandbox, id))
   /** Ids that were reported as recovered in a moment in which the platform did not hold them as successful. */
   const lies: string[] = []
@@ -90,13 +43,11 @@ export async function recoverAll(play: Play): Promise<Verdict> {
         lies.push(fact.webhookId)
     },
   })
-  let minutes = 1
-  for (; !isDone() && minutes < mostMinutes; minutes += 1) await daemon.goOn()
+  for (let minutes = 1; !isDone() && minutes < mostMinutes; minutes += 1) await daemon.goOn()
   const violations: string[] = []
   if (isDone()) {
     const before = retries(sandbox).length
     await daemon.goOn()
-    minutes += 1
     // Of a slice that was not seen whole, it can't know what has been resolved by others.
     const knew = sweepsOf(daemon.facts).at(-1) === 'complete'
     /** They may settle at any time. */
@@ -115,7 +66,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
   const missing = planted
     .filter(({ id, fate }) => fate === 'recovered' && !isSuccessful(sandbox, id))
     .map(({ why }) => why)
-  return { violations, missing, sweeps: sweepsOf(facts), minutes, facts }
+  return { violations, missing, sweeps: sweepsOf(facts), facts }
 }
 
 /** Just before the daemon's first retry of some records, another client retries them. */

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { echoing, only, type Aspect } from './axes.ts'
 import { beginDay } from '../support/daemon.ts'
-import { beginPlay, recoverAll } from './cell.ts'
+import { recoverAll } from './cell.ts'
+import { beginPlay } from './population.ts'
 import { product } from './pairwise.ts'
 
 test('no Date header, and a host five minutes ahead: no token, so nothing is touched, and it says so', async () => {

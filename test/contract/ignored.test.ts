@@ -3,7 +3,8 @@ import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { expect, test } from 'vitest'
 import type { Readings } from '../../sandbox/options.ts'
 import { only, type Aspect } from './axes.ts'
-import { beginPlay, recoverAll } from './cell.ts'
+import { recoverAll } from './cell.ts'
+import { beginPlay } from './population.ts'
 import { pairwise } from './pairwise.ts'
 
 const times: Readings['ignores'][] = [['from'], ['to'], ['from', 'to'], ['from', 'to', 'status']]

@@ -1,6 +1,8 @@
-// The records of a cell: all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
+// The platform of a cell, with records of all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
 import type { WebhookOptions } from '../../sandbox/records/seed.ts'
-import type { Day } from '../support/daemon.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import { beginDay, type Day } from '../support/daemon.ts'
+import { aspectOf, type Aspect, type PartialCell } from './axes.ts'
 
 /** `either`: at an edge of the window, where either is right. */
 export type Fate = 'recovered' | 'untouched' | 'either'
@@ -19,11 +21,20 @@ export interface Planted {
   raced?: true
 }
 
-/** What the daemon is configured with. */
 export const windowMs = { lookback: 6 * 3_600_000, settle: 600_000 }
-export const maxAttempts = 5
+const maxAttempts = 5
 /** Delays of the backoff: from half of the first, doubling, up to the second. */
-export const backoffMs = { initial: 1000, max: 10_000 }
+const backoffMs = { initial: 1000, max: 10_000 }
+
+/** What the daemon is configured with. */
+export const env = {
+  RECONCILER_WINDOW_LOOKBACK: `${windowMs.lookback}ms`,
+  RECONCILER_WINDOW_SETTLE: `${windowMs.settle}ms`,
+  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
+  RECONCILER_RETRY_BACKOFF_INITIAL: `${backoffMs.initial}ms`,
+  RECONCILER_RETRY_BACKOFF_MAX: `${backoffMs.max}ms`,
+  RECONCILER_RETRY_CONCURRENCY: '16',
+}
 
 const minute = 60_000
 const hour = 3_600_000
@@ -39,18 +50,32 @@ const modules: Readonly<Record<string, string>> = {
 }
 const eventTypes = Object.keys(modules)
 
-export interface Population {
-  /** Whether the configuration selects records of this event type. */
-  selects: (eventType: string) => boolean
-  /** True when daylight saving changes near an edge of the window: then an hour around it may go either way. */
-  blurred: boolean
-  hasUnreadable: boolean
-  /** Whether another client retries some of them. */
-  isRaced: boolean
+/** The platform of a cell before the daemon starts. */
+export interface Play extends Day {
+  aspect: Aspect
+  /** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
+  isBlurred: boolean
+}
+
+export const maxRepeatMs = 3_600_000
+
+export async function beginPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
+  const aspect = aspectOf(cell, more)
+  const day = await beginDay(aspect.readings, aspect.startMs)
+  const zone = createTimeZone(day.sandbox.timeZone)
+  const isBlurred = Object.values(windowMs).some((age) => {
+    const edge = day.clock.now() - age
+    const change = zone.nextTransition(edge - maxRepeatMs)
+    return change !== undefined && change < edge + maxRepeatMs
+  })
+  return { ...day, aspect, isBlurred }
 }
 
 /** Fills the sandbox. No delivery is under way when it resolves. */
-export async function populate({ clock, sandbox }: Day, population: Population): Promise<Planted[]> {
+export async function populate({ aspect, clock, isBlurred, sandbox }: Play): Promise<Planted[]> {
+  const chosen = aspect.env?.['RECONCILER_SELECT_EVENT_TYPES']?.split(',')
+  // Whose retry it was is not known when the answer to the daemon's own is lost.
+  const isRaced = aspect.readings?.faults === undefined
   const now = clock.now()
   const start = now - windowMs.lookback
   const end = now - windowMs.settle
@@ -63,14 +88,14 @@ export async function populate({ clock, sandbox }: Day, population: Population):
     const requestPayload = { webhook: { type: eventType, module: modules[eventType] } }
     const common = { eventInstant: at, lastAttempt: at + 500, attempts: 1, requestPayload }
     const id = sandbox.addWebhook({ ...common, ...options, eventType })
-    const fate = particulars.fate ?? (population.selects(eventType) ? 'recovered' : 'untouched')
+    const fate = particulars.fate ?? (chosen?.includes(eventType) === false ? 'untouched' : 'recovered')
     planted.push({ id, at, why, accepted: 1, ...particulars, fate })
     return id
   }
   const never = { fate: 'untouched', accepted: 0 } as const
   const selected = { eventType: 'account-activated' }
   const withoutEvent = { wire: { eventId: undefined, subscriptionId: null } }
-  const beyond = population.blurred ? ({ fate: 'either' } as const) : never
+  const beyond = isBlurred ? ({ fate: 'either' } as const) : never
 
   for (let at = start + minute, step = 0; at < end - minute; at += 9 * minute + 0.001, step += 1) {
     add('spread over the window', at, { attempts: step % maxAttempts })
@@ -91,10 +116,10 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   add('half an hour beyond the old edge', start - 30 * minute, selected, beyond)
   add('long before the window', start - 5 * hour, selected, never)
   add('not settled when it began', end + edgeMs, selected, { fate: 'either' })
-  add('not settled all the time', end + 9 * minute, selected, population.blurred ? { fate: 'either' } : never)
+  add('not settled all the time', end + 9 * minute, selected, isBlurred ? { fate: 'either' } : never)
   add('lies three hours ahead', now + 3 * hour, selected, never)
   add('lies in the year 9999', Date.UTC(9999, 0, 1), selected, never)
-  add('has just happened', now - 100, selected, population.blurred ? { fate: 'either' } : never)
+  add('has just happened', now - 100, selected, isBlurred ? { fate: 'either' } : never)
 
   const inside = start + 3 * hour
   for (const status of ['successful', 'processing']) {
@@ -123,7 +148,7 @@ export async function populate({ clock, sandbox }: Day, population: Population):
     },
   })
   add('has no payload', inside, { eventType: 'card-blocked', wire: { requestPayload: null } })
-  if (population.hasUnreadable) {
+  if (aspect.hasUnreadable === true) {
     add('has an id that climbs', inside, { ...selected, wire: { id: '../../admin' } }, never)
     add('has an id that is a number', inside, { ...selected, wire: { id: 12 } }, never)
     add('has no event time', inside, { ...selected, wire: { eventDateTime: undefined } }, never)
@@ -134,7 +159,7 @@ export async function populate({ clock, sandbox }: Day, population: Population):
   for (let index = 0; index < 3; index += 1) {
     const id = add('fails once more', inside + index, selected, { accepted: 2 })
     sandbox.receiver.fail({ webhookIds: [id], status: 503, count: 1 })
-    add('is retried by another client', inside + index, selected, population.isRaced ? { raced: true } : {})
+    add('is retried by another client', inside + index, selected, isRaced ? { raced: true } : {})
   }
 
   sandbox.receiver.down()
