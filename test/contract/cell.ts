@@ -1,57 +1,17 @@
-// Plays one cell of the matrix: a sandbox that reads the specification in its way, an reconciler, rounds, and the verdict on what was done.
+// Plays one cell of the matrix: the daemon beside a sandbox that reads the specification in its way, and the verdict on what was done.
 import { expect } from 'vitest'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import { createTimeZone } from '../../src/platform/time-zone.ts'
+import type { Transport } from '../../src/platform/http/http.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
-import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import type { SweepResult } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
-import { backoffMs, populate, windowMs, type Planted } from './population.ts'
-import { startDaemon, startStage, type ReconcilerUnderTest, type Stage } from './stage.ts'
+import type { Aspect, PartialCell } from './axes.ts'
+import { beginPlay, env, maxRepeatMs, populate, windowMs, type Planted, type Play } from './population.ts'
 
-type PartialCell = Readonly<Partial<Record<AxisName, string>>>
+const sweep = { sliceRecords: 10, concurrency: 4 }
 
-export interface Play extends Stage {
-  daemon: ReconcilerUnderTest
-  aspect: Aspect
-  /** Ids that were reported as recovered in a moment in which the platform did not hold them as successful. */
-  lies: readonly string[]
-}
-
-/** Starts both. */
-export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
-  const aspect = merge([aspectOf(cell), more])
-  await using started = new AsyncDisposableStack()
-  const stage = started.use(await startStage(aspect))
-  const { sandbox } = stage
-  const lies: string[] = []
-  const hear = (fact: TelemetryEvent): void => {
-    if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.webhookId))
-      lies.push(fact.webhookId)
-  }
-  const daemon = started.use(startDaemon(stage, aspect, hear))
-  const running = started.move()
-  return { ...stage, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
-}
-
-const maxRepeatMs = 3_600_000
 /** A call may reach the platform so much later than the daemon decided it: Date headers give whole seconds. */
 const lateByMs = 4000
-
-/** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
-function isBlurred({ timeZone, now }: Place): boolean {
-  const zone = createTimeZone(timeZone)
-  return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
-    const change = zone.nextTransition(edge - maxRepeatMs)
-    return change !== undefined && change < edge + maxRepeatMs
-  })
-}
-
-function selectsOf({ env: given = {} }: Aspect): (eventType: string) => boolean {
-  const isChosen = given['RECONCILER_SELECT_EVENT_TYPES']
-  const chosen = new Set(['incoming-transfer-completed', 'account-activated'])
-  return (eventType) => isChosen === undefined || chosen.has(eventType)
-}
 
 /** What was done to the records, seen from the platform. */
 export interface Verdict {
@@ -59,69 +19,70 @@ export interface Verdict {
   violations: string[]
   /** What was not recovered. */
   missing: string[]
-  sweeps: SweepReport['result'][]
-  rounds: number
-  /** List calls of all sweeps; looks after retries don't count. */
-  listCalls: number
+  /** Of all full sweeps. */
+  sweeps: SweepResult[]
   facts: TelemetryEvent[]
 }
 
-const mostRounds = 6
-/** Longer than the longest backoff. */
-const betweenRoundsMs = backoffMs.max + 2000
+const mostMinutes = 6
 
-/** Full rounds until everything is recovered, and one more that must find nothing to do. */
+/** Fills the platform, lets the daemon work until everything is recovered, and a minute more in which it must find nothing to do. */
 export async function recoverAll(play: Play): Promise<Verdict> {
-  const { sandbox, daemon, aspect } = play
-  const blurred = aspect.place !== undefined && isBlurred(aspect.place)
-  const planted = await populate(play, {
-    selects: selectsOf(aspect),
-    blurred,
-    unreadable: aspect.hasUnreadable === true,
+  const { aspect, clock, sandbox } = play
+  const { hostAheadMs = 0 } = aspect
+  const planted = await populate(play)
+  const isDone = (): boolean => planted.every(({ fate, id }) => fate !== 'recovered' || isSuccessful(sandbox, id))
+  /** Ids that were reported as recovered in a moment in which the platform did not hold them as successful. */
+  const lies: string[] = []
+  const daemon = await play.start({ ...env, ...aspect.env }, undefined, {
+    policy: { sweep, ...aspect.policy },
+    hostClock: { ...clock, now: () => clock.now() + hostAheadMs },
+    between: racing(sandbox, planted),
+    hear(fact) {
+      if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.webhookId))
+        lies.push(fact.webhookId)
+    },
   })
-  const sweeps: Verdict['sweeps'] = []
-  /** They may settle at any time. */
-  const early = new Set(planted.filter(({ fate }) => fate === 'either').map(({ id }) => id.toLowerCase()))
-  let last = false
-  let rounds = 0
+  for (let minutes = 1; !isDone() && minutes < mostMinutes; minutes += 1) await daemon.goOn()
   const violations: string[] = []
-  while (rounds < mostRounds) {
-    const retriedBefore = retries(sandbox).length
-    const { result } = await round(play, rounds === 0 ? planted.filter(({ raced }) => raced) : [])
-    sweeps.push(result)
-    rounds += 1
-    if (last) {
-      // Of a slice that was not seen whole, it can't know what has been resolved by others.
-      const knew = result === 'complete'
-      const more = retries(sandbox).slice(retriedBefore)
-      if (knew && more.some(({ id }) => !early.has(id))) violations.push('retried when nothing was left to do')
-      break
-    }
-    last = planted.every((record) => record.fate !== 'recovered' || isSuccessful(sandbox, record.id))
-    await play.clock.advance(betweenRoundsMs)
+  if (isDone()) {
+    const before = retries(sandbox).length
+    await daemon.goOn()
+    // Of a slice that was not seen whole, it can't know what has been resolved by others.
+    const knew = sweepsOf(daemon.facts).at(-1) === 'complete'
+    /** They may settle at any time. */
+    const early = new Set(planted.filter(({ fate }) => fate === 'either').map(({ id }) => id.toLowerCase()))
+    const more = retries(sandbox).slice(before)
+    if (knew && more.some(({ id }) => !early.has(id))) violations.push('retried when nothing was left to do')
   }
-  violations.push(...violationsOf(play, planted))
+  const { facts } = daemon
+  const { awaiting } = daemon.ops().status()
+  const isLossy = facts.some((fact) => fact.type === 'retry' && fact.response.lost === true)
+  if (isLossy !== (aspect.readings?.faults !== undefined))
+    violations.push('answers were lost, or none was that should be')
+  if (awaiting > 0) violations.push(`${awaiting} outcomes never reported`)
+  violations.push(...lies.map((id) => `reported as recovered, and was not: ${id}`))
+  violations.push(...violationsOf(play, planted, facts))
   const missing = planted
     .filter(({ id, fate }) => fate === 'recovered' && !isSuccessful(sandbox, id))
     .map(({ why }) => why)
-  return { violations, missing, sweeps, rounds, listCalls: listCallsOf(daemon.facts), facts: daemon.facts }
+  return { violations, missing, sweeps: sweepsOf(facts), facts }
 }
 
-/** One sweep and what is due after it; in between, another client has the given records retried. */
-async function round({ daemon }: Play, raced: readonly Planted[]): Promise<SweepReport> {
-  const { client } = daemon.reconciler
-  const { sweep } = await daemon.round(async () => {
-    for (const { id } of raced) await client.retry(id, new AbortController().signal)
-  })
-  return sweep
+/** Just before the daemon's first retry of some records, another client retries them. */
+function racing(sandbox: Sandbox, planted: readonly Planted[]): (transport: Transport) => Transport {
+  const raced = new Set(planted.flatMap(({ id, raced }) => (raced === true ? [id] : [])))
+  return (transport) => async (request) => {
+    if (request.method === 'PATCH' && raced.delete(request.url.pathname.split('/').at(-1) ?? '')) {
+      await transport(request).catch(() => undefined)
+      await sandbox.idle()
+    }
+    return transport(request)
+  }
 }
 
-function listCallsOf(facts: readonly TelemetryEvent[]): number {
-  return facts.filter((fact) => fact.type === 'platform-request' && fact.operation === 'list').length
-}
-
-function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number {
-  return Object.values(sandbox.stats.requests[operation]).reduce((sum, calls) => sum + calls, 0)
+function sweepsOf(facts: readonly TelemetryEvent[]): SweepResult[] {
+  return facts.flatMap((fact) => (fact.type === 'sweep' && fact.report.kind === 'full' ? [fact.report.result] : []))
 }
 
 function isSuccessful(sandbox: Sandbox, id: string): boolean {
@@ -141,14 +102,14 @@ function retries(sandbox: Sandbox): Retry[] {
 }
 
 /** What was reported of the retries of each record, by id, in its order. */
-function outcomesOf({ daemon }: Play): ReadonlyMap<string, readonly Outcome[]> {
-  const told = new Map<string, Outcome[]>()
-  for (const fact of daemon.facts) {
+function outcomesOf(facts: readonly TelemetryEvent[]): ReadonlyMap<string, readonly Outcome[]> {
+  const reported = new Map<string, Outcome[]>()
+  for (const fact of facts) {
     if (fact.type !== 'outcome') continue
     const id = fact.webhookId.toLowerCase()
-    told.set(id, [...(told.get(id) ?? []), fact.outcome])
+    reported.set(id, [...(reported.get(id) ?? []), fact.outcome])
   }
-  return told
+  return reported
 }
 
 /** Each retry that the platform took has failed again, but for the last one of a record that arrived. */
@@ -160,24 +121,21 @@ function expectedOutcomes(sandbox: Sandbox, id: string): Outcome[] {
 }
 
 /** Each retry that the platform took has its outcome, and the right one; those of others have none. */
-function wrongsOfOutcomes(sandbox: Sandbox, told: readonly Outcome[], { id, why, raced }: Planted): string[] {
+function wrongsOfOutcomes(sandbox: Sandbox, reported: readonly Outcome[], { id, why, raced }: Planted): string[] {
   const expected = raced === true ? [] : expectedOutcomes(sandbox, id)
-  return told.join() === expected.join() ? [] : [`${why}: reported as ${told.join()}, not ${expected.join()}`]
+  return reported.join() === expected.join() ? [] : [`${why}: reported as ${reported.join()}, not ${expected.join()}`]
 }
 
-function violationsOf(play: Play, planted: readonly Planted[]): string[] {
-  const { daemon, lies, sandbox } = play
-  const awaiting = daemon.reconciler.outcomes.pending().size
+function violationsOf(play: Play, planted: readonly Planted[], facts: readonly TelemetryEvent[]): string[] {
+  const { sandbox } = play
   const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
-  const outcomes = outcomesOf(play)
-  const others = count(sandbox, 'other')
+  const outcomes = outcomesOf(facts)
+  const others = Object.keys(sandbox.stats.requests.other).length
   return [
     ...planted.flatMap((record) => wrongsOfRecord(sandbox, record)),
     ...planted.flatMap((record) => wrongsOfOutcomes(sandbox, outcomes.get(record.id.toLowerCase()) ?? [], record)),
-    ...lies.map((id) => `reported as recovered, and was not: ${id}`),
-    ...(awaiting > 0 ? [`${awaiting} outcomes never reported`] : []),
     ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play)),
-    ...(others > 0 ? [`${others} requests to a path that the platform does not have`] : []),
+    ...(others > 0 ? ['requests to a path that the platform does not have'] : []),
     ...(sandbox.receiver.counts().repeated > 0 ? ['delivered again what had arrived'] : []),
     ...(sandbox.stats.tokens.issued === 1 ? [] : [`${sandbox.stats.tokens.issued} tokens issued`]),
   ]
@@ -189,10 +147,10 @@ function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted):
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]
 }
 
-function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { place } }: Play): string[] {
+function wrongsOfRetry(retry: Retry, record: Planted | undefined, { isBlurred }: Play): string[] {
   if (record === undefined) return [`retried what was not planted`]
   const { at, why, fate, notBefore } = record
-  const slackMs = lateByMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
+  const slackMs = lateByMs + (isBlurred ? maxRepeatMs : 0)
   return [
     ...(fate === 'untouched' ? [`${why}: was asked for, but is not ours`] : []),
     ...(at < retry.at - windowMs.lookback - slackMs ? [`${why}: had left the window`] : []),
@@ -208,7 +166,7 @@ const doubtful: ReadonlySet<string> = new Set(['high', 'page'])
 
 /** Plays a cell in which everything must be recovered. */
 export async function expectRecovered(cell: PartialCell, more: Aspect = {}): Promise<void> {
-  await using play = await startPlay(cell, more)
+  await using play = await beginPlay(cell, more)
 
   const { violations, missing, sweeps } = await recoverAll(play)
 

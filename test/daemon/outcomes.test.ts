@@ -29,6 +29,19 @@ test('a retry whose answer was lost is not given up while its delivery is under 
   expect(await daemon.metric('outcomes_total')).toBe(1)
 })
 
+test('rows take another form while outcomes are awaited: they stay unknown, and it is said why', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
+  seed(day, 3)
+  const daemon = await day.start({ RECONCILER_OUTCOME_GIVE_UP_AFTER: '2m' }, ({ method }) => {
+    if (method === 'PATCH') day.sandbox.read({ times: 'array' })
+    return undefined
+  })
+  expect(daemon.ops().status().unreadable).toEqual({ rows: 3, field: 'eventDateTime' })
+  await daemon.goOn(2)
+  expect(await daemon.metric('outcomes_total')).toBe(3)
+  expect(await daemon.metric('outcomes_total', { outcome: 'unknown' })).toBe(3)
+})
+
 test('a platform that lists records as failed, but finds another status in each retry: it is said that none is accepted', async () => {
   await using day = await beginDay()
   day.seed(12, [48, 2])

@@ -1,10 +1,9 @@
 // Days of the daemon beside a sandbox, in virtual time: what it shows while it observes and recovers, a dead receiver, a pause, refused tokens.
 import { expect, test } from 'vitest'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
-import { beginDay } from '../support/daemon.ts'
+import { beginDay, withControl } from '../support/daemon.ts'
 
 const hourMs = 3_600_000
-const token = 'CANARY-0123456789abcdef0123456789abcdef'
 
 test('retry.enabled: false shows what would be done, and touches nothing', async () => {
   await using day = await beginDay()
@@ -104,7 +103,7 @@ test('a dead receiver: five to nine retries, then the circuit is open until it i
   sandbox.receiver.down()
   const count = 200
   day.seed(count, [48, 12], { subscriptions: 1 })
-  const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token, RECONCILER_CIRCUIT_COOLDOWN: '5m' })
+  const daemon = await day.start({ ...withControl, RECONCILER_CIRCUIT_COOLDOWN: '5m' })
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThanOrEqual(5)
   expect(sent).toBeLessThanOrEqual(9)
@@ -193,7 +192,7 @@ test("during the operator's pause nothing is retried, all is blocked, and outcom
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 90_000 } })
   const { sandbox } = day
   day.seed(30, [48, 12])
-  const daemon = await day.start({ RECONCILER_CONTROL_TOKEN: token })
+  const daemon = await day.start(withControl)
   await daemon.ops().control.pause.pause()
   const sent = sandbox.stats.retries.accepted
   expect(sent).toBeGreaterThan(0)

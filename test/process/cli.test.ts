@@ -2,7 +2,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -11,6 +10,7 @@ import { hour } from '../support/causes.ts'
 import { runCommand, type Ran } from '../support/command.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
+import { startListening } from '../support/listening.ts'
 import { makeFolder, runProgram, startDaemon, startProgram } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
 
@@ -134,17 +134,11 @@ describe('healthcheck', () => {
       response.on('drain', goOn)
       goOn()
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const port = String((server.address() as AddressInfo).port)
-    try {
-      const { code, err } = await runCommand(['healthcheck', '--port', port])
-      expect([code, err]).toEqual([1, expect.stringContaining('response over 4 MiB') as string])
-      // What is in the buffers of both sides comes with it.
-      expect(sent).toBeLessThan(16 * 1024 * 1024)
-    } finally {
-      server.closeAllConnections()
-      server.close()
-    }
+    await using listening = await startListening(server)
+    const { code, err } = await runCommand(['healthcheck', '--port', String(listening.port)])
+    expect([code, err]).toEqual([1, expect.stringContaining('response over 4 MiB') as string])
+    // What is in the buffers of both sides comes with it.
+    expect(sent).toBeLessThan(16 * 1024 * 1024)
   })
 
   test.concurrent('--ready asks whether it is ready, without it whether it is alive', async ({ expect }) => {
@@ -154,18 +148,14 @@ describe('healthcheck', () => {
       const [status, body] = url === '/livez' || isReady ? [200, 'ok\n'] : [503, 'no access token yet\n']
       response.writeHead(status).end(body)
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const port = String((server.address() as AddressInfo).port)
-    try {
-      const check = (...args: string[]): Promise<Ran> => runCommand(['healthcheck', '--port', port, ...args])
-      expect(await check()).toMatchObject({ code: 0, err: '' })
-      expect(caller).toMatch(/^webhook-reconciler\/\d/)
-      expect(await check('--ready')).toMatchObject({ code: 1, out: '', err: 'not ready: no access token yet\n' })
-      isReady = true
-      expect(await check('--ready')).toMatchObject({ code: 0, err: '' })
-    } finally {
-      server.close()
-    }
+    await using listening = await startListening(server)
+    const port = String(listening.port)
+    const check = (...args: string[]): Promise<Ran> => runCommand(['healthcheck', '--port', port, ...args])
+    expect(await check()).toMatchObject({ code: 0, err: '' })
+    expect(caller).toMatch(/^webhook-reconciler\/\d/)
+    expect(await check('--ready')).toMatchObject({ code: 1, out: '', err: 'not ready: no access token yet\n' })
+    isReady = true
+    expect(await check('--ready')).toMatchObject({ code: 0, err: '' })
   })
 })
 

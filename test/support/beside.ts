@@ -1,9 +1,9 @@
 // A command beside a daemon that a test plays, over real HTTP.
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { runCommand, type CommandOptions, type Ran } from './command.ts'
 import { incidentNow } from './incident.ts'
+import { startListening } from './listening.ts'
 import { token } from './ops-server.ts'
 
 export interface Reply {
@@ -50,19 +50,13 @@ export async function beside(script: Script, args: readonly string[], options: C
     if (status === 0) response.destroy()
     else response.writeHead(status, { connection: 'close' }).end(JSON.stringify(body))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const port = String((server.address() as AddressInfo).port)
+  await using listening = await startListening(server)
   const env = {
-    ...{ RECONCILER_SERVER_PORT: port, RECONCILER_CONTROL_TOKEN: token },
+    ...{ RECONCILER_SERVER_PORT: String(listening.port), RECONCILER_CONTROL_TOKEN: token },
     RECONCILER_SERVER_COMMAND_PREFIX: prefix,
   }
-  try {
-    const ran = await runCommand(args, { clock, ...options, env: { ...env, ...options.env } })
-    const [without] = args.includes('--json') ? [] : (bare.exec(ran.out + ran.err) ?? [])
-    if (without !== undefined) throw new Error(`printed without server.commandPrefix: ${without}`)
-    return { ...ran, text: ran.out, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
-  } finally {
-    server.closeAllConnections()
-    server.close()
-  }
+  const ran = await runCommand(args, { clock, ...options, env: { ...env, ...options.env } })
+  const [without] = args.includes('--json') ? [] : (bare.exec(ran.out + ran.err) ?? [])
+  if (without !== undefined) throw new Error(`printed without server.commandPrefix: ${without}`)
+  return { ...ran, text: ran.out, out: ran.out.replaceAll(/\s+/g, ' '), err: ran.err.replaceAll(/\s+/g, ' '), asked }
 }

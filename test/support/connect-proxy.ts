@@ -1,10 +1,9 @@
 // A real HTTP proxy on loopback that tunnels by CONNECT: for any host, the tunnel ends at one port of this machine.
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { startListening, type Listening } from './listening.ts'
 
-export interface ConnectProxy extends AsyncDisposable {
-  port: number
+export interface ConnectProxy extends Listening {
   /** `host:port` of each CONNECT, and its `Proxy-Authorization`. */
   tunnels: { to: string; authorization: string | undefined }[]
 }
@@ -12,14 +11,7 @@ export interface ConnectProxy extends AsyncDisposable {
 /** @param answer status of a refusal; `nothing`: it never answers */
 export async function startConnectProxy(target: number, answer?: number | 'nothing'): Promise<ConnectProxy> {
   const tunnels: ConnectProxy['tunnels'] = []
-  const open = new Set<Socket>()
   const server = createServer()
-  const keep = (socket: Socket): void => {
-    open.add(socket)
-    socket.on('error', () => undefined)
-    socket.on('close', () => open.delete(socket))
-  }
-  server.on('connection', keep)
   server.on('connect', ({ headers, url = '' }, near: Socket) => {
     tunnels.push({ to: url, authorization: headers['proxy-authorization'] })
     if (answer === 'nothing') return
@@ -32,17 +24,8 @@ export async function startConnectProxy(target: number, answer?: number | 'nothi
       near.pipe(far)
       far.pipe(near)
     })
-    keep(far)
+    far.on('error', () => undefined)
+    near.on('close', () => far.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    port: (server.address() as AddressInfo).port,
-    tunnels,
-    async [Symbol.asyncDispose]() {
-      for (const socket of open) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
-  }
+  return { ...(await startListening(server)), tunnels }
 }

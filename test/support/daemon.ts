@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
-import type { ReadingsInput } from '../../sandbox/options.ts'
+import type { SandboxOptions } from '../../sandbox/options.ts'
 import type { SeedOptions } from '../../sandbox/records/seed.ts'
 import type { JobDocument } from '../../src/cli/retry.ts'
 import { runDaemon } from '../../src/daemon.ts'
@@ -17,6 +17,7 @@ import type { OpsServerOptions, startOpsServer } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
+import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { finish } from '../../src/runtime/steps.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
@@ -50,6 +51,8 @@ export interface DaemonOptions {
   /** Stands between the daemon and the platform. */
   between?: (transport: Transport) => Transport
   lease?: LeaseClient
+  /** In place of what is no setting. */
+  policy?: Partial<Policy>
   /** Gets each fact in the moment in which it is reported. */
   hear?: (fact: TelemetryEvent) => void
   /** Default: it listens nowhere. */
@@ -211,6 +214,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
         return { ...listener, close: () => listener.close().finally(() => (open -= 1)) }
       },
       processMetrics: options.processMetrics ?? false,
+      policy: options.policy ?? {},
       emit(fact) {
         facts.push(fact)
         options.hear?.(fact)
@@ -275,14 +279,14 @@ export interface Day extends AsyncDisposable {
   /** Adds failed records of events between so many hours ago. Default: tried once. Returns their ids. */
   seed(count: number, hoursAgo: readonly [from: number, to: number], more?: Partial<SeedOptions>): string[]
   /** Starts a daemon beside it, with its first tick, and lets a minute pass. */
-  start(env?: DaemonOptions['env'], instead?: DaemonOptions['instead']): Promise<RunningDaemon>
+  start(env?: DaemonOptions['env'], instead?: DaemonOptions['instead'], more?: DaemonOptions): Promise<RunningDaemon>
 }
 
-/** A sandbox in virtual time, for a test to fill before the daemon starts. */
-export async function beginDay(readings: ReadingsInput & { timeZone?: string } = {}): Promise<Day> {
-  const clock = createVirtualClock()
+/** A sandbox in virtual time, for a test to fill before the daemon starts. `startMs` is the wall clock at the start, in epoch ms. */
+export async function beginDay(options: Partial<SandboxOptions> = {}, startMs?: number): Promise<Day> {
+  const clock = createVirtualClock(startMs)
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...options }))
   const running = starting.move()
   return {
     clock,
@@ -291,8 +295,8 @@ export async function beginDay(readings: ReadingsInput & { timeZone?: string } =
       const [from, to] = hoursAgo.map((hours) => clock.now() - 60 * hours * minuteMs) as [number, number]
       return sandbox.seed({ count, from, to, attempts: 1, ...more })
     },
-    async start(env = {}, instead = () => undefined) {
-      const daemon = running.use(startDaemon({ clock, sandbox, env, instead }))
+    async start(env = {}, instead = () => undefined, more = {}) {
+      const daemon = running.use(startDaemon({ clock, sandbox, env, instead, ...more }))
       await clock.advance(minuteMs)
       return daemon
     },

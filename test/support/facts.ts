@@ -1,13 +1,10 @@
 // One fact of every kind, and sweeps as a test needs them.
-import type { TelemetryEvent } from '../../src/observe/events.ts'
+import type { FactOf, TelemetryEvent } from '../../src/observe/events.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { webhookId } from './webhooks.ts'
 
 const eventId = webhookId.replaceAll('1', '2')
 const subscriptionId = webhookId.replaceAll('1', '3')
-
-type FactType = TelemetryEvent['type']
-export type FactOf<Type extends FactType> = Extract<TelemetryEvent, { type: Type }>
 
 /** A full sweep that saw the whole, empty window. */
 function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
@@ -136,4 +133,4 @@ export const everyFact = {
     withoutKey: 0,
   },
   'lease-available': { type: 'lease-available' },
-} as const satisfies { [Type in FactType]: FactOf<Type> }
+} as const satisfies { [Type in TelemetryEvent['type']]: FactOf<Type> }

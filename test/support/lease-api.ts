@@ -1,9 +1,8 @@
 // The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost responses.
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { trustedAuthority } from './certificates.ts'
+import { startListening } from './listening.ts'
 import { makeFolder } from './process.ts'
 
 /** A Lease as the API shows it. */
@@ -79,9 +78,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
   const server = createServer(await authority.issue('localhost'), (request, response) => {
     void handle(request, response)
   })
-  server.listen(0, 'localhost')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const listening = await startListening(server, 'localhost')
 
   await folder.write('ca.crt', authority.pem)
   await folder.write('namespace', 'test')
@@ -89,7 +86,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
   const api: LeaseApi = {
     env: {
       KUBERNETES_SERVICE_HOST: 'localhost',
-      KUBERNETES_SERVICE_PORT: String(port),
+      KUBERNETES_SERVICE_PORT: String(listening.port),
       RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
       POD_FOLDER: folder.path,
     },
@@ -108,8 +105,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
       await folder.write('token', `${token}\n`)
     },
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
+      await listening[Symbol.asyncDispose]()
       authority[Symbol.dispose]()
       await folder[Symbol.asyncDispose]()
     },

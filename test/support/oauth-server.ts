@@ -2,8 +2,8 @@
 import { createPublicKey } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { emptyPage } from './daemon.ts'
+import { startListening } from './listening.ts'
 
 /** What is used of oidc-provider, which has no types of its own. */
 interface Provider {
@@ -64,8 +64,8 @@ export async function startOauthServer(options: OauthServerOptions): Promise<Oau
   }
 
   const server = createServer((request, response) => void answer(request, response))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const listening = await startListening(server)
+  const url = `http://127.0.0.1:${listening.port}`
   const issuer = options.issuer ?? url + realmPath
 
   function register(...certificatesPem: string[]): void {
@@ -97,9 +97,6 @@ export async function startOauthServer(options: OauthServerOptions): Promise<Oau
     answers,
     register,
     takes,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
   }
 }

@@ -1,7 +1,7 @@
 // A TCP server that answers with any bytes a test gives it: what no HTTP server would send.
-import { once } from 'node:events'
-import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { expect } from 'vitest'
+import { startListening } from './listening.ts'
 
 export interface RawServer extends AsyncDisposable {
   url: URL
@@ -30,12 +30,10 @@ function requestLength(text: string): number | undefined {
 /** Listens on loopback, on any free port. `greeting` is written as soon as a client has connected. */
 export async function startRawServer(onRequest: OnRequest, greeting?: string): Promise<RawServer> {
   const requests: string[] = []
-  const open = new Set<Socket>()
   let connections = 0
 
   const server = createServer((socket) => {
     connections += 1
-    open.add(socket)
     if (greeting !== undefined) socket.write(greeting)
     let text = ''
     socket.setEncoding('latin1')
@@ -47,26 +45,19 @@ export async function startRawServer(onRequest: OnRequest, greeting?: string): P
         onRequest(socket, requests.length - 1)
       }
     })
-    socket.on('error', () => undefined)
-    socket.on('close', () => open.delete(socket))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const listening = await startListening(server)
 
   const atLeast = (counted: () => number, count: number): Promise<void> =>
     expect.poll(counted, { interval: 5 }).toBeGreaterThanOrEqual(count)
 
   return {
-    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`),
+    url: new URL(`http://127.0.0.1:${listening.port}/webhooks`),
     requests,
     connections: () => connections,
     connected: (count) => atLeast(() => connections, count),
     received: (count) => atLeast(() => requests.length, count),
-    idle: () => expect.poll(() => open.size, { interval: 5 }).toBe(0),
-    async [Symbol.asyncDispose]() {
-      for (const socket of open) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
+    idle: () => expect.poll(listening.open, { interval: 5 }).toBe(0),
+    [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
   }
 }

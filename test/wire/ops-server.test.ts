@@ -1,12 +1,13 @@
 // The ops server over real HTTP: answers, refusals, and clients that misbehave.
 import diagnostics from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { CommandFailure, ConfigurationError } from '../../src/runtime/errors.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import { pageHeaders } from '../../src/ops/page-styles.ts'
 import { toStatus } from '../../src/ops/status.ts'
+import { startListening } from '../support/listening.ts'
 import { ask, closed, dial, inOneStep, start, startSlow, type Running, type Slow } from '../support/ops-server.ts'
 import { aStatusState } from '../support/status.ts'
 
@@ -139,14 +140,10 @@ describe('a state that can not be read', () => {
 describe('the port', () => {
   // A service manager starts it again after 69, and not after 78.
   test('that another process has may become free: the error says what to do, and is no configuration error', async () => {
-    const other = createServer()
-    other.listen(0, '127.0.0.1')
-    await once(other, 'listening')
-    const { port } = other.address() as AddressInfo
+    await using other = await startListening(createServer())
+    const { port } = other
     const message = expect.stringMatching(`^server.port \\(127.0.0.1:${port}\\): the port is taken`) as string
     await expect(start({ port })).rejects.toMatchObject({ code: 69, message })
-    other.close()
-    await once(other, 'close')
   })
 
   test('at 192.0.2.1, which this host may get later', async () => {

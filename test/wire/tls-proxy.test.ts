@@ -1,12 +1,12 @@
 // The real transport and TLS, directly and through a proxy: which failures never left, and by which code they are known.
-import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { createRequire } from 'node:module'
-import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
+import { connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { proxyFromEnvironment } from '../../src/platform/http/proxy.ts'
 import { trustedAuthority, type Authority, type ServerCredentials } from '../support/certificates.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
+import { startListening, type Listening } from '../support/listening.ts'
 import { startRawServer } from '../support/raw-server.ts'
 import { failureOf, json, says, useTransport } from '../support/transport.ts'
 
@@ -34,8 +34,7 @@ afterAll(() => {
 
 const tooOld = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const
 
-interface TlsServer extends AsyncDisposable {
-  port: number
+interface TlsServer extends Listening {
   /** Requests that came. */
   requests: string[]
 }
@@ -49,17 +48,7 @@ async function startTlsServer(credentials: ServerCredentials | undefined, onRequ
     else onRequest()
   })
   server.on('tlsClientError', () => undefined)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    port: (server.address() as AddressInfo).port,
-    requests,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
-  }
+  return { ...(await startListening(server)), requests }
 }
 
 describe('a PATCH never leaves', () => {
@@ -101,19 +90,14 @@ describe('it is not known whether a PATCH was taken', () => {
     const between = createTcpServer((near) => {
       client = near
       const far = connect(server.port, '127.0.0.1')
-      for (const socket of [near, far]) socket.on('error', () => undefined)
+      far.on('error', () => undefined)
       near.pipe(far)
       far.pipe(near)
     })
-    between.listen(0, '127.0.0.1')
-    await once(between, 'listening')
-    const { port } = between.address() as AddressInfo
-    const failure = await failureOf(http.request(new URL(`https://localhost:${port}/`), patch))
+    await using listening = await startListening(between)
+    const failure = await failureOf(http.request(new URL(`https://localhost:${listening.port}/`), patch))
     expect(failure.requestNotSent).toBe(false)
     expect(server.requests).toEqual(['PATCH /'])
-    client?.destroy()
-    between.close()
-    await once(between, 'close')
   })
 })
 

@@ -1,6 +1,6 @@
 // What is logged of events: changes of state once, repetitions and single records at debug, few lines however bad it is; and the audit.
 import { expect, test } from 'vitest'
-import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import type { FactOf, TelemetryEvent } from '../../../src/observe/events.ts'
 import { createLog } from '../../../src/observe/log/log.ts'
 import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
 import type { CircuitState } from '../../../src/reconcile/retry/circuit-breaker.ts'
@@ -12,7 +12,6 @@ import {
   sweepFact,
   tokenHad,
   tokenRefused,
-  type FactOf,
 } from '../../support/facts.ts'
 
 interface Told {

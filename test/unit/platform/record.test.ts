@@ -63,10 +63,16 @@ test.each<[string, unknown[], Partial<WebhookRecord>]>([
   for (const value of values) expect(read({ [field]: value }), JSON.stringify(value)).toMatchObject(expected)
 })
 
+const [epoch, parts, german] = [1_768_474_800, [2026, 1, 15, 11], '15.01.2026 11:00:00']
+const otherTimes = [null, 'soon', epoch, parts, german, 'Thu, 15 Jan 2026 11:00:00 GMT', '2026-W03-4T11:00:00']
+
 test.each<[UnreadableRow['field'], unknown[]]>([
   ['row', [undefined, null, 7, 'text', true]],
-  ['id', [[], {}, { ...row, id: undefined }, { ...row, id: 7 }, { ...row, id: [id] }, { ...row, id: `${id}\n` }]],
-  ['eventDateTime', [{ id }, ...[null, 'soon', 1].map((eventDateTime) => ({ ...row, eventDateTime }))]],
+  [
+    'id',
+    [[], {}, ...[undefined, 7, [id], `${id}\n`, '01ARZ3NDEKTSV4RRFFQ69G5FAV'].map((one) => ({ ...row, id: one }))],
+  ],
+  ['eventDateTime', [{ id }, ...otherTimes.map((eventDateTime) => ({ ...row, eventDateTime }))]],
   ['status', [undefined, null, 1, ['failed'], '', 'cancelled', 'constructor'].map((status) => ({ ...row, status }))],
 ])('rows that cannot be acted on: %s: each is reported with its id, if that may be shown', (field, rows) => {
   for (const odd of rows) {

@@ -135,6 +135,22 @@ test('a full sweep that goes on: what it could not list is not forgotten, nothin
   expect(full().length).toBeGreaterThan(before + reports.length)
 })
 
+test('recent sweeps count the events ahead of the clock again, as their time may have come', async () => {
+  const records = Array.from({ length: 400 }, (_, n) => failedRecord({ eventLocal: testNow - (160 - n / 3) * hourMs }))
+  await using world = reconcile({
+    ...{ sliceRecords: 10, pages: 1, latencyMs: 2000, circuit: noCircuits },
+    records: [...records, failedRecord({ eventLocal: testNow + 20 * minuteMs })],
+  })
+  const found = (): { full: number; ahead: number } => ({
+    full: world.sweeps().filter(({ kind }) => kind === 'full').length,
+    ahead: world.sweeper.findings().aheadOfClock,
+  })
+  await ticks(world, 1000, 10 * minuteMs)
+  expect(found()).toEqual({ full: 1, ahead: 1 })
+  await ticks(world, 1000, 20 * minuteMs)
+  expect(found()).toEqual({ full: 1, ahead: 0 })
+})
+
 test('a full sweep that failed between two halves of a slice counts neither twice', async () => {
   const { bad, ...state } = { isDown: false, isOver: false, asked: 0, bad: { from: NaN, to: NaN } }
   const fail = (): never => {

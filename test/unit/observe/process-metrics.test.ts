@@ -2,8 +2,8 @@
 import { performance } from 'node:perf_hooks'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { addProcessMetrics, processMetricNames } from '../../src/observe/process-metrics.ts'
-import { parseSamples, type Samples } from '../support/samples.ts'
+import { addProcessMetrics, processMetricNames } from '../../../src/observe/process-metrics.ts'
+import { parseSamples, type Samples } from '../../support/samples.ts'
 
 async function samplesOf(registry: Registry): Promise<Samples> {
   return parseSamples(await registry.metrics())
