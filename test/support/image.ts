@@ -17,8 +17,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const repository = join(import.meta.dirname, '../..')
-/** What buildah needs inside a container or a small virtual machine, where namespaces and overlays may be missing. */
-const buildahEnv = { ...process.env, BUILDAH_ISOLATION: 'chroot', STORAGE_DRIVER: 'vfs' }
+/** What buildah needs inside a container or a small virtual machine, where namespaces may be missing. It chooses the storage driver. */
+const buildahEnv = { ...process.env, BUILDAH_ISOLATION: 'chroot' }
 /** That of this machine. */
 const ownArchitecture: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 /** Libraries of the Node that nodejs.org builds. */
