@@ -221,7 +221,7 @@ export function createReconciler(
     maxRetriesPerSecond: config.retry.maxPerSecond,
     areChecksLate: (callMs) => outcomes.overdueMs() > Math.max(toleratedLateMs, toleratedLateCalls * callMs),
   })
-  const limits = createSubscriptionLimits({ clock, ...maxima })
+  const limits = createSubscriptionLimits(subscriptions, { clock, ...maxima })
   const client = connection.client(rate)
 
   const pause = createPause({ now: clock.now, wake: wake.retry, emit })

@@ -2,7 +2,7 @@
 import TinyQueue from 'tinyqueue'
 import { createLearnedLimit, type LearnedLimitOptions } from '../../platform/learned-limit.ts'
 import { isRefusal, type RateReport } from '../../platform/rate-limiter.ts'
-import type { Subscription, Tally } from './subscriptions.ts'
+import type { Subscription, Subscriptions, Tally } from './subscriptions.ts'
 
 /** A refused retry that was sent after the response to the previous one, and all responses before it. */
 interface RefusedRetry {
@@ -60,35 +60,37 @@ function refusedAlone(refusals: readonly RefusedRetry[], all: Tally): ReadonlyMa
   return new Map()
 }
 
-export function createSubscriptionLimits(options: LearnedLimitOptions): SubscriptionLimits {
+export function createSubscriptionLimits(
+  subscriptions: Pick<Subscriptions, 'all'>,
+  options: LearnedLimitOptions,
+): SubscriptionLimits {
   const { clock, maxPerSecond } = options
   /** All responses of subscriptions without a limit of their own, and the last refusals among these. */
   const all: Tally = { served: 0, refused: 0 }
   let refusals: RefusedRetry[] = []
-  /** Subscriptions with a limit of their own; and what they and the others had got before they were first refused. */
-  const limited = new Map<Subscription, Pick<RefusedRetry, 'all' | 'own'>>()
   /** Ends of waits, the next one first. */
   const ends = new TinyQueue<number>()
 
   /** Its rate or pause has changed. */
   function wait(subscription: Subscription): void {
-    const { ownLimit } = subscription
-    ownLimit?.refill()
-    const waitMs = ownLimit?.untilNextMs() ?? 0
+    const limit = subscription.ownLimit?.limit
+    limit?.refill()
+    const waitMs = limit?.untilNextMs() ?? 0
     subscription.waitsUntil = waitMs === 0 ? -Infinity : clock.monotonic() + Math.ceil(waitMs)
     if (waitMs > 0) ends.push(subscription.waitsUntil)
   }
 
   function end(subscription: Subscription): void {
     subscription.ownLimit = undefined
-    limited.delete(subscription)
     wait(subscription)
   }
 
   /** Where others are refused nearly as often, the limit is one of all. */
   function endOthers(): void {
-    for (const [subscription, before] of limited) {
-      const [own, others] = [since(subscription.tally, before.own), since(all, before.all)]
+    for (const subscription of subscriptions.all()) {
+      const { ownLimit, tally } = subscription
+      if (ownLimit === undefined) continue
+      const [own, others] = [since(tally, ownLimit.own), since(all, ownLimit.all)]
       if (own.refused * countOf(others) < minRatio * others.refused * countOf(own)) end(subscription)
     }
   }
@@ -100,8 +102,7 @@ export function createSubscriptionLimits(options: LearnedLimitOptions): Subscrip
     for (const [one, { all: allBefore, own: before }] of alone) {
       const own = since(one.tally, before)
       const withOwn = { served: allBefore.served + own.served, refused: allBefore.refused + own.refused }
-      limited.set(one, { own: before, all: withOwn })
-      one.ownLimit = createLearnedLimit(options)
+      one.ownLimit = { limit: createLearnedLimit(options), own: before, all: withOwn }
     }
     if (!alone.has(subscription)) endOthers()
   }
@@ -122,19 +123,20 @@ export function createSubscriptionLimits(options: LearnedLimitOptions): Subscrip
 
   return {
     sent(subscription) {
-      if (subscription.ownLimit === undefined) return
-      subscription.ownLimit.refill()
-      subscription.ownLimit.bucket.level -= 1
+      const limit = subscription.ownLimit?.limit
+      if (limit === undefined) return
+      limit.refill()
+      limit.bucket.level -= 1
       wait(subscription)
     },
     learn(subscription, report) {
       count(subscription, report)
-      const { ownLimit } = subscription
-      if (ownLimit === undefined) return false
-      ownLimit.refill()
-      if (isRefusal(report)) ownLimit.refused(report)
-      else if (report.kind === 'ok') ownLimit.succeeded()
-      if (ownLimit.perSecond() === maxPerSecond) end(subscription)
+      const limit = subscription.ownLimit?.limit
+      if (limit === undefined) return false
+      limit.refill()
+      if (isRefusal(report)) limit.refused(report)
+      else if (report.kind === 'ok') limit.succeeded()
+      if (limit.perSecond() === maxPerSecond) end(subscription)
       else wait(subscription)
       return isRefusal(report)
     },

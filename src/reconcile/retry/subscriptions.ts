@@ -74,6 +74,13 @@ export interface Tally {
   refused: number
 }
 
+/** The platform's limit of the retries of one subscription alone; and what it and the others had got before it was first refused. */
+export interface OwnLimit {
+  limit: LearnedLimit
+  own: Tally
+  all: Tally
+}
+
 /** Times are monotonic ms. */
 export interface Subscription {
   readonly id: string
@@ -87,7 +94,7 @@ export interface Subscription {
   inFlight: number
   /** Responses to its retries, the platform's limit of these alone, and until when it waits for that. @see subscription-limits.ts */
   readonly tally: Tally
-  ownLimit: LearnedLimit | undefined
+  ownLimit: OwnLimit | undefined
   waitsUntil: number
   lastEventType: string | undefined
   /** Lanes with a record. @see retry-plan.ts */
@@ -104,6 +111,7 @@ type Settled = Pick<FailedRecord, 'jitterSeed' | 'responseStatusCode' | 'subscri
 /** Times are monotonic ms. */
 export interface Subscriptions {
   of(id: string): Subscription
+  all(): Iterable<Subscription>
   circuitOf(id: string): Circuit
   /**
    * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
@@ -248,6 +256,7 @@ export function createSubscriptions(
 
   return {
     of,
+    all: () => all.values(),
     circuitOf: (id) => all.get(id)?.circuit ?? newCircuit,
     blocks(id, now) {
       const subscription = all.get(id)
@@ -261,7 +270,9 @@ export function createSubscriptions(
       const counts = { circuit: 0, 'subscription-throttled': 0, limit: 0 }
       for (const subscription of all.values()) {
         const gate = gateOf(subscription, now)
-        if (gate !== undefined) counts[gate] += 1
+        // A limit blocks nothing where no record is due.
+        const isIdle = gate === 'subscription-throttled' && Object.keys(subscription.lanes).length === 0
+        if (gate !== undefined && !isIdle) counts[gate] += 1
       }
       return counts
     },

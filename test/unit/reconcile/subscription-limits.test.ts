@@ -8,7 +8,7 @@ import { createVirtualClock } from '../../support/virtual-clock.ts'
 async function limitedAfter(responses: string): Promise<string> {
   const clock = createVirtualClock()
   const subscriptions = createSubscriptions({ ...circuitNumbers, initialLimit: 5, cooldown: 30_000 }, () => undefined)
-  const limits = createSubscriptionLimits({ clock, maxPerSecond: 20, maxRetryAfterMs: 60_000 })
+  const limits = createSubscriptionLimits(subscriptions, { clock, maxPerSecond: 20, maxRetryAfterMs: 60_000 })
   const counted: string[] = []
   for (const letter of responses.replaceAll(' ', '')) {
     const id = letter.toLowerCase()
@@ -45,7 +45,7 @@ test.each([
 test('it waits longer after each refusal in a row, and as long as the platform asks for', async () => {
   const clock = createVirtualClock()
   const subscriptions = createSubscriptions({ ...circuitNumbers, initialLimit: 5, cooldown: 30_000 }, () => undefined)
-  const limits = createSubscriptionLimits({ clock, maxPerSecond: 20, maxRetryAfterMs: 60_000 })
+  const limits = createSubscriptionLimits(subscriptions, { clock, maxPerSecond: 20, maxRetryAfterMs: 60_000 })
   const waits: (number | undefined)[] = []
   for (const retryAfterMs of [undefined, undefined, undefined, undefined, 90_000]) {
     for (const id of `${nine}a`) {
