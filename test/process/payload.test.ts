@@ -201,22 +201,16 @@ test('compare without a file asks the ledger: what the receiver lost is written 
   expect((await runProgram(args, { env })).stdout).toMatch(/EQUAL\n +delivered and processed +400\n/)
 })
 
-test.each([
-  ['down', 'sent no full response: connection'],
-  ['cut', 'sent no full response: connection'],
-  ['half', 'ends mid-line'],
-  ['error', 'returns HTTP 503'],
-  ['page', 'it is a page of HTML or XML'],
-] as const)('compare with a ledger that answers as "%s" compares nothing, and says so', async (answer, text) => {
-  await using sandbox = await startPlatform({ ledger: { answer } })
+// test/unit/reconcile/ledger-client.test.ts has each answer that is no books.
+test('compare with a ledger whose answer breaks off compares nothing, and says so', async () => {
+  await using sandbox = await startPlatform({ ledger: { answer: 'cut' } })
   await using folder = await makeFolder()
   sandbox.seed({ count: 20, from: systemClock.now() - 5 * hour, to: systemClock.now() - hour, failed: 0 })
   const file = join(folder.path, 'lost.ndjson')
   const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LEDGER_URL: sandbox.ledgerUrl }
   const { code, stderr, stdout } = await runProgram(['compare', '--since', '6h', '--payloads', file], { env })
   expect([code, stdout, existsSync(file)]).toEqual([1, '', false])
-  expect(stderr).toContain(`Nothing is compared: the ledger (ledger.url) `)
-  expect(stderr).toContain(text)
+  expect(stderr).toContain('Nothing is compared: the ledger (ledger.url) sent no full response: connection')
   expect(sandbox.stats.requests.list).toEqual({})
 })
 
