@@ -3,11 +3,10 @@ import { describe, expect, test } from 'vitest'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { testKeys } from '../support/keys.ts'
 import { htmlPage } from '../support/planted.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { envOf, seedDue, startPlatform } from '../support/platform.ts'
 
 test('all is well: 0, every step is there, and nothing is touched', async () => {
   await using sandbox = await startPlatform()

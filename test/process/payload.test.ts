@@ -6,13 +6,14 @@ import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { listOperation } from '../../src/platform/operations.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { hour } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { planted, plantedRecord } from '../support/planted.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
 import { startRawServer } from '../support/raw-server.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
+
+const hour = 3_600_000
 
 const unknown = '00000000-0000-4000-8000-000000000000'
 
