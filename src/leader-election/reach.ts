@@ -18,7 +18,7 @@ export interface Reach {
   swept(result: UnansweredSweep, isLeading: boolean): string | undefined
   /** True while another instance should take the lease. */
   isAbstaining(): boolean
-  /** Why it was last released, while that keeps it from being released again, and until a sweep succeeds. */
+  /** Why it was last released, while that keeps it from being released again. */
   problem(): string | undefined
 }
 
@@ -34,7 +34,6 @@ export function createReach(clock: Pick<Clock, 'monotonic'>, leaseDurationMs: nu
     },
     swept(result, isLeading) {
       unanswered = result !== undefined && noResponse.has(result.reason) ? unanswered + 1 : 0
-      if (result === undefined) given = undefined
       const isDue = unanswered >= maxUnanswered && !isRecent(minBetweenGivingMs)
       if (result === undefined || !isDue || !isLeading) return undefined
       given = `${unanswered} sweeps in a row got no response (${result.code ?? result.reason}): ${result.advice}`

@@ -58,7 +58,6 @@ export function createTerm(clock: Clock, renewDeadlineMs: number): Term {
     },
     end() {
       if (current === undefined) return false
-      until = -Infinity
       become(undefined)
       return true
     },

@@ -5,9 +5,8 @@ import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { gapsOf } from '../../src/records/records.ts'
-import { team } from '../support/causes.ts'
 import { beginDay, emptyPage, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
-import { textOf } from '../support/ops-server.ts'
+import { team, textOf } from '../support/ops-server.ts'
 
 const hourMs = 3_600_000
 

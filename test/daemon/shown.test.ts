@@ -64,15 +64,31 @@ describe('what it shows', () => {
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null, actualOffset: null })
   })
 
-  test('a first line that names the receiver', async () => {
+  test('a first line with its settings, and with the receiver without its query', async () => {
     const first = async (env: Record<string, string>): Promise<Line['fields'] | undefined> => {
       const scene = startDaemon({ env })
       await scene.clock.settle()
       await scene.end()
       return scene.lines.find(({ event }) => event === 'daemon_started')?.fields
     }
-    const health = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz?api_key=CANARY' }
-    expect((await first(health))?.['receiverHealth']).toBe('http://receiver.example/healthz')
+    const settings = {
+      RECONCILER_SCHEDULE_CRON: '0 0 4 * * *',
+      RECONCILER_WINDOW_LOOKBACK: '36h',
+      RECONCILER_WINDOW_NOT_BEFORE: '2026-01-02T03:04:05+02:00',
+      RECONCILER_SELECT_EVENT_TYPES: 'account-activated',
+      RECONCILER_RETRY_ENABLED: 'false',
+      RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz?api_key=CANARY',
+    }
+    expect(await first(settings)).toMatchObject({
+      platform: 'https://api.example.com/v1',
+      issuer: 'https://id.example.com/auth/realms/main',
+      schedule: '0 0 4 * * *',
+      lookback: '36h',
+      notBefore: '2026-01-02T01:04:05.000Z',
+      selectedBy: ['eventTypes'],
+      receiverHealth: 'http://receiver.example/healthz',
+      retries: 'observe only',
+    })
     expect((await first({}))?.['receiverHealth']).toBeUndefined()
   })
 })

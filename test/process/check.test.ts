@@ -3,11 +3,10 @@ import { describe, expect, test } from 'vitest'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { testKeys } from '../support/keys.ts'
 import { htmlPage } from '../support/planted.ts'
-import { startPlatform } from '../support/platform.ts'
+import { envOf, seedDue, startPlatform } from '../support/platform.ts'
 
 test('all is well: 0, every step is there, and nothing is touched', async () => {
   await using sandbox = await startPlatform()
@@ -123,6 +122,12 @@ describe('what is wrong', () => {
         /\nok +list call +response in \d+ ms; failed records by the platform's count: 0\nwarning +clock skew /,
         /\n- +time zone +UTC: unknown, as the platform shows no event of the last hour\n/,
       ],
+    ],
+    [
+      'rows that cannot be read',
+      { readings: { times: 'array' }, prepare: (sandbox) => seedDue(sandbox, 7) },
+      1,
+      [/\nFAILED +list call [^\n]*; 7 rows could not be read: eventDateTime is not a date-time such as/],
     ],
     [
       'a filter that hides failed records',

@@ -6,13 +6,14 @@ import { delimiter, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { hour } from '../support/causes.ts'
 import { runCommand, type Ran } from '../support/command.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { startListening } from '../support/listening.ts'
 import { makeFolder, runProgram, startDaemon, startProgram } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
+
+const hour = 3_600_000
 
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }

@@ -10,11 +10,13 @@ import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { CompareReport } from '../../src/cli/compare/compare.ts'
 import { readEntityId } from '../../src/platform/record.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { envOf, hour, missing, team } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
-import { startPlatform } from '../support/platform.ts'
+import { envOf, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram, startProgram } from '../support/process.ts'
 
+const hour = 3_600_000
+/** The subscription that is compared, and another. */
+const [missing, team] = ['11111111-2222-4333-8444-555555555555', '77777777-2222-4333-8444-555555555555']
 const day = { from: systemClock.now() - 30 * hour, to: systemClock.now() - 6 * hour }
 const delivered = { ...day, failed: 0, subscriptions: [missing] }
 

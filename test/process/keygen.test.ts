@@ -5,9 +5,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadCertificate } from '../../src/platform/auth/certificate.ts'
 import { keyWarnings, loadKey } from '../../src/platform/auth/private-key.ts'
-import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { seedDue, startPlatform } from '../support/platform.ts'
+import { envOf, seedDue, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram, type Ended } from '../support/process.ts'
 
 const script = join(import.meta.dirname, '../../tools/keygen.ts')

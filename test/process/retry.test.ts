@@ -1,11 +1,14 @@
 // `retry`, `plan`, `records` and `explain` beside a real daemon and sandbox: the daemon does it, and the command follows it.
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { JobDocument } from '../../src/cli/retry.ts'
-import { envOf, missing, patient, seedCauses, startBeside } from '../support/causes.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
-import { seedDue, seedTried, startPlatform } from '../support/platform.ts'
+import { envOf, patient, seedDue, seedTried, startBeside, startPlatform } from '../support/platform.ts'
 import type { Daemon } from '../support/process.ts'
+
+const hour = 3_600_000
+const subscription = '11111111-2222-4333-8444-555555555555'
 
 interface Scene extends AsyncDisposable {
   daemon: Daemon
@@ -60,8 +63,15 @@ test('a dead receiver: --timeout ends the job, and says what was not sent and wh
 
 test('plan, records and explain ask the daemon in its own words, and change nothing', async () => {
   await using sandbox = await startPlatform()
-  const { due, exhausted } = seedCauses(sandbox)
-  const off = { RECONCILER_RETRY_ENABLED: 'false', RECONCILER_SELECT_SUBSCRIPTION_IDS: missing }
+  const now = systemClock.now()
+  const common = { subscriptions: [subscription], result: { responseStatusCode: 503 } }
+  const old = { ...common, from: now - 20 * hour, to: now - 10 * hour, attempts: 1 }
+  const due = sandbox.seed({ ...old, count: 20 })
+  const exhausted = sandbox.seed({ ...old, count: 3, attempts: 30 })
+  const soon = { from: now - 2 * hour, to: now - 2 * hour, attempts: 20, lastAttemptAfterMs: 2 * hour - 3000 }
+  sandbox.seed({ ...common, ...soon, count: 5, result: { responseStatusCode: null } })
+  sandbox.seed({ ...old, count: 4, subscriptions: 1 })
+  const off = { RECONCILER_RETRY_ENABLED: 'false', RECONCILER_SELECT_SUBSCRIPTION_IDS: subscription }
   await using scene = await beside(sandbox, off)
   expect((await scene.run(['plan'])).out).toMatch(
     /Would retry now: 20, [^]*Later: 5 backing off\.[^]*Not at all: 4 excluded/,

@@ -68,33 +68,6 @@ test('HTTPS_PROXY is the way that calls go; neither the first line nor a refusal
   for (const { err, out } of [daemon, check]) expect(out + err).not.toContain(canary)
 })
 
-test('a file, and the environment over it, is what it starts with', async () => {
-  const { privateKeyFile } = await testKeys()
-  await using folder = await makeFolder()
-  const yaml = [
-    `platform: { baseUrl: '${nowhere.RECONCILER_PLATFORM_BASE_URL}/' }`,
-    `auth: { issuerUrl: '${nowhere.RECONCILER_AUTH_ISSUER_URL}', clientId: from-file, privateKeyFile: ${privateKeyFile} }`,
-    'instance: { name: from-file }',
-    'server: { host: 127.0.0.1, port: 0 }',
-    'window: { lookback: 36h, notBefore: 2026-01-02T03:04:05+02:00 }',
-    'select: { eventTypes: [account-activated] }',
-    'retry: { enabled: true }',
-    'schedule: { cron: 0 0 4 * * * }',
-  ]
-  const file = await folder.write('config.yaml', yaml.join('\n'))
-  const env = { RECONCILER_INSTANCE_NAME: 'from-environment', RECONCILER_RETRY_ENABLED: 'false' }
-  expect(lineOf(await run(['--config', file], env), 'daemon_started')).toMatchObject({
-    instance: 'from-environment',
-    platform: nowhere.RECONCILER_PLATFORM_BASE_URL,
-    issuer: nowhere.RECONCILER_AUTH_ISSUER_URL,
-    schedule: '0 0 4 * * *',
-    lookback: '36h',
-    notBefore: '2026-01-02T01:04:05.000Z',
-    selectedBy: ['eventTypes'],
-    retries: 'observe only',
-  })
-})
-
 test('a private key of 2048 bits works, with a warning; a certificate of another key, or an expired one, is an error', async () => {
   await using folder = await makeFolder()
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })

@@ -1,10 +1,9 @@
 // Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { envOf, patient, startBeside } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
-import { seedDue, seedTried, startPlatform } from '../support/platform.ts'
+import { envOf, patient, seedDue, seedTried, startBeside, startPlatform } from '../support/platform.ts'
 import { mainScript, within } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
 

@@ -4,6 +4,7 @@ import type { SandboxOptions } from '../../sandbox/options.ts'
 import { platformEnv, startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
+import { startDaemon, type Daemon } from './process.ts'
 
 export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const certificatePem = options.inProcess === true ? quickKeys().publicKeyPem : (await testKeys()).certificatePem
@@ -14,6 +15,32 @@ export async function startPlatform(options: Partial<SandboxOptions> = {}): Prom
 export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, string>> {
   const { privateKeyFile } = await testKeys()
   return { ...platformEnv(sandbox, privateKeyFile), RECONCILER_INSTANCE_NAME: 'test' }
+}
+
+/** Commands don't wait for the rate, and find no other daemon that may run on this machine. */
+const ofItsOwn = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_SERVER_PORT: '1' }
+
+/** The environment of a command beside which no daemon runs. */
+export async function envOf(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Record<string, string>> {
+  return { ...(await sandboxEnv(sandbox)), ...ofItsOwn, ...more }
+}
+
+/** Nothing goes out but what an operator asks for. */
+export const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETRY_BACKOFF_MAX: '6d' }
+
+/** A daemon that has listed the window, and the environment of commands for it. */
+export async function startBeside(
+  sandbox: Sandbox,
+  more: Record<string, string> = {},
+): Promise<AsyncDisposable & { daemon: Daemon; env: Record<string, string> }> {
+  const env = await envOf(sandbox, more)
+  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
+  await daemon.said('full_sweep_completed')
+  return {
+    daemon,
+    env: { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port },
+    [Symbol.asyncDispose]: () => daemon[Symbol.asyncDispose](),
+  }
 }
 
 const hourMs = 3_600_000

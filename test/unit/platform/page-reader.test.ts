@@ -41,7 +41,6 @@ function readerOf({ bytesOf, count = 250, secondsOf = () => 0.05 }: Setting) {
 test.each<[string, Setting, number, number]>([
   ['small rows', { bytesOf: () => kB }, 3, 3],
   ['100 rows of 100 kB', { bytesOf: () => 100 * kB }, 14, 11],
-  ['a page of 84 rows or more is too large', { bytesOf: () => 100_500 }, 14, 11],
   ['3 MB each', { bytesOf: () => 3 * MB, count: 60 }, 65, 61],
   ['one of 5 MB among small ones', { bytesOf: (row) => (row === 137 ? 5 * MB : kB) }, 12, 4],
 ])('%s: each row once, in at most so many calls, and then in fewer', async (_, setting, first, later) => {

@@ -89,7 +89,7 @@ test.each<[Health, boolean, string]>([
 test('retries are blocked before the first answer, as soon as it is down, and when the last answer is too old', async () => {
   const { answers, clock, receiver, told } = startScene({ afterMs: 100 })
   await clock.advance(99)
-  expect([receiver.isDown(), receiver.last()?.up]).toEqual([true, undefined])
+  expect([receiver.isDown(), receiver.last()?.up, receiver.since()]).toEqual([true, undefined, undefined])
   await clock.advance(1)
   expect([receiver.isDown(), receiver.last()?.up]).toEqual([false, true])
   const upSince = receiver.since() ?? 0

@@ -30,11 +30,13 @@ function only(records: readonly FailedRecord[]): Search {
   return search
 }
 
-test('records share a span while each is at most the gap after the one before', () => {
+test('records share a span while each is at most the gap after the one before; one without an event has the pages of its second', () => {
   const near = pending(3, 60 * secondMs)
   expect(planSearches(near, 60).map(({ kind }) => kind)).toEqual(['span'])
   const withoutEvent = new FailedRecord(failedRecord({ eventId: '', eventLocal: testNow }), { zone, now: testNow })
-  expect(only([withoutEvent]).kind).toBe('second')
+  const search = only([withoutEvent])
+  expect(search.kind).toBe('second')
+  expect(afterPage(search, barren(150), [withoutEvent])).toMatchObject([{ kind: 'second', page: 1 }])
 })
 
 test('a span of more than 50 pages is cut in two', () => {
