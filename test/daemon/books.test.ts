@@ -310,8 +310,9 @@ test('what select.* and window.notBefore exclude is not compared: its receiver m
     envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: eu, RECONCILER_WINDOW_NOT_BEFORE: notBefore }),
   )
   await daemon.goOn(20)
-  const { named, problem, unprocessed } = await booksOf(daemon)
+  const { named, problem, summary, unprocessed } = await booksOf(daemon)
   expect([named, problem, unprocessed.subscriptions]).toEqual([[lost], undefined, 1])
+  expect(summary.headline).not.toContain('in subscription')
 })
 
 test('more lost in an hour than are kept by name count until the ledger has them, too', async () => {
